@@ -1,0 +1,37 @@
+# dlq-console: every target builds what it needs; Python >= 3.11 and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: help demo test check lint types imports bench faults screenshots browser clean
+
+help: ## show the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dlq-console needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## a throw-away store and a practice venue, opened in the console
+	@$(BIN)/dlq demo
+
+test: $(STAMP) ## every test, with a real Postgres it brings itself
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: $(STAMP)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+imports: $(STAMP)
+	@$(BIN)/lint-imports --no-cache
+
+check: lint types imports test ## lint, types, import rules, tests: what CI runs
+
+clean: ## remove what was built
+	@rm -rf $(VENV) .demo .bench build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,66 @@
+"""Entries in a database: attach to a dead-letter queue, read it, act on it with evidence, write to it as an engine.
+
+Importing this does no I/O and loads neither SQLAlchemy nor a driver; `open_store` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backends.records import DeadLetteredOrder, new_dlq_id
+from backends.store import (
+    ActRefused,
+    BadTarget,
+    CommitUnknown,
+    DuplicateEntry,
+    NotADLQ,
+    Store,
+    StoreError,
+    Unreachable,
+)
+from backends.target import parse_target
+
+if TYPE_CHECKING:
+    from backends.sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
+
+__all__ = [
+    "ActRefused",
+    "BadTarget",
+    "CommitUnknown",
+    "DLQSink",
+    "DeadLetteredOrder",
+    "DuplicateEntry",
+    "InMemoryDLQ",
+    "NotADLQ",
+    "PostgresDLQ",
+    "SQLiteDLQ",
+    "Store",
+    "StoreError",
+    "Unreachable",
+    "new_dlq_id",
+    "open_store",
+]
+_SINKS = ("DLQSink", "InMemoryDLQ", "SQLiteDLQ", "PostgresDLQ")
+
+
+async def open_store(
+    target: str, *, read_only: bool = False, table: str | None = None, password: str | None = None
+) -> Store:
+    """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`."""
+    from dataclasses import replace
+
+    from backends.sql.store import open_sql_store
+    from backends.target import PostgresTarget
+
+    parsed = parse_target(target)
+    if isinstance(parsed, PostgresTarget) and parsed.password is None and password is not None:
+        parsed = replace(parsed, password=password)
+    return await open_sql_store(parsed, read_only=read_only, table=table)
+
+
+def __getattr__(name: str) -> object:
+    if name in _SINKS:
+        from backends import sink
+
+        return getattr(sink, name)
+    raise AttributeError(f"module 'backends' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""One module per store layout: its columns, what may be written there, and the DDL it is made with."""

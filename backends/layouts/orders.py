@@ -1,0 +1,129 @@
+"""The order layout: Horizon's fourteen columns, what of them may ever be written, and the DDL that guards them."""
+
+from __future__ import annotations
+
+NAME = "orders"
+ANCHORS = frozenset({"dlq_id", "action_json", "dismissed"})
+COLUMNS = (
+    "dlq_id",
+    "captured_at",
+    "venue_name",
+    "account_id",
+    "market_id",
+    "side",
+    "quantity",
+    "order_type",
+    "price",
+    "client_order_id",
+    "error",
+    "retry_count",
+    "dismissed",
+    "action_json",
+)
+REQUIRED = ANCHORS | {"captured_at", "venue_name", "market_id", "side", "quantity", "error"}
+WRITTEN = ("retry_count", "dismissed")  # nothing else of a row is ever written
+IDENTITY = tuple(name for name in COLUMNS if name not in WRITTEN)
+SEARCHED = ("error", "dlq_id", "client_order_id", "market_id", "action_json")
+DEGRADED = {
+    "account_id": "accounts are not shown",
+    "order_type": "the order type comes from the action alone",
+    "price": "the price comes from the action alone",
+    "client_order_id": "no look-up by the entry's own order id",
+    "retry_count": "retries are counted in the ledger alone",
+}
+DEFAULT_TABLE = "order_dlq"
+
+
+def sqlite_ddl(table: str) -> tuple[str, ...]:
+    t = quoted(table)
+    return (
+        f"CREATE TABLE {t} (\n"
+        "  dlq_id TEXT NOT NULL PRIMARY KEY,\n  captured_at TEXT NOT NULL,\n  venue_name TEXT NOT NULL,\n"
+        "  account_id TEXT,\n  market_id TEXT NOT NULL,\n  side TEXT NOT NULL,\n  quantity REAL NOT NULL,\n"
+        "  order_type TEXT NOT NULL,\n  price REAL,\n  client_order_id TEXT,\n  error TEXT NOT NULL,\n"
+        "  retry_count INTEGER NOT NULL DEFAULT 0,\n  dismissed INTEGER NOT NULL DEFAULT 0,\n"
+        "  action_json TEXT NOT NULL DEFAULT ''\n)",
+        f"CREATE INDEX {quoted(table + '_open')} ON {t} (dismissed) WHERE dismissed = 0",
+        *sqlite_worm(table),
+    )
+
+
+def sqlite_worm(table: str) -> tuple[str, ...]:
+    return (*(sqlite_trigger(table, kind) for kind in ("update", "delete", "replace")),)
+
+
+def sqlite_trigger(table: str, kind: str) -> str:
+    t = quoted(table)
+    match kind:
+        case "update":
+            return (
+                f"CREATE TRIGGER {quoted(table + '_worm_upd')} BEFORE UPDATE OF {', '.join(IDENTITY)} ON {t}\n"
+                "BEGIN SELECT RAISE(ABORT, 'WORM: this column cannot be changed'); END"
+            )
+        case "delete":
+            return (
+                f"CREATE TRIGGER {quoted(table + '_worm_del')} BEFORE DELETE ON {t}\n"
+                "BEGIN SELECT RAISE(ABORT, 'WORM: entries cannot be deleted'); END"
+            )
+        case _:
+            # INSERT OR REPLACE removes the old row without firing DELETE triggers.
+            return (
+                f"CREATE TRIGGER {quoted(table + '_worm_ins')} BEFORE INSERT ON {t}\n"
+                f"WHEN EXISTS (SELECT 1 FROM {t} WHERE dlq_id = NEW.dlq_id OR rowid = NEW.rowid)\n"
+                "BEGIN SELECT RAISE(ABORT, 'WORM: entries cannot be replaced'); END"
+            )
+
+
+def postgres_ddl(table: str, schema: str = "public") -> tuple[str, ...]:
+    t = f"{quoted(schema)}.{quoted(table)}"
+    return (
+        f"CREATE TABLE {t} (\n"
+        "  dlq_id text PRIMARY KEY,\n  captured_at timestamptz NOT NULL,\n  venue_name text NOT NULL,\n"
+        "  account_id text,\n  market_id text NOT NULL,\n  side text NOT NULL,\n  quantity double precision NOT NULL,\n"
+        "  order_type text NOT NULL,\n  price double precision,\n  client_order_id text,\n  error text NOT NULL,\n"
+        "  retry_count integer NOT NULL DEFAULT 0,\n  dismissed boolean NOT NULL DEFAULT false,\n"
+        "  action_json text NOT NULL DEFAULT ''\n)",
+        postgres_index(table, schema),
+        f"CREATE INDEX {quoted(table + '_open')} ON {t} (captured_at, dlq_id) WHERE NOT dismissed",
+        *postgres_worm(table, schema),
+        *postgres_notify(table, schema),
+    )
+
+
+def postgres_index(table: str, schema: str = "public") -> str:
+    return f"CREATE INDEX {quoted(table + '_captured')} ON {quoted(schema)}.{quoted(table)} (captured_at, dlq_id)"
+
+
+def postgres_worm(table: str, schema: str = "public") -> tuple[str, ...]:
+    t = f"{quoted(schema)}.{quoted(table)}"
+    function = f"{quoted(schema)}.{quoted(table + '_worm')}"
+    old = ", ".join(f"old.{name}" for name in IDENTITY)
+    new = ", ".join(f"new.{name}" for name in IDENTITY)
+    names = {kind: quoted(f"{table}_worm_{kind}") for kind in ("upd", "del", "trunc")}
+    return (
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        "  RAISE EXCEPTION 'WORM: % on % is forbidden', tg_op, tg_table_name "
+        "USING errcode = 'integrity_constraint_violation'; END $$",
+        f"CREATE TRIGGER {names['upd']} BEFORE UPDATE ON {t} FOR EACH ROW\n"
+        f"  WHEN (({old}) IS DISTINCT FROM ({new})) EXECUTE FUNCTION {function}()",
+        f"CREATE TRIGGER {names['del']} BEFORE DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION {function}()",
+        f"CREATE TRIGGER {names['trunc']} BEFORE TRUNCATE ON {t} FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        *(f"ALTER TABLE {t} ENABLE ALWAYS TRIGGER {name}" for name in names.values()),
+    )
+
+
+def postgres_notify(table: str, schema: str = "public") -> tuple[str, ...]:
+    """One NOTIFY per statement, so that a console hears of a change at once; ids are not sent."""
+    t = f"{quoted(schema)}.{quoted(table)}"
+    function = f"{quoted(schema)}.{quoted(table + '_notify')}"
+    channel = f"dlq_{table}".replace("'", "''")
+    return (
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        f"  PERFORM pg_notify('{channel}', ''); RETURN NULL; END $$",
+        f"CREATE TRIGGER {quoted(table + '_notify')} AFTER INSERT OR UPDATE ON {t} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+    )
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,286 @@
+"""Records of a store: what a row shows as, what was done to it, and what it is asked. Stdlib only, no I/O."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Literal
+
+ERROR_LIMIT = 1000  # characters of an error that a sink stores
+State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
+STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
+OPEN_STATES: frozenset[State] = frozenset({"pending", "in_flight", "in_doubt"})
+Version = tuple[object, ...]  # the mutable columns of a row, as they were seen
+Place = tuple[object, ...]  # where a row stands in insertion order
+
+
+def new_dlq_id() -> str:
+    return f"dlq_{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetteredOrder:
+    """An order whose submit failed, as an engine writes it."""
+
+    dlq_id: str
+    captured_at: datetime
+    venue_name: str
+    account_id: str | None
+    market_id: str
+    side: str
+    quantity: float
+    order_type: str
+    price: float | None
+    client_order_id: str | None
+    error: str
+    retry_count: int = 0
+    dismissed: bool = False
+    action_json: str = ""
+
+    def __post_init__(self) -> None:
+        if self.captured_at.utcoffset() is None:
+            raise ValueError("captured_at must carry a time zone")
+        if len(self.error) > ERROR_LIMIT:
+            object.__setattr__(self, "error", self.error[:ERROR_LIMIT])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of any layout: its columns as stored, and the state our ledger adds."""
+
+    layout: str
+    id: str
+    state: State
+    version: Version
+    place: Place
+    names: tuple[str, ...]
+    values: tuple[object, ...]
+    clipped: bool = False  # some long text is cut here; `get` gives it whole
+
+    def get(self, name: str) -> object:
+        """The column as stored; None where the layout or this store has no such column."""
+        return self.values[self.names.index(name)] if name in self.names else None
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        return "" if value is None else readable(value)
+
+    @property
+    def columns(self) -> Mapping[str, object]:
+        return dict(zip(self.names, self.values, strict=True))
+
+
+def readable(value: object) -> str:
+    """Any stored value as text that loses nothing: bytes and undecodable text by their escapes."""
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).decode("utf-8", "backslashreplace")
+        case datetime():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def parse_time(value: object) -> datetime | None:
+    """The instant, in UTC; None where the text is no time or does not say its zone."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        return None
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def number(value: object) -> Decimal | None:
+    """The stored number, exactly; None where it is none."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return Decimal(value)
+        case float() if math.isfinite(value):
+            return Decimal(repr(value))
+        case Decimal() if value.is_finite():
+            return value
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which entries: everything here is answered by the store itself."""
+
+    states: frozenset[State] = OPEN_STATES
+    venue: str | None = None
+    account: str | None = None
+    market: str | None = None
+    side: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    terms: tuple[str, ...] = ()  # each must occur in error, ids, market or action
+    without: tuple[str, ...] = ()  # none of these may occur
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    entries: tuple[Entry, ...]
+    more: bool  # there is at least one more beyond the last
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    by_state: Mapping[State, int]
+    oldest_pending: datetime | None
+
+    @property
+    def open(self) -> int:
+        return sum(count for state, count in self.by_state.items() if state in OPEN_STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A frozen set: exactly these entries, as they were seen."""
+
+    picks: tuple[tuple[str, Version], ...]
+
+    @classmethod
+    def of(cls, entries: tuple[Entry, ...] | list[Entry]) -> Selection:
+        return cls(tuple((entry.id, entry.version) for entry in entries))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(entry_id for entry_id, _ in self.picks)
+
+    def __len__(self) -> int:
+        return len(self.picks)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts. `operator` is a label; the identity is the OS user (and the role the store adds)."""
+
+    operator: str
+    os_user: str
+    host: str
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """When and why an act was done; `operation` is shared by every event of one command."""
+
+    at: datetime
+    operation: str
+    reason: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActResult:
+    done: tuple[str, ...]
+    changed: tuple[tuple[str, str], ...]  # (id, what it is now): somebody else moved it
+    contended: bool = False  # somebody else has written since our last act
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One send of an entry: its intent and, once known, its outcome."""
+
+    entry_id: str
+    attempt_no: int
+    mode: str
+    venue: str
+    client_order_id: str
+    payload_hash: str
+    outcome: str | None  # accepted, rejected, unknown, not_sent; None while in flight
+    venue_order_id: str | None
+    error: str | None
+    started_at: str
+    finished_at: str | None
+    operator: str
+    os_user: str
+    rehearsal: bool = False
+    payload: bytes = b""
+    lease_until: float = 0.0  # seconds since the epoch, by the store's clock
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    seq: int
+    body: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    at: str
+    operator: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    since: str
+    operator: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something an operator should know of this store; `sql` is what its owner could run about it."""
+
+    code: str
+    text: str
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """The attach report."""
+
+    label: str  # never holds a password
+    dialect: Literal["sqlite", "postgresql", "memory"]
+    layout: str
+    table: str
+    columns: tuple[str, ...]
+    order: str  # "rowid" or "captured_at"
+    read_only: bool
+    read_only_enforced_by: Literal["database", "client"]
+    role: str
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def malformed(entry: Entry) -> tuple[str, ...]:
+    """Which columns of an order row are not what they should be, each with its reason."""
+    found: list[str] = []
+    if "captured_at" in entry.names and parse_time(entry.get("captured_at")) is None:
+        text = entry.text("captured_at")
+        found.append(f"captured_at: {'no time zone' if is_naive(text) else 'not a time'}")
+    for name in ("quantity", "price"):
+        value = entry.get(name)
+        if (value is not None or name == "quantity") and name in entry.names and number(value) is None:
+            found.append(f"{name}: not a finite number")
+    for name, value in zip(entry.names, entry.values, strict=True):
+        if isinstance(value, bytes) and name not in ("payload",):
+            found.append(f"{name}: binary")
+        elif isinstance(value, str) and not value.isascii() and any("\udc80" <= c <= "\udcff" for c in value):
+            found.append(f"{name}: invalid UTF-8")
+    return tuple(found)
+
+
+def is_naive(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text.strip()).utcoffset() is None
+    except ValueError:
+        return False

@@ -1,0 +1,113 @@
+"""Noticing change: SQLite by data_version, Postgres by LISTEN or by its snapshot. May be spurious, never misses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.detect import Attached
+from backends.ledger.schema import SCHEMA
+from backends.sql.session import Lane
+from backends.store import Change, StoreError
+
+SQLITE_POLL_SECONDS = 0.1
+POSTGRES_POLL_SECONDS = 0.25
+_LONGEST_BACKOFF = 2.0
+_HALF_OPEN_SECONDS = 15.0
+
+
+class SQLWatch:
+    def __init__(self, attached: Attached, lane: Lane) -> None:
+        self._attached = attached
+        self._lane = lane
+
+    async def changes(self) -> AsyncIterator[Change]:
+        """Runs until it is closed. After a loss the first word is "back", and everything may have changed."""
+        lost, backoff = False, 0.1
+        while True:
+            try:
+                async for _ in self._pulse():
+                    yield Change("back" if lost else "changed")
+                    lost, backoff = False, 0.1
+            except StoreError as problem:
+                if not lost:
+                    lost = True
+                    yield Change("lost", str(problem))
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+    async def _pulse(self) -> AsyncIterator[None]:
+        if self._attached.info.dialect == "sqlite":
+            async for _ in self._poll("PRAGMA data_version", SQLITE_POLL_SECONDS):
+                yield
+        elif self._attached.channel is None:
+            async for _ in self._poll("SELECT pg_current_snapshot()::text", POSTGRES_POLL_SECONDS):
+                yield
+        else:
+            async for _ in self._listen(self._attached.channel):
+                yield
+
+    async def _poll(self, query: str, pause: float) -> AsyncIterator[None]:
+        """Any committed write moves the mark; the first look counts, as what came before it is not known."""
+
+        async def work(connection: AsyncConnection) -> object:
+            return (await connection.exec_driver_sql(query)).scalar()
+
+        seen: object = None
+        while True:
+            mark = await self._lane.run(work)
+            if mark != seen:
+                seen = mark
+                yield
+            await asyncio.sleep(pause)
+
+    async def _listen(self, channel: str) -> AsyncIterator[None]:
+        heard, gone = asyncio.Event(), asyncio.Event()
+
+        def on_note(*_: object) -> None:
+            heard.set()
+
+        def on_end(*_: object) -> None:
+            gone.set()
+            heard.set()
+
+        async def work(connection: AsyncConnection) -> Any:
+            driver = (await connection.get_raw_connection()).driver_connection
+            driver.add_termination_listener(on_end)
+            for name in (channel, SCHEMA):
+                await driver.add_listener(name, on_note)
+            return driver
+
+        driver = await self._lane.run(work)
+        yield
+        try:
+            while True:
+                try:
+                    await asyncio.wait_for(heard.wait(), _HALF_OPEN_SECONDS)
+                except TimeoutError:
+                    await self._lane.run(_alive)
+                    continue
+                heard.clear()
+                if gone.is_set():
+                    await self._lane.run(_alive)
+                    return
+                yield
+        finally:
+            if not gone.is_set():
+                await _unlisten(driver, (channel, SCHEMA), on_note)
+
+
+async def _alive(connection: AsyncConnection) -> None:
+    await connection.exec_driver_sql("SELECT 1")
+
+
+async def _unlisten(driver: Any, names: tuple[str, ...], callback: Any) -> None:
+    try:
+        for name in names:
+            await driver.remove_listener(name, callback)
+    except (asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
+        return  # the connection is gone, and its listeners with it

@@ -1,0 +1,184 @@
+"""The contract of a store: what can be read, done, claimed and watched, and every error that may come of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from backends.records import (
+    Actor,
+    ActResult,
+    Attempt,
+    AuditEvent,
+    Counts,
+    Entry,
+    Filter,
+    Halt,
+    Note,
+    Page,
+    Place,
+    Selection,
+    StoreInfo,
+    Version,
+    Why,
+)
+
+
+class StoreError(Exception):
+    """Something about the store; `str()` is one clear line that says what to do, without secrets."""
+
+
+class BadTarget(StoreError):
+    """The target cannot be understood, or it does not say which of several stores is meant."""
+
+
+class Unreachable(StoreError):
+    """The store cannot be opened or does not answer."""
+
+
+class NotADLQ(StoreError):
+    """It opens, but there is no dead-letter queue that can be read."""
+
+
+class ActRefused(StoreError):
+    """The store may be read, but this act may not be done here."""
+
+
+class CommitUnknown(StoreError):
+    """The connection was lost while committing and the store did not yet say whether the act took place."""
+
+
+class DuplicateEntry(StoreError):
+    """An entry of that id is already there; nothing was overwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to act on one entry until the lease ends; the token fences off late writers."""
+
+    entry_id: str
+    token: int
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Why an entry could not be claimed."""
+
+    entry_id: str
+    why: str  # "claimed by oncall@host", "in doubt", "dismissed", "changed", "halt", "gone"
+    code: Literal["claimed", "in-doubt", "settled", "changed", "halt", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What is about to be sent: committed before the venue hears a byte."""
+
+    mode: str
+    venue: str
+    client_order_id: str
+    payload: bytes
+    payload_hash: str
+    rehearsal: bool = False
+    detail: str = ""  # for the audit: host, plan hash, overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How an attempt ended, and what that does to the entry."""
+
+    outcome: Literal["accepted", "rejected", "unknown", "not_sent"]
+    venue_order_id: str | None = None
+    error: str | None = None
+    evidence: str = ""  # for the audit: what the venue said
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A sign of life from the store. "changed" may be spurious, never missing."""
+
+    kind: Literal["changed", "lost", "back"]
+    detail: str = ""
+
+
+class Reads(Protocol):
+    @property
+    def info(self) -> StoreInfo: ...
+
+    async def page(
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        after: Place | None = None,
+        before: Place | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Entries in insertion order (or the reverse), from just behind `after` or up to just before `before`."""
+
+    async def get(self, entry_id: str) -> Entry | None: ...
+
+    async def many(self, ids: tuple[str, ...]) -> dict[str, Entry]: ...
+
+    async def counts(self, where: Filter) -> Counts: ...
+
+    async def attempts(self, entry_id: str) -> tuple[Attempt, ...]: ...
+
+    async def open_attempts(self) -> tuple[Attempt, ...]:
+        """Attempts in flight or in doubt, oldest first."""
+
+    async def events(self, entry_id: str) -> tuple[AuditEvent, ...]: ...
+
+    async def notes(self, entry_id: str) -> tuple[Note, ...]: ...
+
+    async def halted(self) -> Halt | None: ...
+
+    def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
+        """The whole chain in order, in blocks."""
+
+    async def store_id(self) -> str:
+        """Fixed for this store from the first act on; before that, derived from where it is."""
+
+    async def clock(self) -> datetime:
+        """The store's own time."""
+
+
+class Acts(Protocol):
+    """Each method is one transaction that holds its audit event."""
+
+    async def dismiss(self, selection: Selection, actor: Actor, why: Why) -> ActResult: ...
+
+    async def restore(self, selection: Selection, actor: Actor, why: Why) -> ActResult: ...
+
+    async def note(self, entry_id: str, actor: Actor, why: Why) -> None: ...
+
+    async def halt(self, actor: Actor, why: Why) -> None: ...
+
+    async def resume(self, actor: Actor, why: Why) -> None: ...
+
+    async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: Why) -> None:
+        """An audit event without an act: a refusal, a view."""
+
+
+class Claims(Protocol):
+    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | Taken: ...
+
+    async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: Why) -> Attempt | Taken: ...
+
+    async def conclude(self, claim: Claim, result: Result, actor: Actor, why: Why) -> bool:
+        """Outcome, audit and the entry's own columns in one commit. False: fenced off, somebody settled it."""
+
+    async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: Why) -> bool:
+        """The outcome of an attempt whose owner is gone or in doubt, by evidence. False: it was settled meanwhile."""
+
+    async def release(self, claim: Claim) -> None: ...
+
+
+class Watch(Protocol):
+    def changes(self) -> AsyncIterator[Change]: ...
+
+
+class Store(Reads, Acts, Claims, Watch, Protocol):
+    async def aclose(self) -> None: ...

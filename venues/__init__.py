@@ -1,0 +1,134 @@
+"""Orders at a venue: one client per account and mode, behind one contract.
+
+`connect` imports a venue's module only when that venue is asked for; importing this package imports no SDK
+and no HTTP library. Knows nothing of stores, entries or the console.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import cast
+
+from venues.action import Finding, Parsed, parse_action
+from venues.client import (
+    BadCredentials,
+    Dedup,
+    MissingExtra,
+    NoPaperMode,
+    Profile,
+    Route,
+    UnknownVenue,
+    VenueClient,
+    VenueError,
+    WrongMode,
+)
+from venues.credentials import Credentials
+from venues.endpoint import BadEndpoint
+from venues.orders import (
+    Absent,
+    Accepted,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Readiness,
+    Refused,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+    Verb,
+    differences,
+)
+
+NAMES = ("alpaca", "kalshi", "hyperliquid", "polymarket", "ibkr")
+CCXT = "ccxt:"
+_HAS_PAPER: Mapping[str, bool] = {
+    "alpaca": True,
+    "kalshi": True,
+    "hyperliquid": True,
+    "polymarket": False,
+    "ibkr": True,
+}
+_DEFAULT = Route()
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route = _DEFAULT) -> VenueClient:
+    """A client that has sent nothing yet. Mode and address are fixed from here on. Raises VenueError."""
+    if mode not in ("paper", "live"):
+        raise WrongMode("say paper or live")
+    return cast("VenueClient", _module(name).connect(name, mode, credentials, route))
+
+
+def credential_fields(name: str) -> tuple[str, ...]:
+    """The names of the secrets this venue needs, in the order to ask for them."""
+    module = _module(name)
+    asked = module.credential_fields(name) if hasattr(module, "credential_fields") else module.FIELDS
+    return cast("tuple[str, ...]", tuple(asked))
+
+
+def venue_profile(name: str) -> Profile:
+    module = _module(name)
+    return cast("Profile", module.profile(name) if hasattr(module, "profile") else module.PROFILE)
+
+
+def has_paper(name: str) -> bool:
+    """Without importing the venue's module, except for `ccxt:`, where it hangs on the exchange."""
+    return _HAS_PAPER[name] if name in _HAS_PAPER else venue_profile(name).paper
+
+
+def _module(name: str) -> ModuleType:
+    if name.startswith(CCXT):
+        return importlib.import_module("venues.ccxt")
+    if name in NAMES:
+        return importlib.import_module(f"venues.{name}")
+    raise UnknownVenue(f"no venue {name[:40]!a}: {', '.join(NAMES)} or ccxt:<exchange_id>")
+
+
+__all__ = [
+    "Absent",
+    "Accepted",
+    "BadCredentials",
+    "BadEndpoint",
+    "Credentials",
+    "Dedup",
+    "Finding",
+    "Found",
+    "Lookup",
+    "LookupFailed",
+    "MissingExtra",
+    "Mode",
+    "NoPaperMode",
+    "NotSent",
+    "OrderAction",
+    "Outcome",
+    "Parsed",
+    "Prepared",
+    "Profile",
+    "RateLimited",
+    "Readiness",
+    "Refused",
+    "Rejected",
+    "Route",
+    "Status",
+    "Unknown",
+    "UnknownVenue",
+    "VenueClient",
+    "VenueError",
+    "VenueOrder",
+    "Verb",
+    "WrongMode",
+    "connect",
+    "credential_fields",
+    "differences",
+    "has_paper",
+    "parse_action",
+    "venue_profile",
+]

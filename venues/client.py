@@ -1,0 +1,114 @@
+"""The contract every venue client keeps, and the profile that says what its venue promises."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused
+
+Dedup = Literal["lifetime", "open", "none"]
+
+
+class VenueError(Exception):
+    """A venue cannot be used as asked; `str()` is one clear line that says what to do, without secrets."""
+
+
+class UnknownVenue(VenueError):
+    """No venue of that name."""
+
+
+class NoPaperMode(VenueError):
+    """Paper was asked of a venue that has none: refused, never sent live instead."""
+
+
+class MissingExtra(VenueError):
+    """The venue's SDK is not installed; the message says the pip command."""
+
+
+class WrongMode(VenueError):
+    """Mode, credentials, endpoint or account do not belong together."""
+
+
+class BadCredentials(VenueError):
+    """A field is missing or cannot be read as what it must be. Names the field, never its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What this venue promises; every figure that safety hangs on, as data."""
+
+    name: str
+    dedup: Dedup  # for how long the venue refuses a second order with the same client id
+    arrival_bound: (
+        float | None
+    )  # seconds after which a request can no longer arrive; None = nothing bounds it
+    visibility: float  # seconds for which "not found" proves nothing
+    definitive: frozenset[
+        tuple[int, str]
+    ]  # (status, code) that is a refusal; code "*" = any of the venue's own
+    rate_per_minute: int | None
+    paper: bool
+    lookup: bool
+    replace: bool
+    cancel: bool
+    default_tif: str
+    tifs: frozenset[str]
+    id_pattern: str = r"[0-9A-Za-z_-]{1,64}"  # a client order id the venue takes, whole
+    id_prefix: str = ""  # put before 32 hex digits to make one where the entry has none
+
+    def takes_id(self, client_order_id: str) -> bool:
+        return re.fullmatch(self.id_pattern, client_order_id) is not None
+
+    def make_id(self, hex32: str) -> str:
+        return self.id_prefix + hex32
+
+    def tuned(self, route: Route) -> Profile:
+        """With the figures that the config states instead of the venue's own."""
+        rate, seconds = route.rate_per_minute, route.visibility_seconds
+        return replace(
+            self,
+            rate_per_minute=self.rate_per_minute if rate is None else rate,
+            visibility=self.visibility if seconds is None else seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How to reach a venue: decided once, from the config, never from the environment."""
+
+    timeout: float = 10.0
+    endpoint: str | None = None  # replaces the venue's own address for this mode
+    allow_custom_endpoint: bool = False  # else only loopback
+    rate_per_minute: int | None = None
+    visibility_seconds: float | None = None
+
+
+class VenueClient(Protocol):
+    """One account at one venue in one mode. `prepare` does no I/O; each sending method makes one request."""
+
+    profile: Profile
+    mode: Mode
+    host: str  # shown to the operator beside the mode
+
+    async def open(self) -> None:
+        """Load what `prepare` needs (markets, precision). Raises VenueError."""
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused: ...
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        """Send it, once. When cancelled it returns what is known (NotSent if no byte left, else Unknown)
+        instead of raising, as `replace` and `cancel` do; to wait for the answer all the same, shield the task.
+        """
+
+    async def replace(self, prepared: Prepared) -> Outcome: ...
+
+    async def cancel(self, prepared: Prepared) -> Outcome: ...
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        """What the venue holds under `prepared.client_order_id` (or the stored reference)."""
+
+    async def probe(self) -> Readiness: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,94 @@
+"""Which address a venue is reached at: pure, decided once from defaults, mode and route.
+
+Never reads the environment. A custom address is loopback unless the route allows more, and never the other
+mode's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from venues.client import NoPaperMode, Route, VenueError, WrongMode
+from venues.orders import Mode
+
+_HOST = re.compile(r"[0-9a-z](?:[0-9a-z.-]*[0-9a-z])?|[0-9a-f:]+")
+
+
+class BadEndpoint(VenueError):
+    """An address that will not be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """A venue's own addresses per mode, the one to use first; none for paper = it has no paper mode."""
+
+    paper: tuple[str, ...]
+    live: tuple[str, ...]
+
+    def of(self, mode: Mode) -> tuple[str, ...]:
+        return self.paper if mode == "paper" else self.live
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`url` has no trailing slash; `host` is what the operator is shown."""
+
+    url: str
+    host: str
+    custom: bool
+
+
+def choose(name: str, hosts: Hosts, mode: Mode, route: Route) -> Endpoint:
+    if not hosts.of(mode):
+        raise NoPaperMode(f"{name} has no {mode} mode: nothing was sent")
+    if route.endpoint is None:
+        url = hosts.of(mode)[0]
+        return Endpoint(url, urlsplit(url).netloc, custom=False)
+    return _custom(hosts, mode, route.endpoint, allowed=route.allow_custom_endpoint)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_loopback
+    return address == ipaddress.IPv6Address(1)
+
+
+def _custom(hosts: Hosts, mode: Mode, text: str, *, allowed: bool) -> Endpoint:
+    parts = _split(text)
+    host = parts.hostname or ""
+    other: Mode = "live" if mode == "paper" else "paper"
+    if host in {urlsplit(url).hostname for url in hosts.of(other)}:
+        raise WrongMode(f"endpoint {host} is the venue's {other} address, but {mode} was asked")
+    if not is_loopback(host):
+        if not allowed and host not in {urlsplit(url).hostname for url in hosts.of(mode)}:
+            raise BadEndpoint(f"endpoint {host}: only loopback, unless allow_custom_endpoint = true")
+        if parts.scheme != "https":
+            raise BadEndpoint(f"endpoint {host}: plain http only on loopback")
+    return Endpoint(f"{parts.scheme}://{parts.netloc}", parts.netloc, custom=True)
+
+
+def _split(text: str) -> SplitResult:
+    """The address in its parts. Messages never repeat the text: it may hold a password."""
+    if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
+        raise BadEndpoint("endpoint: not a plain http(s)://host[:port]")
+    try:
+        parts = urlsplit(text.lower())
+        port = parts.port
+    except ValueError:
+        raise BadEndpoint("endpoint: not a plain http(s)://host[:port]") from None
+    if "@" in text:
+        raise BadEndpoint("endpoint: a user or password in the address is refused")
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.hostname or "") or port == 0:
+        raise BadEndpoint("endpoint: not a plain http(s)://host[:port]")
+    if parts.path not in ("", "/") or "?" in text or "#" in text:
+        raise BadEndpoint("endpoint: scheme, host and port only, no path, query or fragment")
+    return parts

@@ -1,0 +1,103 @@
+"""Hyperliquid's order format: assets, digits, what an order looks like. Pure; signs and sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from venues.orders import OrderAction, Refused
+
+TIFS = {"gtc": "Gtc", "ioc": "Ioc", "alo": "Alo"}
+SPOT_BASE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One tradable thing: its number on the wire, the venue's own name of it, the decimals a size has."""
+
+    number: int
+    coin: str
+    size_decimals: int
+
+    @property
+    def price_decimals(self) -> int:
+        return (8 if self.number >= SPOT_BASE else 6) - self.size_decimals
+
+
+def assets(meta: object, spot: object) -> dict[str, Asset]:
+    """Every asset by name. KeyError, TypeError or ValueError: not the form that is known."""
+    if not isinstance(meta, dict) or not isinstance(spot, dict):
+        raise TypeError
+    return {**_spot_assets(spot), **_perp_assets(meta)}
+
+
+def _perp_assets(meta: Mapping[str, object]) -> dict[str, Asset]:
+    return {
+        entry["name"]: Asset(number, entry["name"], int(entry["szDecimals"]))
+        for number, entry in enumerate(_entries(meta, "universe"))
+    }
+
+
+def _spot_assets(meta: Mapping[str, object]) -> dict[str, Asset]:
+    """By the venue's name ("@107", "PURR/USDC") and by "BASE/QUOTE" where that is unambiguous."""
+    by_index = {int(token["index"]): token for token in _entries(meta, "tokens")}
+    named: dict[str, Asset] = {}
+    pairs: dict[str, list[Asset]] = {}
+    for entry in _entries(meta, "universe"):
+        base, quote = (by_index[int(index)] for index in entry["tokens"])
+        asset = Asset(SPOT_BASE + int(entry["index"]), entry["name"], int(base["szDecimals"]))
+        named[asset.coin] = asset
+        pairs.setdefault(f"{base['name']}/{quote['name']}", []).append(asset)
+    for pair, found in pairs.items():
+        if len(found) == 1:
+            named.setdefault(pair, found[0])
+    return named
+
+
+def _entries(meta: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+    entries = meta[name]
+    if not isinstance(entries, list):
+        raise TypeError(name)
+    return entries
+
+
+def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
+    """The venue's digit rules; it would refuse or an SDK would round, so neither is left to chance."""
+    price = action.price
+    if price is None or action.order_type != "limit":
+        return Refused("hyperliquid has no market orders: give the worst price you take, as a limit order, ioc")
+    if decimals(action.quantity) > asset.size_decimals:
+        return Refused(f"quantity {action.quantity}: {asset.coin} takes {asset.size_decimals} decimals")
+    if price == price.to_integral_value():
+        return None
+    if decimals(price) > asset.price_decimals:
+        return Refused(f"price {price}: {asset.coin} takes {asset.price_decimals} decimals")
+    if len(price.normalize().as_tuple().digits) > 5:
+        return Refused(f"price {price}: {asset.coin} takes 5 significant figures")
+    return None
+
+
+def decimals(value: Decimal) -> int:
+    exponent = value.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def plain(value: Decimal) -> str:
+    return format(value.normalize(), "f")
+
+
+def order_wire(action: OrderAction, asset: Asset, cloid: str, tif: str) -> dict[str, object]:
+    """The order as the venue hashes it: the order of the keys is part of what is signed."""
+    assert action.price is not None
+    return {
+        "a": asset.number,
+        "b": action.side == "buy",
+        "p": plain(action.price),
+        "s": plain(action.quantity),
+        "r": False,
+        "t": {"limit": {"tif": TIFS[tif]}},
+        "c": cloid,
+    }

@@ -1,0 +1,145 @@
+"""Polymarket's orders: ticks, amounts, the signed order and its hash. Signs, but sends and reads nothing.
+
+Made of the SDK's own parts below `create_limit_order`, as that fetches by itself, from wherever it likes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from venues import extra
+from venues.client import BadCredentials
+from venues.credentials import Credentials
+from venues.orders import OrderAction, Refused
+
+OWNER = "{api_key}"  # the order's body names the API key: stored blank, filled in when it is sent
+TICKS = frozenset(map(Decimal, ("0.1", "0.01", "0.005", "0.0025", "0.001", "0.0001")))
+_UNIT = 1_000_000
+_SIZE_DECIMALS = 2
+_PARTS = "polymarket._internal.actions.orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    tick: Decimal
+    neg_risk: bool  # which of the venue's contracts the order is signed for
+
+
+@dataclass(frozen=True, slots=True)
+class SignedOrder:
+    body: bytes
+    order_hash: str
+
+
+def read_market(token: str, told: Mapping[str, object]) -> Market | None:
+    """The market as `/clob-markets/` tells it; None unless it is in the known form and has this token."""
+    tokens, neg_risk = told.get("t"), told.get("nr", False)
+    if not isinstance(tokens, list) or not isinstance(neg_risk, bool):
+        return None
+    if not any(isinstance(entry, dict) and entry.get("t") == token for entry in tokens):
+        return None
+    try:
+        tick = Decimal(str(told.get("mts")))
+    except ArithmeticError:
+        return None
+    return Market(tick, neg_risk) if tick in TICKS else None
+
+
+def amounts(action: OrderAction, market: Market) -> tuple[int, int] | Refused:
+    """What is offered and what is asked, in millionths; an SDK would round the size without a word."""
+    price, size = action.price, action.quantity
+    if price is None or action.order_type != "limit":
+        return Refused("polymarket orders are sent with a limit price only")
+    if size != round(size, _SIZE_DECIMALS):
+        return Refused(f"quantity {size}: polymarket takes {_SIZE_DECIMALS} decimals")
+    if price % market.tick != 0 or not market.tick <= price <= 1 - market.tick:
+        return Refused(
+            f"price {price}: this market takes multiples of {market.tick} from {market.tick} to {1 - market.tick}"
+        )
+    shares, money = int(size * _UNIT), size * price * _UNIT
+    if money != int(money):
+        return Refused(f"quantity {size} at {price} is not a whole number of millionths of a dollar")
+    return (int(money), shares) if action.side == "buy" else (shares, int(money))
+
+
+class Signer:
+    """The wallet's key with the SDK's signing parts."""
+
+    def __init__(self, parts: Mapping[str, Any], credentials: Credentials) -> None:
+        self._parts = parts
+        self._config = parts["environments"].PRODUCTION._config
+        try:
+            self._account = parts["account"].Account.from_key(credentials.reveal("private_key"))
+        except (ValueError, TypeError):
+            raise BadCredentials("private_key: not a key that can sign") from None
+        self._wallet = parts["address"].to_checksum_address(credentials.reveal("wallet"))
+        self._kind = parts["wallet"].classify_account(
+            signer=self._account.address, wallet=self._wallet, config=self._config.wallet_derivation
+        )
+
+    @classmethod
+    async def load(cls, credentials: Credentials) -> Signer:
+        names = {
+            "environments": "polymarket.environments",
+            "wallet": "polymarket._internal.wallet",
+            "account": "eth_account",
+            "messages": "eth_account.messages",
+            "address": "eth_utils.address",
+            "crypto": "eth_utils.crypto",
+            **{name: f"{_PARTS}.{name}" for name in ("context", "orders", "post", "typed_data", "types")},
+        }
+        return cls({key: await extra.load(name, "polymarket") for key, name in names.items()}, credentials)
+
+    @property
+    def address(self) -> str:
+        return str(self._account.address)
+
+    @property
+    def by_session_key(self) -> bool:
+        """The wallet is not one that this key owns: the SDK signs as the wallet's session key."""
+        return bool(self._kind.signer_type == "SESSION_KEY")
+
+    def sign(self, action: OrderAction, market: Market, *, amounts: tuple[int, int], expiration: int) -> SignedOrder:
+        parts, config = self._parts, self._config
+        draft = parts["types"].OrderDraft(
+            chain_id=config.chain_id,
+            exchange_address=parts["context"].resolve_order_exchange_address(
+                config, asset_id=action.market_id, neg_risk=market.neg_risk
+            ),
+            expiration=expiration,
+            funder_address=self._wallet,
+            offered_amount=amounts[0],
+            order_type="GTD" if expiration else "GTC",
+            side="BUY" if action.side == "buy" else "SELL",
+            signer=self._account.address,
+            requested_amount=amounts[1],
+            asset_id=action.market_id,
+        )
+        unsigned = parts["orders"].create_unsigned_order(draft, wallet=self._wallet, wallet_type=self._kind.wallet_type)
+        typed = parts["typed_data"].build_order_typed_data(unsigned)
+        raw = self._account.sign_typed_data(full_message=typed).signature.hex().removeprefix("0x")
+        signature = parts["wallet"].wrap_deposit_wallet_signature(
+            signer=self._account.address,
+            signer_type=self._kind.signer_type,
+            signature=parts["typed_data"].build_order_signature(unsigned, "0x" + raw),
+        )
+        order = parts["orders"].create_signed_order(unsigned, signature)
+        _, payload = parts["post"].build_post_order_request(order, owner_api_key=OWNER)
+        return SignedOrder(json.dumps(payload, separators=(",", ":")).encode(), self._hash(typed))
+
+    def _hash(self, typed: dict[str, Any]) -> str:
+        """The EIP-712 hash of the bare order, which is the venue's order id, whoever signs it and how."""
+        if typed["primaryType"] != "Order":
+            types = {name: typed["types"][name] for name in ("EIP712Domain", "Order")}
+            typed = {
+                "types": types,
+                "primaryType": "Order",
+                "domain": typed["domain"],
+                "message": typed["message"]["contents"],
+            }
+        message = self._parts["messages"].encode_typed_data(full_message=typed)
+        return "0x" + str(self._parts["crypto"].keccak(b"\x19\x01" + message.header + message.body).hex())

@@ -1,0 +1,48 @@
+"""A loopback exchange speaking the wire formats of alpaca, kalshi, binance and hyperliquid, faults on demand.
+
+For practice, demo and tests: any credentials are accepted, nothing leaves 127.0.0.1. Imports no client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from venues.practice.book import Order
+from venues.practice.exchange import PracticeError, PracticeExchange
+from venues.practice.fault import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError
+
+__all__ = [
+    "BEHAVIOURS",
+    "DEMO_SYMBOLS",
+    "Fault",
+    "FaultError",
+    "Order",
+    "PracticeError",
+    "PracticeExchange",
+    "serve",
+]
+
+
+def serve(
+    port: int = 0,
+    ledger: Path | None = None,
+    *,
+    script: Path | None = None,
+    announce: Callable[[str], None],
+    fsync: bool = True,
+) -> None:
+    """Run until SIGTERM or SIGINT. `announce` gets the URL once it answers. Raises PracticeError."""
+    asyncio.run(_serve(PracticeExchange(port, ledger, script=script, fsync=fsync), announce))
+
+
+async def _serve(exchange: PracticeExchange, announce: Callable[[str], None]) -> None:
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    async with exchange:
+        announce(exchange.url)
+        await over.wait()

@@ -1,0 +1,289 @@
+"""Alpaca's trading API, v2: order paths, order documents and error bodies.
+
+Knows nothing of sockets, faults or other venues.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import cast
+
+from venues.practice.alpaca_account import account, asset, asset_id, clock, listed, problem
+from venues.practice.book import Desk, Draft, Order
+from venues.practice.fault import Kind
+from venues.practice.format import Call, Moment, says
+from venues.practice.wire import Reply, Request, decimal, plain, text
+
+TIFS = frozenset(("day", "gtc", "opg", "cls", "ioc", "fok"))
+STATUS = {
+    "open": "new",
+    "partly_filled": "partially_filled",
+    "cancelled": "canceled",
+}
+MESSAGES = {
+    400: (40010000, "request body format is invalid"),
+    401: (40110000, "request is not authorized"),
+    403: (40310000, "forbidden"),
+    404: (40410000, "resource not found"),
+    408: (40810000, "request timeout"),
+    409: (40910000, "conflict"),
+    410: (41010000, "gone"),
+    422: (42210000, "unprocessable order"),
+    429: (42910000, "too many requests"),
+    500: (50010000, "internal server error occurred"),
+}
+
+
+class Alpaca:
+    name = "alpaca"
+    ids = frozenset(("id",))
+    client_ids = frozenset(("client_order_id",))
+    quantities = frozenset(("qty",))
+    stranger = "somebody-elses-order"
+
+    def route(self, request: Request, desk: Desk) -> Call | None:
+        if request.parts[:1] != ("v2",):
+            return None
+        call = _call(request, desk)
+        if not _authorised(request):
+            return replace(call, act=lambda desk: self.error(401, Moment(desk.now)))
+        return call
+
+    def error(self, status: int, moment: Moment, /) -> Reply:
+        code, message = MESSAGES.get(status, (status * 100_000, "error"))
+        if status != 429:
+            return problem(status, code, message)
+        reset = str(int((moment.now + timedelta(seconds=moment.seconds)).timestamp()))
+        limits = {"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
+        return replace(problem(status, code, message), headers=limits)
+
+    def refusal(self, call: Call, /) -> Reply:
+        if call.kind == "new":
+            return problem(403, 40310000, "insufficient buying power", buying_power="0", cost_basis="100")
+        return problem(422, 42210000, "order is not open")
+
+
+def _authorised(request: Request) -> bool:
+    pair = ("apca-api-key-id", "apca-api-secret-key")
+    return all(request.headers.get(name) for name in pair) or bool(request.headers.get("authorization"))
+
+
+def _call(request: Request, desk: Desk) -> Call:
+    match request.method, request.parts[1:]:
+        case "POST", ("orders",):
+            return _new(request)
+        case "GET", ("orders",):
+            return Call("lookup", partial(_list, request.params), request.params.get("symbols"))
+        case "DELETE", ("orders",):
+            return Call("cancel", _cancel_all)
+        case "GET", ("orders:by_client_order_id",):
+            wanted = request.params.get("client_order_id", "")
+            return _on_order("lookup", next(desk.named(wanted), None), partial(_shown_by_name, wanted))
+        case "GET", ("orders", order_id):
+            return _on_order("lookup", desk.order(order_id), partial(_shown_by_id, order_id))
+        case "DELETE", ("orders", order_id):
+            return _on_order("cancel", desk.order(order_id), partial(_cancel, order_id))
+        case "PATCH", ("orders", order_id):
+            body = request.object()
+            call = _on_order("replace", desk.order(order_id), partial(_replace, order_id, body))
+            return replace(call, client_order_id=text((body or {}).get("client_order_id")))
+        case "GET", ("clock",):
+            return Call("probe", clock)
+        case "GET", ("account",):
+            return Call("probe", says(account(request.headers.get("apca-api-key-id", ""))))
+        case "GET", ("assets", *symbol):
+            return Call("other", says(asset("/".join(symbol))))
+        case "GET", ("positions",):
+            return Call("other", says(Reply(200, [])))
+        case _:
+            return Call("other", says(problem(404, 40410000, "endpoint not found")))
+
+
+def _on_order(kind: Kind, order: Order | None, act: Callable[[Desk], Reply]) -> Call:
+    call = Call(kind, act)
+    return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
+
+
+def _new(request: Request) -> Call:
+    body = request.object()
+    if body is None:
+        return Call("new", says(problem(400, 40010000, "request body format is invalid")))
+    symbol, client_order_id = text(body.get("symbol")), text(body.get("client_order_id"))
+    return Call("new", partial(_place, body), symbol, client_order_id)
+
+
+def _place(body: dict[str, object], desk: Desk) -> Reply:
+    draft = _draft(body)
+    if isinstance(draft, Reply):
+        return draft
+    if any(desk.named(draft.client_order_id)):
+        return problem(422, 40010001, "client_order_id must be unique")
+    return Reply(200, document(desk.place(draft, desk.new_uuid())))
+
+
+def _draft(body: dict[str, object]) -> Draft | Reply:
+    symbol, side, kind = text(body.get("symbol")), text(body.get("side")), text(body.get("type"))
+    tif, price = text(body.get("time_in_force")), decimal(body.get("limit_price"))
+    client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
+    quantity = decimal(body.get("qty"))
+    wrong = _wrong_words(side, kind, tif) or _wrong_figures(quantity, price, kind)
+    if wrong is None and len(client_order_id) > 128:
+        wrong = problem(422, 40010001, "client_order_id must be no more than 128 characters")
+    if wrong is None and (symbol is None or not listed(symbol)):
+        wrong = problem(422, 42210000, f'asset "{symbol or ""}" not found')
+    if wrong is not None:
+        return wrong
+    return Draft(
+        symbol=cast(str, symbol),
+        side="buy" if side == "buy" else "sell",
+        quantity=cast(Decimal, quantity),
+        order_type="limit" if kind == "limit" else "market",
+        price=price if kind == "limit" else None,
+        time_in_force=cast(str, tif),
+        client_order_id=client_order_id,
+        wire={"extended_hours": body.get("extended_hours") is True},
+    )
+
+
+def _wrong_words(side: str | None, kind: str | None, tif: str | None) -> Reply | None:
+    if side not in ("buy", "sell"):
+        return problem(422, 40010001, "invalid side")
+    if kind not in ("market", "limit"):
+        return problem(422, 40010001, "invalid type")
+    if tif not in TIFS:
+        return problem(422, 40010001, "invalid time_in_force")
+    return None
+
+
+def _wrong_figures(quantity: Decimal | None, price: Decimal | None, kind: str | None) -> Reply | None:
+    if quantity is None:
+        return problem(422, 40010001, "qty or notional is required")
+    if quantity <= 0:
+        return problem(422, 40010001, "qty must be > 0")
+    if kind == "market":
+        return None
+    if price is None or price <= 0:
+        return problem(422, 40010001, "limit orders require a limit price")
+    places = 2 if price >= 1 else 4
+    if price != round(price, places):
+        rule = "sub-penny increment does not fulfill minimum pricing criteria"
+        return problem(422, 42210000, f"invalid limit_price {plain(price)}. {rule}")
+    return None
+
+
+def _replace(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+    order = desk.order(order_id)
+    if order is None:
+        return problem(404, 40410000, f"order not found for {order_id}")
+    if not order.live:
+        return problem(422, 42210000, f'order is already in "{_status(order)}" state')
+    wanted = body or {}
+    quantity = decimal(wanted.get("qty")) or order.quantity
+    price = decimal(wanted.get("limit_price")) or order.price
+    client_order_id = text(wanted.get("client_order_id")) or str(uuid.uuid4())
+    wrong = _wrong_figures(quantity, price, order.order_type)
+    if wrong is not None:
+        return wrong
+    if any(desk.named(client_order_id)):
+        return problem(422, 40010001, "client_order_id must be unique")
+    draft = Draft(
+        symbol=order.symbol,
+        side=order.side,
+        quantity=quantity,
+        order_type=order.order_type,
+        price=price,
+        time_in_force=text(wanted.get("time_in_force")) or order.time_in_force,
+        client_order_id=client_order_id,
+        wire={**order.wire, "replaces": order_id},
+    )
+    fresh = desk.new_uuid()
+    desk.revise(order, state="replaced", wire={**order.wire, "replaced_by": fresh})
+    return Reply(200, document(desk.place(draft, fresh)))
+
+
+def _cancel(order_id: str, desk: Desk) -> Reply:
+    order = desk.order(order_id)
+    if order is None:
+        return problem(404, 40410000, f"order not found for {order_id}")
+    if not order.live:
+        return problem(422, 42210000, f'order is already in "{_status(order)}" state')
+    desk.cancel(order)
+    return Reply(204)
+
+
+def _cancel_all(desk: Desk) -> Reply:
+    live = [order for order in desk.shown() if order.live]
+    return Reply(207, [{"id": desk.cancel(order).order_id, "status": 200} for order in live])
+
+
+def _list(params: dict[str, str], desk: Desk) -> Reply:
+    status = params.get("status", "open")
+    symbols = set(filter(None, params.get("symbols", "").split(",")))
+    rows = [
+        document(order)
+        for order in desk.shown()
+        if (status == "all" or order.live == (status == "open")) and (not symbols or order.symbol in symbols)
+    ]
+    limit = int(params["limit"]) if params.get("limit", "").isdigit() else 50
+    return Reply(200, (rows[::-1] if params.get("direction") == "asc" else rows)[: min(limit, 500)])
+
+
+def _shown_by_id(order_id: str, desk: Desk) -> Reply:
+    return _found(desk.shown_by_id(order_id), order_id)
+
+
+def _shown_by_name(client_order_id: str, desk: Desk) -> Reply:
+    return _found(desk.shown_by_name(client_order_id), client_order_id)
+
+
+def _found(order: Order | None, wanted: str) -> Reply:
+    if order is None:
+        return problem(404, 40410000, f"order not found for {wanted}")
+    return Reply(200, document(order))
+
+
+def _status(order: Order) -> str:
+    return STATUS.get(order.state, order.state)
+
+
+def document(order: Order) -> dict[str, object]:
+    made, moved = order.created_at.isoformat(), order.updated_at.isoformat()
+    return {
+        "id": order.order_id,
+        "client_order_id": order.client_order_id,
+        "created_at": made,
+        "updated_at": moved,
+        "submitted_at": made,
+        "filled_at": moved if order.state == "filled" else None,
+        "expired_at": moved if order.state == "expired" else None,
+        "canceled_at": moved if order.state == "cancelled" else None,
+        "failed_at": moved if order.state == "rejected" else None,
+        "replaced_at": moved if order.state == "replaced" else None,
+        "replaced_by": order.wire.get("replaced_by"),
+        "replaces": order.wire.get("replaces"),
+        "asset_id": asset_id(order.symbol),
+        "symbol": order.symbol,
+        "asset_class": "crypto" if "/" in order.symbol else "us_equity",
+        "notional": None,
+        "qty": plain(order.quantity),
+        "filled_qty": plain(order.filled),
+        "filled_avg_price": None if order.fill_price is None else plain(order.fill_price),
+        "order_class": "",
+        "order_type": order.order_type,
+        "type": order.order_type,
+        "side": order.side,
+        "time_in_force": order.time_in_force,
+        "limit_price": None if order.price is None else plain(order.price),
+        "stop_price": None,
+        "status": _status(order),
+        "extended_hours": order.wire.get("extended_hours", False),
+        "legs": None,
+        "trail_percent": None,
+        "trail_price": None,
+        "hwm": None,
+    }

@@ -1,0 +1,262 @@
+"""Binance's spot API, v3, as ccxt's binance speaks it: signed forms, order documents, error codes.
+
+Knows nothing of sockets, faults or other venues.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from typing import cast
+
+from venues.practice.binance_document import canceled, document, placed, trades
+from venues.practice.binance_market import (
+    MARKETS,
+    MIN_NOTIONAL,
+    Market,
+    account,
+    exchange_info,
+    millis,
+    no_symbols,
+    system_status,
+)
+from venues.practice.book import Desk, Draft, Order
+from venues.practice.fault import Kind
+from venues.practice.format import Call, Moment, says
+from venues.practice.wire import Reply, Request, decimal
+
+Params = Mapping[str, str]
+CLIENT_ID = re.compile(r"[a-zA-Z0-9-_]{1,36}")
+TIFS = {"GTC": "gtc", "IOC": "ioc", "FOK": "fok"}
+FAMILIES = frozenset(("api", "sapi", "fapi", "dapi", "papi"))
+PUBLIC = frozenset(("ping", "time", "exchangeInfo"))
+CODES = {
+    400: (-1100, "Illegal characters found in a parameter."),
+    401: (-2015, "Invalid API-key, IP, or permissions for action."),
+    403: (-1002, "You are not authorized to execute this request."),
+    404: (-1121, "Invalid symbol."),
+    408: (
+        -1007,
+        "Timeout waiting for response from backend server. Send status unknown; execution status unknown.",
+    ),
+    409: (-2021, "Order cancel-replace is partially failed."),
+    410: (-1020, "This operation is not supported."),
+    422: (-1013, "Filter failure: PERCENT_PRICE_BY_SIDE"),
+    429: (-1003, "Too many requests; current limit is 6000 request weight per 1 MINUTE."),
+    500: (-1000, "An unknown error occurred while processing the request."),
+}
+
+
+class Binance:
+    name = "binance"
+    ids = frozenset(("orderId",))
+    client_ids = frozenset(("clientOrderId", "origClientOrderId"))
+    quantities = frozenset(("origQty",))
+    stranger = "somebody-elses-order"
+
+    def route(self, request: Request, desk: Desk) -> Call | None:
+        if request.parts[:1] == () or request.parts[0] not in FAMILIES:
+            return None
+        call = _call(request, request.parts[2:], desk)
+        signed = request.parts[-1] not in PUBLIC and request.parts[-2:] != ("system", "status")
+        wrong = _unsigned(request) if signed else None
+        return call if wrong is None else replace(call, act=says(wrong))
+
+    def error(self, status: int, moment: Moment, /) -> Reply:
+        code, message = CODES.get(status, (-1000, "An unknown error occurred while processing the request."))
+        headers = {"Retry-After": str(max(1, round(moment.seconds)))} if status == 429 else {}
+        return Reply(status, {"code": code, "msg": message}, headers=headers)
+
+    def refusal(self, call: Call, /) -> Reply:
+        if call.kind == "cancel":
+            return problem(-2011, "Unknown order sent.")
+        return problem(-2010, "Account has insufficient balance for requested action.")
+
+
+def problem(code: int, message: str, status: int = 400) -> Reply:
+    return Reply(status, {"code": code, "msg": message})
+
+
+def _unsigned(request: Request) -> Reply | None:
+    """Any key and any signature will do, but they must be there, and the signature must not be out of date.
+
+    Its age is told by the machine's own clock: the client that signed it knows no other.
+    """
+    if not request.headers.get("x-mbx-apikey"):
+        return problem(-2014, "API-key format invalid.", 401)
+    params = request.params
+    for name in ("timestamp", "signature"):
+        if not params.get(name):
+            return problem(-1102, f"Mandatory parameter '{name}' was not sent, was empty/null, or malformed.")
+    stamp, window = decimal(params["timestamp"]), decimal(params.get("recvWindow", "5000"))
+    if stamp is None or window is None:
+        return problem(-1100, "Illegal characters found in parameter 'timestamp'.")
+    now = Decimal(int(time.time() * 1000))
+    if not now - window <= stamp < now + 1000:
+        return problem(-1021, "Timestamp for this request is outside of the recvWindow.")
+    return None
+
+
+def _call(request: Request, path: tuple[str, ...], desk: Desk) -> Call:
+    params = request.params
+    match request.method, path:
+        case "POST", ("order",):
+            return Call("new", partial(_place, params), params.get("symbol"), params.get("newClientOrderId"))
+        case "POST", ("order", "cancelReplace"):
+            act = partial(_cancel_replace, params)
+            return Call("replace", act, params.get("symbol"), params.get("newClientOrderId"))
+        case "POST", ("order", "test"):
+            return Call("other", says(Reply(200, {})))
+        case "DELETE", ("order",):
+            return _on_order("cancel", params, desk, act=partial(_cancel, params))
+        case "DELETE", ("openOrders",):
+            return Call("cancel", partial(_cancel_all, params), params.get("symbol"))
+        case "GET", ("order",):
+            return _on_order("lookup", params, desk, act=partial(_one, params))
+        case "GET", ("openOrders" | "allOrders" | "myTrades" as what,):
+            return Call("lookup", partial(_list, what, params), params.get("symbol"))
+        case "GET", ("account",):
+            return Call("probe", account)
+        case "GET", ("ping",):
+            return Call("probe", says(Reply(200, {})))
+        case "GET", ("time",):
+            return Call("probe", lambda desk: Reply(200, {"serverTime": millis(desk.now)}))
+        case "GET", ("system", "status"):
+            return Call("probe", system_status)
+        case "GET", ("exchangeInfo",):
+            return Call("other", exchange_info if request.parts[0] == "api" else no_symbols)
+        case "GET", _ if request.parts[0] == "sapi":
+            return Call("other", says(Reply(200, [])))
+        case _:
+            return Call("other", says(problem(-1100, "No such path.", 404)))
+
+
+def _on_order(kind: Kind, params: Params, desk: Desk, *, act: Callable[[Desk], Reply]) -> Call:
+    order = _target(params, desk)
+    name = order.client_order_id if order else params.get("origClientOrderId")
+    return Call(kind, act, params.get("symbol"), name)
+
+
+def _target(params: Params, desk: Desk) -> Order | None:
+    """The order a request means; of several that had the same client id, the newest."""
+    if "orderId" in params:
+        order = desk.order(params["orderId"])
+    else:
+        order = next(desk.named(params.get("origClientOrderId") or params.get("cancelOrigClientOrderId", "")), None)
+    return order if order is not None and order.symbol == params.get("symbol") else None
+
+
+def _place(params: Params, desk: Desk) -> Reply:
+    draft = _draft(params)
+    if isinstance(draft, Reply):
+        return draft
+    if any(order.live for order in desk.named(draft.client_order_id)):
+        return problem(-2010, "Duplicate order sent.")
+    return Reply(200, placed(desk.place(draft, desk.new_number())))
+
+
+def _draft(params: Params) -> Draft | Reply:
+    market = MARKETS.get(params.get("symbol", ""))
+    if market is None:
+        return problem(-1121, "Invalid symbol.")
+    side, kind, tif = params.get("side"), params.get("type"), params.get("timeInForce")
+    name = params.get("newClientOrderId") or uuid.uuid4().hex
+    quantity, price = decimal(params.get("quantity")), decimal(params.get("price"))
+    if quantity is None and kind == "MARKET" and (quote := decimal(params.get("quoteOrderQty"))):
+        quantity = (quote / market.mark).quantize(market.step)
+    if side not in ("BUY", "SELL"):
+        return problem(-1117, "Invalid side.")
+    if kind not in ("LIMIT", "MARKET", "LIMIT_MAKER"):
+        return problem(-1116, "Invalid orderType.")
+    if kind == "LIMIT" and tif not in TIFS:
+        return problem(-1115, "Invalid timeInForce.")
+    if not CLIENT_ID.fullmatch(name):
+        legal = "legal range is '^[a-zA-Z0-9-_]{1,36}$'."
+        return problem(-1100, f"Illegal characters found in parameter 'newClientOrderId'; {legal}")
+    wrong = _wrong_figures(market, quantity, price if kind != "MARKET" else market.mark)
+    if wrong is not None:
+        return wrong
+    return Draft(
+        symbol=market.symbol,
+        side="buy" if side == "BUY" else "sell",
+        quantity=cast(Decimal, quantity),
+        order_type="market" if kind == "MARKET" else "limit",
+        price=None if kind == "MARKET" else price,
+        time_in_force=TIFS.get(tif or "GTC", "gtc"),
+        client_order_id=name,
+        mark=market.mark,
+        wire={"type": kind},
+    )
+
+
+def _wrong_figures(market: Market, quantity: Decimal | None, price: Decimal | None) -> Reply | None:
+    if quantity is None or price is None:
+        name = "quantity" if quantity is None else "price"
+        return problem(-1102, f"Mandatory parameter '{name}' was not sent, was empty/null, or malformed.")
+    if quantity <= 0 or quantity % market.step:
+        return problem(-1013, "Filter failure: LOT_SIZE")
+    if price <= 0 or price % market.tick:
+        return problem(-1013, "Filter failure: PRICE_FILTER")
+    if quantity * price < MIN_NOTIONAL:
+        return problem(-1013, "Filter failure: NOTIONAL")
+    return None
+
+
+def _cancel_replace(params: Params, desk: Desk) -> Reply:
+    wanted = dict(params)
+    wanted.pop("orderId", None)
+    if "cancelOrderId" in params:
+        wanted["orderId"] = params["cancelOrderId"]
+    order = _target(wanted, desk)
+    if order is None or not order.live:
+        missing = {"code": -2011, "msg": "Unknown order sent."}
+        results = {"cancelResult": "FAILURE", "newOrderResult": "NOT_ATTEMPTED", "cancelResponse": missing}
+        return Reply(400, {"code": -2022, "msg": "Order cancel-replace failed.", "data": results})
+    gone = canceled(desk.cancel(order), uuid.uuid4().hex)
+    made = _place(params, desk)
+    worked = made.status == 200
+    data: dict[str, object] = {
+        "cancelResult": "SUCCESS",
+        "newOrderResult": "SUCCESS" if worked else "FAILURE",
+        "cancelResponse": gone,
+        "newOrderResponse": made.payload,
+    }
+    if worked:
+        return Reply(200, data)
+    return Reply(409, {"code": -2021, "msg": "Order cancel-replace is partially failed.", "data": data})
+
+
+def _cancel(params: Params, desk: Desk) -> Reply:
+    order = _target(params, desk)
+    if order is None or not order.live:
+        return problem(-2011, "Unknown order sent.")
+    return Reply(200, canceled(desk.cancel(order), params.get("newClientOrderId") or uuid.uuid4().hex))
+
+
+def _cancel_all(params: Params, desk: Desk) -> Reply:
+    live = [order for order in desk.shown(params.get("symbol", "")) if order.live]
+    if not live:
+        return problem(-2011, "Unknown order sent.")
+    return Reply(200, [canceled(desk.cancel(order), uuid.uuid4().hex) for order in live])
+
+
+def _one(params: Params, desk: Desk) -> Reply:
+    order = _target(params, desk)
+    if order is None or not desk.shows(order):
+        return problem(-2013, "Order does not exist.")
+    return Reply(200, document(order))
+
+
+def _list(what: str, params: Params, desk: Desk) -> Reply:
+    """Oldest first, as Binance lists them."""
+    rows = [*desk.shown(params.get("symbol"))][::-1]
+    if what == "openOrders":
+        return Reply(200, [document(order) for order in rows if order.live])
+    if what == "allOrders":
+        return Reply(200, [document(order) for order in rows][-500:])
+    return Reply(200, [trade for order in rows for trade in trades(order)][-500:])

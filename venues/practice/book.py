@@ -1,0 +1,215 @@
+"""The one matching state behind every wire format: orders, their states, fills and client ids.
+
+Knows no HTTP and no venue's field names. What it changes is in the ledger before anybody is answered.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Literal
+
+from venues.practice.ledger import Ledger
+
+State = Literal["open", "partly_filled", "filled", "cancelled", "expired", "rejected", "replaced"]
+LIVE: frozenset[State] = frozenset(("open", "partly_filled"))
+IMMEDIATE = frozenset(("ioc", "fok"))
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An order as a client asks for it, in neutral words; `wire` keeps what only its venue understands."""
+
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: Decimal
+    order_type: Literal["market", "limit"]
+    price: Decimal | None
+    time_in_force: str
+    client_order_id: str
+    mark: Decimal = Decimal(100)  # what a market order fills at
+    wire: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    order_id: str
+    venue: str
+    client_order_id: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: Decimal
+    order_type: Literal["market", "limit"]
+    price: Decimal | None
+    time_in_force: str
+    state: State
+    filled: Decimal
+    fill_price: Decimal | None
+    created_at: datetime
+    updated_at: datetime
+    visible_at: datetime  # look-ups do not show it before
+    wire: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def remaining(self) -> Decimal:
+        return self.quantity - self.filled
+
+    def line(self) -> dict[str, object]:
+        row: dict[str, object] = {"type": "order"}
+        for column in fields(self):
+            value = getattr(self, column.name)
+            row[column.name] = value.isoformat() if isinstance(value, datetime) else value
+            if isinstance(value, Decimal):
+                row[column.name] = format(value, "f")
+        return row
+
+
+def read_order(line: Mapping[str, object]) -> Order:
+    """The order a ledger line holds. Raises KeyError or ValueError where it holds none."""
+    row = {column.name: line[column.name] for column in fields(Order)}
+    for name in ("quantity", "filled"):
+        row[name] = Decimal(str(row[name]))
+    for name in ("price", "fill_price"):
+        row[name] = None if row[name] is None else Decimal(str(row[name]))
+    for name in ("created_at", "updated_at", "visible_at"):
+        row[name] = datetime.fromisoformat(str(row[name]))
+    return Order(**row)  # type: ignore[arg-type]  # every column was converted above
+
+
+class Book:
+    """All orders of all formats, indexed; rebuilt from the ledger's lines."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.used: set[str] = set()  # tokens a venue takes once
+        self._orders: dict[str, Order] = {}
+        self._index: dict[tuple[str, ...], list[str]] = {}
+        self._number = 0
+        for line in ledger.lines:
+            if line.get("type") == "order":
+                self.put(read_order(line))
+            elif line.get("once") and line.get("taken"):
+                self.used.add(str(line["once"]))
+
+    def put(self, order: Order) -> None:
+        if order.order_id.isdigit():
+            self._number = max(self._number, int(order.order_id))
+        known = self._orders.get(order.order_id)
+        self._orders[order.order_id] = order
+        keys: list[tuple[str, ...]] = [("client", order.venue, order.client_order_id)]
+        if known is None:
+            keys += [("symbol", order.venue, order.symbol), ("venue", order.venue)]
+        elif known.client_order_id == order.client_order_id:
+            return
+        for key in keys:
+            self._index.setdefault(key, []).append(order.order_id)
+
+    def get(self, order_id: str) -> Order | None:
+        return self._orders.get(order_id)
+
+    def all(self) -> tuple[Order, ...]:
+        return tuple(self._orders.values())
+
+    def listed(self, *key: str) -> Iterator[Order]:
+        """Newest first."""
+        return (self._orders[order_id] for order_id in reversed(self._index.get(key, ())))
+
+    def next_number(self, now: datetime) -> str:
+        """Whole-number ids follow the clock: two exchanges without a common ledger share none."""
+        self._number = max(self._number + 1, int(now.timestamp() * 1000))
+        return str(self._number)
+
+
+class Desk:
+    """One venue's view of the book for the length of one request."""
+
+    def __init__(self, book: Book, venue: str, now: datetime) -> None:
+        self.venue = venue
+        self.now = now
+        self.hidden_until: datetime | None = None
+        self.closed = False
+        self.repeated = False  # the request carries a token that was used before
+        self.changed: list[Order] = []
+        self._book = book
+
+    def new_number(self) -> str:
+        return self._book.next_number(self.now)
+
+    def new_uuid(self) -> str:
+        return str(uuid.uuid4())
+
+    def place(self, draft: Draft, order_id: str) -> Order:
+        """Market and immediate orders fill at once; all others rest."""
+        fills = draft.order_type == "market" or draft.time_in_force in IMMEDIATE
+        order = Order(
+            order_id=order_id,
+            venue=self.venue,
+            client_order_id=draft.client_order_id,
+            symbol=draft.symbol,
+            side=draft.side,
+            quantity=draft.quantity,
+            order_type=draft.order_type,
+            price=draft.price,
+            time_in_force=draft.time_in_force,
+            state="filled" if fills else "open",
+            filled=draft.quantity if fills else Decimal(0),
+            fill_price=(draft.price or draft.mark) if fills else None,
+            created_at=self.now,
+            updated_at=self.now,
+            visible_at=self.hidden_until or self.now,
+            wire=draft.wire,
+        )
+        return self._keep(order)
+
+    def revise(self, order: Order, **changes: object) -> Order:
+        changes.setdefault("updated_at", self.now)
+        if self.hidden_until is not None:
+            changes.setdefault("visible_at", self.hidden_until)
+        return self._keep(replace(order, **changes))  # type: ignore[arg-type]  # callers name columns of Order
+
+    def cancel(self, order: Order) -> Order:
+        return self.revise(order, state="cancelled")
+
+    def order(self, order_id: str) -> Order | None:
+        """What the matching engine knows, visible or not."""
+        order = self._book.get(order_id)
+        return order if order is not None and order.venue == self.venue else None
+
+    def named(self, client_order_id: str) -> Iterator[Order]:
+        """Every order that has this client id now, newest first, visible or not."""
+        return (
+            order
+            for order in self._book.listed("client", self.venue, client_order_id)
+            if order.client_order_id == client_order_id
+        )
+
+    def shown(self, symbol: str | None = None) -> Iterator[Order]:
+        """What look-ups show, newest first."""
+        key = ("venue", self.venue) if symbol is None else ("symbol", self.venue, symbol)
+        return (order for order in self._book.listed(*key) if self.shows(order))
+
+    def shows(self, order: Order) -> bool:
+        return order.visible_at <= self.now
+
+    def shown_by_id(self, order_id: str) -> Order | None:
+        order = self.order(order_id)
+        return order if order is not None and self.shows(order) else None
+
+    def shown_by_name(self, client_order_id: str) -> Order | None:
+        return next((order for order in self.named(client_order_id) if self.shows(order)), None)
+
+    def _keep(self, order: Order) -> Order:
+        self._book.put(order)
+        self.changed.append(order)
+        return order

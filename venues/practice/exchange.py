@@ -1,0 +1,243 @@
+"""The practice exchange: routes a request to its format, lets a fault strike, books, writes the ledger.
+
+The only module here that knows book, formats, faults and server together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from venues.practice import control
+from venues.practice.alpaca import Alpaca
+from venues.practice.binance import Binance
+from venues.practice.book import Book, Desk, Order, State, utc_now
+from venues.practice.fault import NORMAL, ORDER_KINDS, Fault, FaultError, FaultTable, On, parse_fault
+from venues.practice.format import Call, Format, Moment, Plan, answer
+from venues.practice.hyperliquid import Hyperliquid
+from venues.practice.kalshi import Kalshi
+from venues.practice.ledger import Ledger, LedgerError
+from venues.practice.server import Server
+from venues.practice.wire import Reply, Request
+
+Line = Mapping[str, object]
+NOTHING = Reply(200, None)
+
+
+class PracticeError(Exception):
+    """The exchange cannot start as asked; `str()` is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    due: datetime
+    venue: str
+    call: Call
+
+
+class PracticeExchange:
+    """One loopback URL that speaks every format. Ledger and faults can be read and set while it runs."""
+
+    def __init__(
+        self,
+        port: int = 0,
+        ledger: Path | None = None,
+        *,
+        script: Path | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        fsync: bool = True,
+    ) -> None:
+        self.faults = FaultTable()
+        self.kinds: Counter[str] = Counter()
+        self.paths: Counter[str] = Counter()
+        self.decoyed = 0  # requests that followed a redirect
+        self._port = port
+        self._clock = clock
+        self._late: list[_Late] = []
+        self._timers: list[asyncio.TimerHandle] = []
+        self._formats: tuple[Format, ...] = (Alpaca(), Kalshi(), Binance(), Hyperliquid())
+        self._server = Server(self.handle, clock)
+        self._decoy = Server(self._handle_decoy, clock)
+        for fault in _read_script(script):
+            self.faults.add(fault)
+        try:
+            self._ledger = Ledger(ledger, fsync=fsync)
+            self._book = Book(self._ledger)
+        except (OSError, LedgerError, KeyError, ValueError) as error:
+            raise PracticeError(f"cannot use the ledger {ledger}: {error}") from error
+        self._n = sum(1 for _ in self.received)
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """Every order it ever booked, oldest first."""
+        self.settle()
+        return self._book.all()
+
+    @property
+    def received(self) -> tuple[Line, ...]:
+        """Every request to an order-changing path, oldest first."""
+        return tuple(line for line in self._ledger.lines if line.get("type") == "request")
+
+    @property
+    def ledger(self) -> tuple[Line, ...]:
+        return tuple(self._ledger.lines)
+
+    async def start(self) -> None:
+        try:
+            await self._server.start(self._port)
+        except OSError as error:
+            raise PracticeError(f"cannot listen on 127.0.0.1:{self._port}: {error.strerror}") from error
+        await self._decoy.start(0)
+
+    async def stop(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        await self._server.stop()
+        await self._decoy.stop()
+        self._ledger.close()
+
+    async def __aenter__(self) -> PracticeExchange:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def fault(
+        self,
+        symbol: str,
+        name: str,
+        *,
+        on: On = "order",
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """The next `times` requests (None = all) of this kind for this symbol (`*` = any) go wrong."""
+        self.faults.add(Fault(symbol, name, on=on, times=times, seconds=seconds))
+
+    def mark(self, order_id: str, state: State, filled: Decimal | None = None) -> Order:
+        """What the market did to an order: fills, expiry, a late rejection. KeyError where there is none."""
+        order = self._book.get(order_id)
+        if order is None:
+            raise KeyError(order_id)
+        amount = filled if filled is not None else order.quantity if state == "filled" else order.filled
+        price = (order.price or Decimal(100)) if amount else None
+        desk = Desk(self._book, order.venue, self._clock())
+        changed = desk.revise(order, state=state, filled=amount, fill_price=price)
+        self._ledger.append(order.line() for order in desk.changed)
+        return changed
+
+    def settle(self) -> None:
+        """Book what was to be booked later and is due."""
+        now = self._clock()
+        due = [late for late in self._late if late.due <= now]
+        self._late = [late for late in self._late if late.due > now]
+        for late in due:
+            desk = Desk(self._book, late.venue, late.due)
+            late.call.act(desk)
+            self._ledger.append(order.line() for order in desk.changed)
+
+    def handle(self, request: Request) -> Plan:
+        """Everything one request does, up to and including the ledger's fsync; only delivery is left."""
+        self.settle()
+        now = self._clock()
+        if request.parts[:1] == ("practice",):
+            return Plan(control.answer(self, request), now)
+        for form in self._formats:
+            desk = Desk(self._book, form.name, now)
+            call = form.route(request, desk)
+            if call is not None:
+                self._count(request, call)
+                return self._act(request, form, call=call, desk=desk)
+        self._count(request, None)
+        return Plan(Reply(404, {"message": "no venue has this path"}), now)
+
+    def _act(self, request: Request, form: Format, *, call: Call, desk: Desk) -> Plan:
+        now = desk.now
+        fault = self.faults.take(call.kind, call.symbol)
+        behaviour = NORMAL if fault is None else fault.behaviour
+        seconds = 0.0 if fault is None else fault.lasting
+        later = now + timedelta(seconds=seconds)
+        if behaviour.skews and call.kind == "probe":
+            desk.now = later
+        desk.hidden_until = later if behaviour.hides else None
+        desk.closed = behaviour.closed
+        own = NOTHING
+        if behaviour.books == "now":
+            own = self._do(call, desk)
+        elif behaviour.books == "later":
+            self._postpone(_Late(later, form.name, call), seconds)
+        if call.kind in ORDER_KINDS:
+            self._record(request, call, desk=desk, fault=fault)
+        decoy = self._decoy.url + request.path + (f"?{request.query}" if request.query else "")
+        reply = answer(form, call, own=own, behaviour=behaviour, moment=Moment(now, seconds, decoy))
+        return Plan(
+            reply,
+            later if behaviour.skews else now,
+            behaviour.delivery,
+            wait=seconds if behaviour.waits else 0.0,
+            drip=seconds if behaviour.delivery == "drip" else 0.0,
+        )
+
+    def _do(self, call: Call, desk: Desk) -> Reply:
+        if call.once is not None:
+            desk.repeated = call.once in self._book.used
+            self._book.used.add(call.once)
+        return call.act(desk)
+
+    def _postpone(self, late: _Late, seconds: float) -> None:
+        self._late.append(late)
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, self.settle))
+
+    def _record(self, request: Request, call: Call, *, desk: Desk, fault: Fault | None) -> None:
+        self._n += 1
+        order = desk.changed[-1] if desk.changed else None
+        line: dict[str, object] = {
+            "type": "request",
+            "n": self._n,
+            "at": desk.now.isoformat(),
+            "venue": desk.venue,
+            "kind": call.kind,
+            "method": request.method,
+            "path": request.path,
+            "query": request.query,
+            "body": request.text,
+            "client_order_id": call.client_order_id or (order.client_order_id if order else None),
+            "symbol": call.symbol or (order.symbol if order else None),
+            "booked": order is not None,
+            "order_id": order.order_id if order else None,
+            "fault": fault.name if fault else None,
+        }
+        if call.once is not None:
+            line |= {"once": call.once, "taken": call.once in self._book.used}
+        self._ledger.append([line, *(changed.line() for changed in desk.changed)])
+
+    def _count(self, request: Request, call: Call | None) -> None:
+        self.kinds[call.kind if call else "unknown"] += 1
+        self.paths[f"{request.method} {request.path}"] += 1
+
+    def _handle_decoy(self, _: Request) -> Plan:
+        self.decoyed += 1
+        return Plan(Reply(404, {"message": "a redirect was followed to here"}), self._clock())
+
+
+def _read_script(script: Path | None) -> list[Fault]:
+    if script is None:
+        return []
+    try:
+        items = json.loads(script.read_text())
+        if not isinstance(items, list):
+            raise FaultError("a script is a JSON list of faults")
+        return [parse_fault(item) for item in items]
+    except (OSError, ValueError) as error:
+        raise PracticeError(f"cannot use the script {script}: {error}") from error

@@ -1,0 +1,123 @@
+"""What a wire format is to the exchange: requests in, calls on the book out, the venue's own error bodies.
+
+Knows no venue by name and no socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Protocol, assert_never
+
+from venues.practice.book import Desk
+from venues.practice.fault import Behaviour, Delivery, Kind
+from venues.practice.wire import Reply, Request, decimal, plain
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, understood. `act` does it and gives the venue's own answer; nothing happens before."""
+
+    kind: Kind
+    act: Callable[[Desk], Reply]
+    symbol: str | None = None
+    client_order_id: str | None = None
+    once: str | None = None  # a token the venue takes a single time
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A finished answer and how it is to reach the client."""
+
+    reply: Reply
+    date: datetime
+    delivery: Delivery = "whole"
+    wait: float = 0.0
+    drip: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a fault may put into an answer besides the venue's own words."""
+
+    now: datetime
+    seconds: float = 0.0
+    decoy: str = ""  # where a redirect leads
+
+
+class Format(Protocol):
+    name: str
+    ids: frozenset[str]  # keys under which it tells its own order ids
+    client_ids: frozenset[str]
+    quantities: frozenset[str]
+    stranger: str  # a client id nobody sent
+
+    def route(self, request: Request, desk: Desk) -> Call | None:
+        """None when the path is not this venue's."""
+
+    def error(self, status: int, moment: Moment, /) -> Reply:
+        """The venue's own body for a status; after 429 `moment.seconds` says when to come back."""
+
+    def refusal(self, call: Call, /) -> Reply:
+        """No to a well-formed order: not enough money."""
+
+
+def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment: Moment) -> Reply:
+    """What a fault makes of the venue's own answer."""
+    match behaviour.answer:
+        case "own":
+            reply = own
+        case "error":
+            reply = form.error(behaviour.status, moment)
+        case "gateway" | "proxy":
+            reply = page(behaviour.status)
+        case "garbage":
+            reply = Reply(200, raw=b'<<<{"order": accepted')
+        case "empty":
+            reply = Reply(200, raw=b"")
+        case "no_id":
+            reply = altered(own, form.ids, lambda _: None)
+        case "wrong_id":
+            reply = altered(own, form.client_ids, lambda _: form.stranger)
+        case "refusal":
+            reply = form.refusal(call)
+        case "redirect":
+            reply = Reply(behaviour.status, raw=b"", headers={"Location": moment.decoy})
+        case "different":
+            reply = altered(own, form.quantities, doubled)
+        case never:
+            assert_never(never)
+    return replace(reply, raw=reply.body[: len(reply.body) // 2]) if behaviour.cuts else reply
+
+
+def says(reply: Reply) -> Callable[[Desk], Reply]:
+    """An answer that needs no book."""
+    return lambda _: reply
+
+
+def page(status: int) -> Reply:
+    """What stands between client and venue says it, in HTML: not the venue's own body."""
+    title = f"{status} {HTTPStatus(status).phrase}"
+    body = f"<html><head><title>{title}</title></head><body><center><h1>{title}</h1></center></body></html>\n"
+    return Reply(status, raw=body.encode(), content_type="text/html")
+
+
+def altered(reply: Reply, keys: frozenset[str], change: Callable[[object], object]) -> Reply:
+    """The same answer with the values under these keys changed, at any depth; left out where changed to None."""
+
+    def walk(value: object) -> object:
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        pairs = ((key, change(item) if key in keys else walk(item)) for key, item in value.items())
+        return {key: item for key, item in pairs if key not in keys or item is not None}
+
+    return reply if reply.raw is not None else replace(reply, payload=walk(reply.payload))
+
+
+def doubled(value: object) -> object:
+    number = decimal(value)
+    return value if number is None else plain(number * 2)

@@ -1,0 +1,221 @@
+"""Hyperliquid's two paths: /exchange takes signed actions, /info answers questions. Errors come with 200.
+
+Knows nothing of sockets, faults or other venues.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import cast
+
+from venues.practice.book import Desk, Draft, Order
+from venues.practice.fault import Kind
+from venues.practice.format import Call, Moment, says
+from venues.practice.hyperliquid_info import COINS, coin_of, info
+from venues.practice.wire import Reply, Request, decimal, plain, text
+
+CLOID = re.compile(r"0x[0-9a-f]{32}")
+TIFS = {"Gtc": "gtc", "Ioc": "ioc", "Alo": "alo"}
+TAKES = {
+    "order": "new",
+    "cancel": "cancel",
+    "cancelByCloid": "cancel",
+    "modify": "replace",
+    "batchModify": "replace",
+}
+MISSING = "Order was never placed, already canceled, or filled."
+MALFORMED = "Failed to deserialize the JSON body into the target type"
+TWO_DAYS, ONE_DAY = 2 * 86_400_000, 86_400_000
+Item = dict[str, object]
+
+
+class Hyperliquid:
+    name = "hyperliquid"
+    ids = frozenset(("oid",))
+    client_ids = frozenset(("cloid",))
+    quantities = frozenset(("sz", "origSz"))
+    stranger = "0x" + "f" * 32
+
+    def route(self, request: Request, desk: Desk) -> Call | None:
+        match request.method, request.parts:
+            case "POST", ("info",):
+                return info(request.object() or {}, desk)
+            case "POST", ("exchange",):
+                return _exchange(request.object(), desk)
+            case _, ("info",) | ("exchange",):
+                return Call("other", says(words(405, "Method Not Allowed")))
+            case _:
+                return None
+
+    def error(self, status: int, _: Moment, /) -> Reply:
+        phrases = {400: "Bad request", 422: MALFORMED, 429: "Too many requests", 500: "Internal server error"}
+        return words(status, phrases.get(status, f"error {status}"))
+
+    def refusal(self, call: Call, /) -> Reply:
+        kind = "cancel" if call.kind == "cancel" else "order"
+        return statuses(kind, [{"error": MISSING if kind == "cancel" else "Insufficient margin to place order."}])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The parts of one order or cancel inside an action."""
+
+    order: Item
+    oid: object = None  # what a modify or cancel aims at: a number, or a cloid
+
+
+def words(status: int, message: str) -> Reply:
+    return Reply(status, raw=message.encode(), content_type="text/plain; charset=utf-8")
+
+
+def statuses(kind: str, rows: list[object]) -> Reply:
+    return Reply(200, {"status": "ok", "response": {"type": kind, "data": {"statuses": rows}}})
+
+
+def err(message: str) -> Reply:
+    return Reply(200, {"status": "err", "response": message})
+
+
+def _exchange(body: Item | None, desk: Desk) -> Call:
+    action = (body or {}).get("action")
+    signature, nonce = (body or {}).get("signature"), (body or {}).get("nonce")
+    signed = isinstance(signature, dict) and {"r", "s", "v"} <= signature.keys() and type(nonce) is int
+    if body is None or not isinstance(action, dict) or not signed:
+        return Call("new", says(words(422, MALFORMED)))
+    kind = TAKES.get(str(action.get("type")))
+    if kind is None:
+        return Call("other", says(Reply(200, {"status": "ok", "response": {"type": "default"}})))
+    wanted = _wanted(action)
+    if not wanted:
+        return Call(cast(Kind, kind), says(words(422, MALFORMED)))
+    symbol, name = _about(wanted[0], desk)
+    doing = partial(_do, str(action["type"]), wanted)
+    act = partial(_checked, cast(int, nonce), body.get("expiresAfter"), doing)
+    return Call(cast(Kind, kind), act, symbol, name, once=f"hyperliquid:{nonce}")
+
+
+def _wanted(action: Item) -> list[Wanted]:
+    kind = action.get("type")
+    rows = action.get({"order": "orders", "batchModify": "modifies"}.get(str(kind), "cancels"), [action])
+    items = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if kind == "order":
+        return [Wanted(row) for row in items]
+    if kind in ("modify", "batchModify"):
+        return [Wanted(row["order"], row.get("oid")) for row in items if isinstance(row.get("order"), dict)]
+    return [Wanted(row, row.get("o", row.get("cloid"))) for row in items]
+
+
+def _about(wanted: Wanted, desk: Desk) -> tuple[str | None, str | None]:
+    asset = wanted.order.get("a", wanted.order.get("asset"))
+    order = _target(wanted.oid, desk)
+    name = text(wanted.order.get("c")) or (order.client_order_id if order else None)
+    return coin_of(asset) or (order.symbol if order else None), name
+
+
+def _checked(nonce: int, expires: object, act: Callable[[Desk], Reply], desk: Desk) -> Reply:
+    """Nonces and expiry are told by the machine's own clock: the client that signed them knows no other."""
+    now = int(time.time() * 1000)
+    if desk.repeated:
+        return err(f"Invalid nonce: duplicate nonce {nonce}")
+    if not now - TWO_DAYS < nonce < now + ONE_DAY:
+        return err(f"Invalid nonce: nonce {nonce} is outside of the allowed window")
+    if isinstance(expires, int) and expires < now:
+        return err(f"Action expired: expiresAfter {expires} is in the past")
+    return act(desk)
+
+
+def _do(kind: str, wanted: list[Wanted], desk: Desk) -> Reply:
+    match kind:
+        case "order":
+            return statuses("order", [_place(item.order, desk) for item in wanted])
+        case "cancel" | "cancelByCloid":
+            return statuses("cancel", [_cancel(item, desk) for item in wanted])
+        case "modify":
+            row = _modify(wanted[0], desk)
+            return (
+                err(str(row["error"]))
+                if "error" in row
+                else Reply(200, {"status": "ok", "response": {"type": "default"}})
+            )
+        case _:
+            return statuses("order", [_modify(item, desk) for item in wanted])
+
+
+def _place(row: Item, desk: Desk) -> Item:
+    draft = _draft(row)
+    if isinstance(draft, str):
+        return {"error": draft}
+    if draft.client_order_id and any(desk.named(draft.client_order_id)):
+        return {"error": f"Duplicate cloid {draft.client_order_id}"}
+    return _outcome(desk.place(draft, desk.new_number()))
+
+
+def _modify(wanted: Wanted, desk: Desk) -> Item:
+    order, draft = _target(wanted.oid, desk), _draft(wanted.order)
+    if order is None or not order.live:
+        return {"error": "Cannot modify canceled or filled order"}
+    if isinstance(draft, str):
+        return {"error": draft}
+    named = (other for other in desk.named(draft.client_order_id) if other.order_id != order.order_id)
+    if draft.client_order_id and any(named):
+        return {"error": f"Duplicate cloid {draft.client_order_id}"}
+    desk.revise(order, state="replaced")
+    return _outcome(desk.place(draft, desk.new_number()))
+
+
+def _cancel(wanted: Wanted, desk: Desk) -> object:
+    order = _target(wanted.oid, desk)
+    if order is None or not order.live:
+        return {"error": MISSING}
+    desk.cancel(order)
+    return "success"
+
+
+def _target(oid: object, desk: Desk) -> Order | None:
+    if isinstance(oid, int):
+        return desk.order(str(oid))
+    return next(desk.named(oid), None) if isinstance(oid, str) and oid else None
+
+
+def _outcome(order: Order) -> Item:
+    name = {"cloid": order.client_order_id} if order.client_order_id else {}
+    if order.fill_price is None:
+        return {"resting": {"oid": int(order.order_id), **name}}
+    filled = {"totalSz": plain(order.filled), "avgPx": plain(order.fill_price)}
+    return {"filled": {**filled, "oid": int(order.order_id), **name}}
+
+
+def _draft(row: Item) -> Draft | str:
+    coin = coin_of(row.get("a"))
+    price, size = decimal(row.get("p")), decimal(row.get("s"))
+    cloid = row.get("c") or ""
+    kind = row.get("t")
+    limit = kind.get("limit") if isinstance(kind, dict) else None
+    tif = limit.get("tif") if isinstance(limit, dict) else None
+    if coin is None:
+        return f"Order has invalid asset {row.get('a')}."
+    if tif not in TIFS or not isinstance(row.get("b"), bool):
+        return "Order has invalid type."
+    if not isinstance(cloid, str) or (cloid and not CLOID.fullmatch(cloid)):
+        return "Order has invalid cloid."
+    if size is None or size <= 0 or size != round(size, COINS[coin].decimals):
+        return "Order has invalid size."
+    if price is None or price <= 0 or len(price.normalize().as_tuple().digits) > 5:
+        return "Order has invalid price."
+    if price * size < Decimal(10) and row.get("r") is not True:
+        return "Order must have minimum value of $10."
+    return Draft(
+        symbol=coin,
+        side="buy" if row["b"] else "sell",
+        quantity=size,
+        order_type="limit",
+        price=price,
+        time_in_force=TIFS[tif],
+        client_order_id=cloid,
+        wire={"tif": tif, "reduceOnly": row.get("r") is True},
+    )

@@ -1,0 +1,257 @@
+"""Kalshi's trade API, v2: orders on the single YES book, dollars and counts as strings, look-ups by page.
+
+Knows nothing of sockets, faults or other venues.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import cast
+
+from venues.practice.book import Desk, Draft
+from venues.practice.fault import Kind
+from venues.practice.format import Call, Moment, says
+from venues.practice.kalshi_document import book_side, count_text, document, dollars, millis, receipt, status
+from venues.practice.wire import Reply, Request, decimal, text
+
+TICKER = re.compile(r"[A-Z0-9][A-Z0-9._-]*")
+CLIENT_ID = re.compile(r"[-\w:+=/]{1,64}")
+UNKNOWN_TICKER = "NOSUCH"  # every other well-formed ticker is listed
+TIFS = {"good_till_canceled": "gtc", "immediate_or_cancel": "ioc", "fill_or_kill": "fok"}
+SELF_TRADE = frozenset(("taker_at_cross", "maker"))
+CODES = {
+    400: "invalid_order",
+    401: "authentication_error",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    409: "market_closed",
+    410: "gone",
+    422: "invalid_parameters",
+    429: "too_many_requests",
+    500: "internal_server_error",
+}
+ACCESS = ("kalshi-access-key", "kalshi-access-signature", "kalshi-access-timestamp")
+
+
+class Kalshi:
+    name = "kalshi"
+    ids = frozenset(("order_id",))
+    client_ids = frozenset(("client_order_id",))
+    quantities = frozenset(("initial_count_fp", "remaining_count_fp"))
+    stranger = "somebody-elses-order"
+
+    def route(self, request: Request, desk: Desk) -> Call | None:
+        if request.parts[:2] != ("trade-api", "v2"):
+            return None
+        call = _call(request, desk)
+        public = request.method == "GET" and request.parts[2:3] in (("exchange",), ("markets",))
+        if not public and not all(request.headers.get(name) for name in ACCESS):
+            return replace(call, act=lambda desk: self.error(401, Moment(desk.now)))
+        return call
+
+    def error(self, status: int, _: Moment, /) -> Reply:
+        return problem(status, CODES.get(status, "error"))
+
+    def refusal(self, _: Call, /) -> Reply:
+        return problem(400, "insufficient_balance")
+
+
+def problem(status: int, code: str, details: str = "") -> Reply:
+    error = {"code": code, "message": code.replace("_", " ")}
+    return Reply(status, {"error": error | ({"details": details} if details else {})})
+
+
+def _call(request: Request, desk: Desk) -> Call:
+    match request.method, request.parts[2:]:
+        case "POST", ("portfolio", "events", "orders"):
+            return _new(request)
+        case "DELETE", ("portfolio", "events", "orders", order_id):
+            return _on_order("cancel", order_id, desk, act=partial(_cancel, order_id))
+        case "POST", ("portfolio", "events", "orders", order_id, "amend"):
+            act = partial(_amend, order_id, request.object())
+            return _on_order("replace", order_id, desk, act=act)
+        case "POST", ("portfolio", "events", "orders", order_id, "decrease"):
+            act = partial(_decrease, order_id, request.object())
+            return _on_order("replace", order_id, desk, act=act)
+        case "POST", ("portfolio", "orders"):
+            return Call("new", says(problem(410, "endpoint_removed", "use /portfolio/events/orders")))
+        case "GET", ("portfolio", "orders", order_id):
+            return _on_order("lookup", order_id, desk, act=partial(_one, order_id))
+        case "GET", ("portfolio" | "historical" as shelf, "orders"):
+            act = partial(_list, shelf == "historical", request.params)
+            return Call("lookup", act, request.params.get("ticker"))
+        case "GET", ("portfolio", "balance"):
+            return Call("probe", _balance)
+        case "GET", ("exchange", "status"):
+            return Call("probe", _exchange_status)
+        case "GET", ("portfolio", "positions"):
+            return Call(
+                "other",
+                says(Reply(200, {"market_positions": [], "event_positions": [], "cursor": ""})),
+            )
+        case "GET", ("markets", ticker):
+            return Call("other", partial(_market, ticker))
+        case _:
+            return Call("other", says(problem(404, "not_found")))
+
+
+def _on_order(kind: Kind, order_id: str, desk: Desk, *, act: partial[Reply]) -> Call:
+    order = desk.order(order_id)
+    call = Call(kind, act)
+    return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
+
+
+def _new(request: Request) -> Call:
+    body = request.object()
+    if body is None:
+        bad = {"code": "bad_request", "message": "bad request", "details": "the body is not a JSON object"}
+        return Call("new", says(Reply(400, bad)))
+    return Call("new", partial(_place, body), text(body.get("ticker")), text(body.get("client_order_id")))
+
+
+def _place(body: dict[str, object], desk: Desk) -> Reply:
+    draft = _draft(body)
+    if isinstance(draft, Reply):
+        return draft
+    if any(order.live for order in desk.named(draft.client_order_id)):
+        return problem(409, "order_already_exists")
+    order = desk.place(draft, desk.new_uuid())
+    more: dict[str, object] = {}
+    if order.fill_price is not None:
+        more = {"average_fill_price": dollars(order.fill_price), "average_fee_paid": "0.0000"}
+    return Reply(201, receipt(order) | more)
+
+
+def _draft(body: dict[str, object]) -> Draft | Reply:
+    ticker, side, tif = text(body.get("ticker")), text(body.get("side")), text(body.get("time_in_force"))
+    if ticker is None:
+        return problem(400, "missing_parameters", "ticker")
+    if ticker == UNKNOWN_TICKER or not TICKER.fullmatch(ticker):
+        return problem(404, "market_not_found", ticker)
+    if side not in ("bid", "ask"):
+        return problem(400, "invalid_order", "side")
+    if tif not in TIFS:
+        return problem(400, "invalid_order", "time_in_force")
+    if body.get("self_trade_prevention_type") not in SELF_TRADE:
+        return problem(400, "missing_parameters", "self_trade_prevention_type")
+    client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
+    wrong = _wrong_figures(body) or (
+        None if CLIENT_ID.fullmatch(client_order_id) else problem(400, "invalid_parameters", "client_order_id")
+    )
+    if wrong is not None:
+        return wrong
+    return Draft(
+        symbol=ticker,
+        side="buy" if side == "bid" else "sell",
+        quantity=cast(Decimal, decimal(body["count"])),
+        order_type="limit",
+        price=decimal(body["price"]),
+        time_in_force=TIFS[tif],
+        client_order_id=client_order_id,
+        wire={name: body[name] for name in ("post_only", "reduce_only", "expiration_time") if name in body},
+    )
+
+
+def _wrong_figures(body: dict[str, object]) -> Reply | None:
+    """Counts and prices are strings; a bare number is a body of the wrong type."""
+    for name in ("count", "price"):
+        if name in body and not isinstance(body[name], str):
+            details = f"{name} must be a string"
+            return Reply(400, {"code": "bad_request", "message": "bad request", "details": details})
+    count, price = decimal(body.get("count")), decimal(body.get("price"))
+    if count is None or count <= 0 or count != round(count, 2):
+        return problem(400, "invalid_order", "count")
+    if price is None or not 0 < price < 1 or price != round(price, 4):
+        return problem(400, "invalid_order", "price")
+    return None
+
+
+def _amend(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+    order = desk.order(order_id)
+    if order is None or not order.live:
+        return problem(404, "not_found")
+    wanted = body or {}
+    if wanted.get("ticker") != order.symbol or wanted.get("side") != book_side(order):
+        return problem(400, "invalid_order", "ticker and side must be the order's own")
+    wrong = _wrong_figures(wanted)
+    if wrong is not None:
+        return wrong
+    name = text(wanted.get("updated_client_order_id")) or order.client_order_id
+    if any(other.live and other.order_id != order_id for other in desk.named(name)):
+        return problem(409, "order_already_exists")
+    count, price = decimal(wanted["count"]), decimal(wanted["price"])
+    return Reply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
+
+
+def _decrease(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+    order = desk.order(order_id)
+    if order is None or not order.live:
+        return problem(404, "not_found")
+    by, to = decimal((body or {}).get("reduce_by")), decimal((body or {}).get("reduce_to"))
+    if (by is None) == (to is None):
+        return problem(400, "invalid_parameters", "exactly one of reduce_by and reduce_to")
+    left = max(Decimal(0), to if to is not None else order.remaining - cast(Decimal, by))
+    state = order.state if left else "cancelled"
+    return Reply(200, receipt(desk.revise(order, quantity=order.filled + left, state=state)))
+
+
+def _cancel(order_id: str, desk: Desk) -> Reply:
+    order = desk.order(order_id)
+    if order is None or not order.live:
+        return problem(404, "not_found")
+    desk.cancel(order)
+    reduced = {"reduced_by": count_text(order.remaining), "ts_ms": millis(desk.now)}
+    return Reply(200, {"order_id": order_id, "client_order_id": order.client_order_id, **reduced})
+
+
+def _one(order_id: str, desk: Desk) -> Reply:
+    order = desk.shown_by_id(order_id)
+    return problem(404, "not_found") if order is None else Reply(200, {"order": document(order)})
+
+
+def _list(historical: bool, params: dict[str, str], desk: Desk) -> Reply:
+    """Newest first; the cursor is where the next page starts."""
+    numbers = {"cursor": 0, "limit": 100, "min_ts": 0, "max_ts": 1 << 62}
+    for name in numbers:
+        given = params.get(name) or str(numbers[name])
+        if not (given.isascii() and given.isdigit()):
+            return problem(400, "invalid_parameters", name)
+        numbers[name] = int(given)
+    rows = [
+        order
+        for order in desk.shown(params.get("ticker"))
+        if (order.wire.get("archived") is True) == historical
+        and params.get("status") in (None, "", status(order))
+        and numbers["min_ts"] <= order.created_at.timestamp() <= numbers["max_ts"]
+    ]
+    start, size = numbers["cursor"], min(numbers["limit"], 1000)
+    cursor = str(start + size) if start + size < len(rows) else ""
+    return Reply(200, {"orders": [document(order) for order in rows[start : start + size]], "cursor": cursor})
+
+
+def _balance(desk: Desk) -> Reply:
+    return Reply(200, {"balance": 1_000_000, "portfolio_value": 0, "updated_ts": int(desk.now.timestamp())})
+
+
+def _exchange_status(desk: Desk) -> Reply:
+    state: dict[str, object] = {"exchange_active": True, "trading_active": not desk.closed}
+    if desk.closed:
+        state["exchange_estimated_resume_time"] = (desk.now + timedelta(hours=8)).isoformat()
+    return Reply(200, state)
+
+
+def _market(ticker: str, desk: Desk) -> Reply:
+    if ticker == UNKNOWN_TICKER or not TICKER.fullmatch(ticker):
+        return problem(404, "not_found")
+    prices = {
+        "yes_bid_dollars": "0.4900",
+        "yes_ask_dollars": "0.5100",
+        "price_level_structure": "linear_cent",
+    }
+    return Reply(200, {"market": {"ticker": ticker, "status": "closed" if desk.closed else "active", **prices}})

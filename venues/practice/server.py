@@ -1,0 +1,106 @@
+"""Connections on loopback: reads requests, delivers answers, misbehaves byte by byte where a plan says so.
+
+Knows nothing of orders, venues or faults by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import assert_never
+
+from venues.practice.format import Plan
+from venues.practice.wire import MAX_HEAD, MessageError, Reply, Request, encode, read_request
+
+HOST = "127.0.0.1"
+RESET_PAUSE = 0.05  # lets the client read the first half before the reset throws it away
+ABORT = struct.pack("ii", 1, 0)  # SO_LINGER on, no time: close() sends RST
+
+
+class Server:
+    def __init__(self, handle: Callable[[Request], Plan], clock: Callable[[], datetime]) -> None:
+        self._handle = handle
+        self._clock = clock
+        self._server: asyncio.Server | None = None
+        self._talks: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def start(self, port: int) -> None:
+        self._server = await asyncio.start_server(self._connected, HOST, port, limit=MAX_HEAD)
+        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        talks = tuple(self._talks)
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+        await self._server.wait_closed()
+        self._server = None
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.get_running_loop().create_task(self._talk(reader, writer))
+        self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await read_request(reader)) is not None:
+                plan = self._handle(request)
+                if not await deliver(plan, writer, keep_alive=request.keep_alive):
+                    break
+        except MessageError as error:
+            head, body = encode(Reply(error.status, {"message": str(error)}), self._clock(), keep_alive=False)
+            writer.write(head + body)
+        except ConnectionError:
+            pass  # the client is gone; what it asked for is in the ledger
+        finally:
+            await hang_up(writer)
+
+
+async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool) -> bool:
+    """True when the connection can carry another request."""
+    if plan.wait:
+        await asyncio.sleep(plan.wait)
+    head, body = encode(plan.reply, plan.date, keep_alive=keep_alive)
+    match plan.delivery:
+        case "whole":
+            writer.write(head + body)
+            await writer.drain()
+            return keep_alive
+        case "drip":
+            await _drip(writer, head, plan.drip)
+            writer.write(body)
+            await writer.drain()
+            return keep_alive
+        case "reset":
+            writer.write(head + body[: len(body) // 2])
+            await writer.drain()
+            await asyncio.sleep(RESET_PAUSE)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+            writer.transport.abort()
+            return False
+        case "none":
+            return False
+        case never:
+            assert_never(never)
+
+
+async def _drip(writer: asyncio.StreamWriter, head: bytes, seconds: float) -> None:
+    """Never silent for long: a timeout that starts anew with every byte does not end it."""
+    for byte in head:
+        writer.write(bytes((byte,)))
+        await writer.drain()
+        await asyncio.sleep(seconds / len(head))
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):  # closed by the other side first
+        await writer.wait_closed()
