@@ -84,18 +84,16 @@ class _Reading:
         self.notes: list[str] = []
 
     def action(self) -> OrderAction:
-        verb = self._word("action", VERBS, "verb") or "new"
+        verb = self._word("action", VERBS, kind="verb") or "new"
         self._text("venue_name", fold=True)
         market_id = self._name("market_id", required=True)
-        side = self._word("side", SIDES, "side", required=True)
-        order_type = self._word("order_type", TYPES, "type", required=True)
+        side = self._word("side", SIDES, kind="side", required=True)
+        order_type = self._word("order_type", TYPES, kind="type", required=True)
         client_order_id = self._name("client_order_id")
-        quantity = self._number("quantity", zero=verb == "cancel")
-        price = self._number("price")
-        if quantity is None and verb != "cancel":
-            self._find("missing", "quantity: neither in the JSON nor in the column")
-        if price is None and order_type == "limit" and verb != "cancel":
-            self._find("missing-price", "a limit order without a price")
+        cancel = verb == "cancel"
+        quantity = self._number("quantity", zero=cancel, missing=None if cancel else "missing")
+        needs_price = order_type == "limit" and not cancel
+        price = self._number("price", missing="missing-price" if needs_price else None)
         if price is not None and order_type == "market":
             self.notes.append("a market order: its stored price is not sent")
         return OrderAction(
@@ -110,7 +108,7 @@ class _Reading:
             client_order_id=client_order_id,
             time_in_force=self._time_in_force(),
             venue_order_id=self._name("venue_order_id"),
-            price_unit=self._word("price_unit", UNITS, "unit"),
+            price_unit=self._word("price_unit", UNITS, kind="unit"),
             extra={key: value for key, value in self._document.items() if key not in _OURS},
         )
 
@@ -119,17 +117,17 @@ class _Reading:
 
     def _text(self, name: str, *, fold: bool = False) -> str | None:
         """The field as text; an empty one is none. The JSON and the column must say the same."""
-        column = self._as_text(name, self._columns.get(name), "the column")
+        column = self._as_text(name, self._columns.get(name), where="the column")
         if name not in self._document:
             return column.lower() if fold and column else column
-        stated = self._as_text(name, self._document[name], "the JSON")
+        stated = self._as_text(name, self._document[name], where="the JSON")
         if fold:
             column, stated = column and column.lower(), stated and stated.lower()
         if name in self._columns and column != stated:
             self._find("disagreement", f"{name}: {shown(stated)} in the JSON, {shown(column)} in the column")
         return stated
 
-    def _as_text(self, name: str, value: object, where: str) -> str | None:
+    def _as_text(self, name: str, value: object, *, where: str) -> str | None:
         match value:
             case None | "":
                 return None
@@ -148,33 +146,31 @@ class _Reading:
             if required:
                 self._find("missing", f"{name}: neither in the JSON nor in the column")
         elif not _is_plain(text):
-            self._find(
-                "unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen"
-            )
+            self._find("unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen")
         elif not text.isascii():
             self.notes.append(f"{name} has characters outside ASCII: {shown(text)}")
         return text
 
-    def _word(self, name: str, known: frozenset[str], kind: str, *, required: bool = False) -> str | None:
+    def _word(self, name: str, known: frozenset[str], *, kind: str, required: bool = False) -> str | None:
         text = self._text(name, fold=True)
         if text is None:
             if required:
                 self._find("missing", f"{name}: neither in the JSON nor in the column")
         elif not _is_plain(text):
-            self._find(
-                "unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen"
-            )
+            self._find("unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen")
         elif text not in known:
             self._find(f"unknown-{kind}", f"{name}: {shown(text)} is none of {', '.join(sorted(known))}")
         return text
 
-    def _number(self, name: str, *, zero: bool = False) -> Decimal | None:
+    def _number(self, name: str, *, zero: bool = False, missing: str | None) -> Decimal | None:
         """The JSON's digits are the better truth: a column may have been through a binary float."""
         try:
             column = _as_number(self._columns.get(name))
             stated = _as_number(self._document[name]) if name in self._document else column
-            if name in self._columns and not _same(stated, column, self._columns[name]):
+            if name in self._columns and not _same(stated, column, stored=self._columns[name]):
                 self._find("disagreement", f"{name}: {stated} in the JSON, {column} in the column")
+            if stated is None and missing is not None:
+                self._find(missing, f"{name}: neither in the JSON nor in the column")
             if stated is not None and (stated < 0 or (stated == 0 and not zero)):
                 self._find("not-positive", f"{name}: {stated} is not above zero")
         except DocumentError as broken:
@@ -217,7 +213,7 @@ def _as_number(value: object) -> Decimal | None:
     return number if number else Decimal(0)
 
 
-def _same(stated: Decimal | None, column: Decimal | None, stored: object) -> bool:
+def _same(stated: Decimal | None, column: Decimal | None, *, stored: object) -> bool:
     if stated is None or column is None:
         return stated is column
     return stated == column or (isinstance(stored, float) and float(stated) == stored)
@@ -227,7 +223,5 @@ def _is_plain(text: str) -> bool:
     return (
         len(text) <= MAX_TEXT
         and text.isprintable()
-        and not any(
-            char.isspace() or char in _INVISIBLE or unicodedata.category(char)[0] == "M" for char in text
-        )
+        and not any(char.isspace() or char in _INVISIBLE or unicodedata.category(char)[0] == "M" for char in text)
     )

@@ -26,6 +26,7 @@ from venues.orders import (
     Verb,
     places,
     plain,
+    unsent,
 )
 
 PROFILE = Profile(
@@ -59,7 +60,8 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Al
     belongs = _key_mode(credentials)
     if belongs not in (None, mode):
         raise WrongMode(f"alpaca: api_key is a {belongs} key, but {mode} was asked")
-    return AlpacaClient(PROFILE.tuned(route), mode, endpoint.host, Wire(endpoint.url, credentials, route.timeout))
+    wire = Wire(endpoint.url, credentials, timeout=route.timeout)
+    return AlpacaClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire)
 
 
 def _key_mode(credentials: Credentials) -> Mode | None:
@@ -135,7 +137,7 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
             del order[name]
         return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", _encoded(order), action)
     notes = () if action.time_in_force else (f"time in force: {order['time_in_force']} (the venue's default)",)
-    return Prepared("new", client_order_id, "POST", ORDERS, _encoded(order), action, notes=notes)
+    return Prepared("new", client_order_id, "POST", ORDERS, _encoded(order), action, notes=notes + unsent(action))
 
 
 def _encoded(order: Mapping[str, str]) -> bytes:
@@ -148,7 +150,7 @@ def _encoded(order: Mapping[str, str]) -> bytes:
 class Wire:
     """Requests with this account's keys on them, read at the moment of sending."""
 
-    def __init__(self, url: str, credentials: Credentials, timeout: float) -> None:
+    def __init__(self, url: str, credentials: Credentials, *, timeout: float) -> None:
         self._credentials = credentials
         self._transport = Transport(url, timeout)
 
@@ -171,7 +173,7 @@ class Wire:
 
 
 class AlpacaClient:
-    def __init__(self, profile: Profile, mode: Mode, host: str, wire: Wire) -> None:
+    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire) -> None:
         self.profile = profile
         self.mode = mode
         self.host = host
@@ -205,7 +207,7 @@ class AlpacaClient:
         clock = await self._wire.get("/v2/clock")
         account = await self._wire.get("/v2/account")
         self._note_account(account)
-        return readiness(clock, account, self.mode)
+        return readiness(clock, account, mode=self.mode)
 
     async def aclose(self) -> None:
         await self._wire.aclose()

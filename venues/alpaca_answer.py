@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from venues.answer import Body, figure, flag, text
-from venues.http import Reply, Result
+from venues.message import Reply, Result
 from venues.orders import (
     Absent,
     Accepted,
@@ -68,7 +68,7 @@ def outcome_of(result: Result, prepared: Prepared) -> Outcome:
 
 def _taken(reply: Reply, prepared: Prepared) -> Outcome:
     if prepared.verb == "cancel":
-        if reply.status in (200, 204):
+        if reply.status == 204:
             return Accepted(prepared.action.venue_order_id or "", "unclear")
         return Unknown(f"HTTP {reply.status}, which does not say whether the order was cancelled")
     order = reply.json()
@@ -164,7 +164,7 @@ def account_mode(account: Result) -> Mode | None:
     return "live" if _LIVE_ACCOUNT.fullmatch(number) else None
 
 
-def readiness(clock: Result, account: Result, mode: Mode) -> Readiness:
+def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
     times = clock.json() if isinstance(clock, Reply) and clock.status == 200 else None
     belongs = account_mode(account)
     is_open = flag(times, "is_open")
@@ -185,8 +185,13 @@ def readiness(clock: Result, account: Result, mode: Mode) -> Readiness:
         account_usable=usable,
         really_paper=None if belongs is None else belongs == "paper",
         session_close=text(times, "next_close") or None,
-        server_time=text(times, "timestamp") or None,
+        server_time=text(times, "timestamp") or _date(clock),
     )
+
+
+def _date(result: Result) -> str | None:
+    date = result.date() if isinstance(result, Reply) else None
+    return date.isoformat() if date is not None else None
 
 
 def _usable(account: Result) -> bool | None:

@@ -41,13 +41,9 @@ class Profile:
 
     name: str
     dedup: Dedup  # for how long the venue refuses a second order with the same client id
-    arrival_bound: (
-        float | None
-    )  # seconds after which a request can no longer arrive; None = nothing bounds it
+    arrival_bound: float | None  # seconds after which a request can no longer arrive; None = nothing bounds it
     visibility: float  # seconds for which "not found" proves nothing
-    definitive: frozenset[
-        tuple[int, str]
-    ]  # (status, code) that is a refusal; code "*" = any of the venue's own
+    definitive: frozenset[tuple[int, str]]  # (status, code) that is a refusal; code "*" = any of the venue's own
     rate_per_minute: int | None
     paper: bool
     lookup: bool

@@ -78,9 +78,7 @@ def _is_deep(document: object) -> bool:
     while level:
         depth += 1
         nested = [value for value in level if isinstance(value, dict | list)]
-        level = [
-            child for value in nested for child in (value.values() if isinstance(value, dict) else value)
-        ]
+        level = [child for value in nested for child in (value.values() if isinstance(value, dict) else value)]
         if nested and depth > MAX_DEPTH:
             return True
     return False

@@ -14,7 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from venues.client import NoPaperMode, Route, VenueError, WrongMode
 from venues.orders import Mode
 
-_HOST = re.compile(r"[0-9a-z](?:[0-9a-z.-]*[0-9a-z])?|[0-9a-f:]+")
+_LABEL = r"[0-9a-z](?:[0-9a-z-]{0,61}[0-9a-z])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|[0-9a-f:.]*:[0-9a-f:.]*")
 
 
 class BadEndpoint(VenueError):
@@ -47,7 +48,7 @@ def choose(name: str, hosts: Hosts, mode: Mode, route: Route) -> Endpoint:
     if route.endpoint is None:
         url = hosts.of(mode)[0]
         return Endpoint(url, urlsplit(url).netloc, custom=False)
-    return _custom(hosts, mode, route.endpoint, allowed=route.allow_custom_endpoint)
+    return _custom(hosts, mode, text=route.endpoint, allowed=route.allow_custom_endpoint)
 
 
 def is_loopback(host: str) -> bool:
@@ -62,7 +63,7 @@ def is_loopback(host: str) -> bool:
     return address == ipaddress.IPv6Address(1)
 
 
-def _custom(hosts: Hosts, mode: Mode, text: str, *, allowed: bool) -> Endpoint:
+def _custom(hosts: Hosts, mode: Mode, *, text: str, allowed: bool) -> Endpoint:
     parts = _split(text)
     host = parts.hostname or ""
     other: Mode = "live" if mode == "paper" else "paper"

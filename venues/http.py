@@ -7,103 +7,57 @@ Says for certain whether a byte of the request can have left. Knows no venue.
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import re
 import ssl
-import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
-from email.utils import parsedate_to_datetime
-from typing import cast
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import certifi
 import httpx
 
+from venues.message import NO_HEADERS, Headers, Reply, Result
 from venues.orders import NotSent, Unknown
 
+__all__ = ["MAX_REPLY", "Headers", "Reply", "Result", "Transport"]
+
 MAX_REPLY = 1 << 20
-_LONGEST_WAIT = 86_400.0
-_HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
-class Headers(Mapping[str, str]):
-    """Request headers that show their names only, so that no traceback or log shows a key."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Mapping[str, str]) -> None:
-        self._items = tuple(items.items())
-
-    def __getitem__(self, name: str) -> str:
-        return dict(self._items)[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __repr__(self) -> str:
-        return f"Headers({', '.join(self)})"
-
-
-NO_HEADERS = Headers({})
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole answer, as it came. Header names are lower-case."""
-
-    status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
-
-    def json(self) -> dict[str, object] | None:
-        """The body as one JSON object with exact numbers; None if it is anything else."""
-        try:
-            value = json.loads(
-                self.body,
-                parse_float=Decimal,
-                parse_int=Decimal,
-                parse_constant=_refuse,
-                object_pairs_hook=_unique,
-            )
-        except (ValueError, ArithmeticError, RecursionError):
-            return None
-        return value if isinstance(value, dict) else None
-
-    def date(self) -> datetime | None:
-        """The venue's clock, from the Date header."""
-        return _http_date(self.headers.get("date", ""))
-
-    def retry_after(self) -> float | None:
-        """Seconds to wait, by Retry-After or X-RateLimit-Reset, where they say something sensible."""
-        now = self.date() or datetime.fromtimestamp(time.time(), UTC)
-        asked = self.headers.get("retry-after", "")
-        if (when := _http_date(asked)) is not None:
-            return _sensible((when - now).total_seconds())
-        if (seconds := _seconds(asked)) is not None:
-            return _sensible(seconds)
-        reset = _seconds(self.headers.get("x-ratelimit-reset", ""))
-        return None if reset is None else _sensible(reset - now.timestamp())
-
-
-Result = Reply | NotSent | Unknown
+class _Stream(Protocol):
+    async def aclose(self) -> None: ...
 
 
 @dataclass(slots=True)
 class _Wire:
-    """What is known of one request's bytes: `begun` is set before the first one is handed to the socket."""
+    """What is known of one request's bytes: none can have left while all that was seen is a connection being made.
 
-    begun: bool = False
+    Seeing nothing, or something unheard of, proves nothing; so a change in the library errs towards doubt.
+    """
 
-    async def trace(self, event: str, _info: Mapping[str, object]) -> None:
-        if event.endswith("send_request_headers.started"):
-            self.begun = True
+    connecting: bool = False
+    further: bool = False  # something else than making the connection has begun
+    half_open: _Stream | None = None  # connected, TLS not yet agreed
+
+    @property
+    def begun(self) -> bool:
+        return self.further or not self.connecting
+
+    async def trace(self, event: str, info: Mapping[str, object]) -> None:
+        match event:
+            case "connection.connect_tcp.started":
+                self.connecting = True
+            case "connection.connect_tcp.complete":
+                self.half_open = cast("_Stream", info["return_value"])
+            case "connection.start_tls.complete":
+                self.half_open = None
+            case _ if not event.startswith("connection."):
+                self.further = True
+
+    async def aclose(self) -> None:
+        """Cancelled in its TLS handshake, the pool forgets a connection without closing it."""
+        if self.half_open is not None and not self.begun:
+            await self.half_open.aclose()
 
     def lost(self, why: str) -> NotSent | Unknown:
         return Unknown(why) if self.begun else NotSent(f"{why}, before a byte of the request left")
@@ -137,7 +91,7 @@ class Transport:
         is not lost with the task (whose `cancelling()` still tells). CancelledError escapes only if the call had
         not begun. To let a request run to its answer instead, the caller makes it a task and shields that.
         """
-        if (problem := _unsendable(headers)) is not None:
+        if (problem := headers.unsendable()) is not None:
             return NotSent(problem)
         wire = _Wire()
         call = self._build(method, path, headers=headers, body=body, params=params)
@@ -156,7 +110,7 @@ class Transport:
         params: Mapping[str, str] | None = None,
     ) -> Result:
         """A look-up: once, too, but connections are kept, and a cancelled one is cancelled."""
-        if (problem := _unsendable(headers)) is not None:
+        if (problem := headers.unsendable()) is not None:
             return NotSent(problem)
         wire = _Wire()
         call = self._build(method, path, headers=headers, body=body, params=params)
@@ -202,7 +156,7 @@ class Transport:
     async def _guarded(self, exchange: Coroutine[object, object, Reply], wire: _Wire) -> Result | None:
         """The exchange's result within the deadline; None when cancelled. Error texts may repeat a header: unused."""
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout), aclosing(wire):
                 return await exchange
         except asyncio.CancelledError:
             return None
@@ -246,39 +200,3 @@ def _tls(base_url: str) -> ssl.SSLContext:
     if base_url.startswith("https:"):
         context.load_verify_locations(certifi.where())
     return context
-
-
-def _unsendable(headers: Headers) -> str | None:
-    for name in headers:
-        if not _HEADER_VALUE.fullmatch(headers[name]):
-            return f"the value for header {name} is empty or has characters that cannot be sent"
-    return None
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name twice")
-    return dict(pairs)
-
-
-def _refuse(token: str) -> object:
-    raise ValueError(token)
-
-
-def _http_date(text: str) -> datetime | None:
-    try:
-        when = parsedate_to_datetime(text)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _sensible(seconds: float) -> float | None:
-    return min(max(seconds, 0.0), _LONGEST_WAIT) if math.isfinite(seconds) else None

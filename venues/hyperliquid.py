@@ -32,6 +32,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
+    Verb,
 )
 
 FIELDS = ("private_key", "account_address")
@@ -83,7 +84,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Hy
 class HyperliquidClient:
     def __init__(self, mode: Mode, credentials: Credentials, route: Route) -> None:
         endpoint = choose("hyperliquid", HOSTS, mode, route)
-        self.profile = PROFILE
+        self.profile = PROFILE.tuned(route)
         self.mode: Mode = mode
         self.host = endpoint.host
         self._own_host = not endpoint.custom
@@ -165,15 +166,17 @@ class HyperliquidClient:
         )
 
     async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "new")
 
     async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "replace")
 
     async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "cancel")
 
-    async def _send(self, prepared: Prepared) -> Outcome:
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
         expires = prepared.request.get("expires_after")
         if not isinstance(expires, int | Decimal) or expires <= time.time() * 1000:
             return NotSent("its signed validity is over: prepare it again")

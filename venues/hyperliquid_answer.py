@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
+from venues.answer import figure
 from venues.http import Reply
 from venues.orders import (
     Accepted,
@@ -84,7 +85,7 @@ def _placed(status: Mapping[str, object], prepared: Prepared) -> Outcome:
             return Unknown("the answer names another client order id")
         if word == "resting":
             return Accepted(str(oid), "open")
-        total = _number(body.get("totalSz"))
+        total = figure(body, "totalSz")
         return Accepted(str(oid), "filled" if total == prepared.action.quantity else "partly_filled")
     return Unknown("accepted, it seems, but without an order id")
 
@@ -102,7 +103,7 @@ def venue_order(answer: Mapping[str, object], action: OrderAction, coin: str | N
     inner = outer.get("order") if isinstance(outer, dict) else None
     if not isinstance(outer, dict) or not isinstance(inner, dict) or not isinstance(inner.get("oid"), Decimal):
         return None
-    size, left = _number(inner.get("origSz")), _number(inner.get("sz"))
+    size, left = figure(inner, "origSz"), figure(inner, "sz")
     word, tif = str(outer.get("status")), inner.get("tif")
     status = _status(word, left=left, size=size)
     filled = size if status == "filled" else None if size is None or left is None else size - left
@@ -115,17 +116,10 @@ def venue_order(answer: Mapping[str, object], action: OrderAction, coin: str | N
         side={"B": "buy", "A": "sell"}.get(str(inner.get("side"))),
         quantity=size,
         order_type="limit" if inner.get("orderType") == "Limit" else None,
-        price=_number(inner.get("limitPx")),
+        price=figure(inner, "limitPx"),
         time_in_force=tif.lower() if isinstance(tif, str) else None,
         filled=filled,
     )
-
-
-def _number(value: object) -> Decimal | None:
-    try:
-        return Decimal(str(value)) if isinstance(value, str | Decimal) else None
-    except ArithmeticError:
-        return None
 
 
 def _refusal_name(text: str) -> str | None:

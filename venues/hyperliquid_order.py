@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from venues.orders import OrderAction, Refused
+from venues.orders import OrderAction, Refused, places, plain
 
 TIFS = {"gtc": "Gtc", "ioc": "Ioc", "alo": "Alo"}
 SPOT_BASE = 10_000
@@ -68,25 +67,15 @@ def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
     price = action.price
     if price is None or action.order_type != "limit":
         return Refused("hyperliquid has no market orders: give the worst price you take, as a limit order, ioc")
-    if decimals(action.quantity) > asset.size_decimals:
+    if places(action.quantity) > asset.size_decimals:
         return Refused(f"quantity {action.quantity}: {asset.coin} takes {asset.size_decimals} decimals")
     if price == price.to_integral_value():
         return None
-    if decimals(price) > asset.price_decimals:
+    if places(price) > asset.price_decimals:
         return Refused(f"price {price}: {asset.coin} takes {asset.price_decimals} decimals")
     if len(price.normalize().as_tuple().digits) > 5:
         return Refused(f"price {price}: {asset.coin} takes 5 significant figures")
     return None
-
-
-def decimals(value: Decimal) -> int:
-    exponent = value.normalize().as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(0, -exponent)
-
-
-def plain(value: Decimal) -> str:
-    return format(value.normalize(), "f")
 
 
 def order_wire(action: OrderAction, asset: Asset, cloid: str, tif: str) -> dict[str, object]:

@@ -32,6 +32,7 @@ from venues.orders import (
     Verb,
     places,
     plain,
+    unsent,
 )
 
 PROFILE = Profile(
@@ -74,9 +75,9 @@ _TIF = {
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> KalshiClient:
     endpoint = choose(name, HOSTS, mode, route)
     credentials.reveal("api_key_id")
-    wire = Wire(Transport(endpoint.url, route.timeout), credentials, load_key(credentials))
+    wire = Wire(Transport(endpoint.url, route.timeout), credentials, key=load_key(credentials))
     really_paper = None if endpoint.custom else mode == "paper"
-    return KalshiClient(PROFILE.tuned(route), mode, endpoint.host, wire, really_paper=really_paper)
+    return KalshiClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire, really_paper=really_paper)
 
 
 # Fields
@@ -127,22 +128,21 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     if isinstance(place, Refused):
         return place
     if action.verb == "new":
-        return _prepare_new(action, client_order_id, place)
+        return _prepare_new(action, client_order_id, place=place)
     if not action.venue_order_id:
         return Refused(f"to {action.verb} an order at kalshi, its venue_order_id is needed")
     path = f"{EVENT_ORDERS}/{quote(action.venue_order_id, safe='')}"
-    request = {"ticker": place.ticker}
     if action.verb == "cancel":
-        return Prepared("cancel", client_order_id, "DELETE", path, b"", action, request)
+        return Prepared("cancel", client_order_id, "DELETE", path, b"", action)
     order = fields(action, place)
     if isinstance(order, Refused):
         return order
     body = _encoded(order | {"updated_client_order_id": client_order_id})
     notes = ("the quantity is the order's whole size, what is filled already included",)
-    return Prepared("replace", client_order_id, "POST", f"{path}/amend", body, action, request, notes)
+    return Prepared("replace", client_order_id, "POST", f"{path}/amend", body, action, notes=notes)
 
 
-def _prepare_new(action: OrderAction, client_order_id: str, place: Place) -> Prepared | Refused:
+def _prepare_new(action: OrderAction, client_order_id: str, *, place: Place) -> Prepared | Refused:
     order, lifetime = fields(action, place), _lifetime(action)
     if isinstance(order, Refused):
         return order
@@ -159,8 +159,13 @@ def _prepare_new(action: OrderAction, client_order_id: str, place: Place) -> Pre
         notes.append(f"time in force: {PROFILE.default_tif} (the venue's default)")
     if not place.stated:
         notes.append("outcome: yes (the action does not say)")
-    request = {"ticker": place.ticker}
-    return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, request, tuple(notes))
+    notes += unsent(action, used=frozenset({"expiration_time"}))
+    return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, notes=tuple(notes))
+
+
+def _ticker(prepared: Prepared) -> str:
+    place = place_of(prepared.action)
+    return place.ticker if isinstance(place, Place) else prepared.action.market_id
 
 
 def _encoded(order: Mapping[str, object]) -> bytes:
@@ -173,14 +178,14 @@ def _encoded(order: Mapping[str, object]) -> bytes:
 class Wire:
     """Requests signed at the moment of sending."""
 
-    def __init__(self, transport: Transport, credentials: Credentials, key: Key) -> None:
+    def __init__(self, transport: Transport, credentials: Credentials, *, key: Key) -> None:
         self._transport = transport
         self._credentials = credentials
         self._key = key
 
     async def send(self, prepared: Prepared) -> Result:
         # A cancel says its market, so that the venue finds the exchange shard the order lives on.
-        params = {"market_ticker": str(prepared.request["ticker"])} if prepared.verb == "cancel" else None
+        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
         return await self._transport.request(
             prepared.method,
             prepared.path,
@@ -200,14 +205,14 @@ class Wire:
         return Headers(
             {
                 "KALSHI-ACCESS-KEY": self._credentials.reveal("api_key_id"),
-                "KALSHI-ACCESS-SIGNATURE": sign(self._key, timestamp, method, path),
+                "KALSHI-ACCESS-SIGNATURE": sign(self._key, timestamp, method=method, path=path),
                 "KALSHI-ACCESS-TIMESTAMP": timestamp,
             }
         )
 
 
 class KalshiClient:
-    def __init__(self, profile: Profile, mode: Mode, host: str, wire: Wire, *, really_paper: bool | None) -> None:
+    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire, really_paper: bool | None) -> None:
         self.profile = profile
         self.mode = mode
         self.host = host
@@ -264,15 +269,17 @@ class KalshiClient:
 
     async def _search(self, path: str, prepared: Prepared) -> list[Body] | LookupFailed:
         found: list[Body] = []
-        asked = {"ticker": str(prepared.request["ticker"]), "limit": str(PAGE_SIZE)}
-        seen = {""}
+        asked = {"ticker": _ticker(prepared), "limit": str(PAGE_SIZE)}
+        seen: set[str] = set()
         for _ in range(MOST_PAGES):
             page = page_of(await self._wire.get(path, **asked))
             if isinstance(page, LookupFailed):
                 return page
             found += [o for o in page.orders if text(o, "client_order_id") == prepared.client_order_id]
+            if not page.cursor:
+                return found
             if page.cursor in seen:
-                break
+                return LookupFailed("the venue's pages go round in a circle")
             seen.add(page.cursor)
             asked["cursor"] = page.cursor
-        return found
+        return LookupFailed(f"more than {MOST_PAGES} pages of orders in this market")

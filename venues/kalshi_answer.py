@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from venues.answer import Body, figure, flag, inner, text
-from venues.http import Reply, Result
 from venues.kalshi_book import BookSide, Place, own_price, own_side, place_of
+from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
     LookupFailed,
@@ -17,7 +17,6 @@ from venues.orders import (
     Prepared,
     RateLimited,
     Readiness,
-    Refused,
     Rejected,
     Status,
     Unknown,
@@ -120,34 +119,35 @@ def single_of(result: Result) -> Body | LookupFailed | None:
 
 
 def venue_order(order: Body, action: OrderAction) -> VenueOrder:
-    place, side = place_of(action), _book_side(order)
-    known = isinstance(place, Place)
-    price = figure(order, "yes_price_dollars")
+    place, side, price = place_of(action), _book_side(order), figure(order, "yes_price_dollars")
+    ticker = text(order, "ticker")
+    if isinstance(place, Place):
+        own = (
+            action.market_id if ticker == place.ticker else ticker,
+            None if side is None else own_side(action, place, side=side),
+            None if price is None else own_price(action, place, price=price),
+        )
+    else:
+        own = (ticker, side, price)
     return VenueOrder(
         venue_order_id=text(order, "order_id"),
         client_order_id=text(order, "client_order_id") or None,
         status=_status(order),
         raw_status=text(order, "status"),
-        market_id=_market(order, action, place),
-        side=own_side(action, place, side) if known and side is not None else side,
+        market_id=own[0] or None,
+        side=own[1],
         quantity=figure(order, "initial_count_fp", "initial_count"),
         order_type=text(order, "type") or "limit",
-        price=own_price(action, place, price) if known and price is not None else price,
+        price=own[2],
         filled=figure(order, "fill_count_fp", "fill_count"),
     )
-
-
-def _market(order: Body, action: OrderAction, place: Place | Refused) -> str | None:
-    ticker = text(order, "ticker")
-    same = isinstance(place, Place) and ticker == place.ticker
-    return action.market_id if same else ticker or None
 
 
 def _book_side(order: Body) -> BookSide | None:
     """By `book_side`; by the older `side` and `action` where it is not there."""
     match text(order, "book_side"), text(order, "side"), text(order, "action"):
         case ("bid" | "ask") as side, _, _:
-            return cast("BookSide", side)
+            return side
         case "", "yes" | "no" as outcome, "buy" | "sell" as direction:
             return "bid" if (outcome == "yes") == (direction == "buy") else "ask"
         case _:

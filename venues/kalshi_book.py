@@ -59,21 +59,23 @@ def yes_price(action: OrderAction, place: Place) -> Decimal | Refused:
         return Refused("kalshi: every order needs a price")
     if action.price_unit is None and action.price >= 1:
         return Refused(f"kalshi: is {plain(action.price)} dollars or cents? The action must say price_unit")
-    dollars = action.price / 100 if action.price_unit == "cents" else action.price
-    if not 0 < dollars < 1:
-        return Refused(f"kalshi: a price lies between 0 and 1 dollar, not at {plain(dollars)}")
-    if places(dollars) > MOST_PLACES:
-        return Refused(f"kalshi: {plain(dollars)} has more than {MOST_PLACES} decimals, and it is not rounded")
+    unit, most = (Decimal(100), MOST_PLACES - 2) if action.price_unit == "cents" else (Decimal(1), MOST_PLACES)
+    if not 0 < action.price < unit:
+        return Refused(f"kalshi: a price lies between 0 and 1 dollar; {plain(action.price)} does not")
+    # Looked at before dividing: a division rounds at 28 digits.
+    if places(action.price) > most:
+        return Refused(f"kalshi: {plain(action.price)} has more than {most} decimals, and it is not rounded")
+    dollars = action.price / unit
     return dollars if place.outcome == "yes" else 1 - dollars
 
 
-def own_price(action: OrderAction, place: Place, price: Decimal) -> Decimal:
+def own_price(action: OrderAction, place: Place, *, price: Decimal) -> Decimal:
     """A price of the YES book as the action would say it."""
     dollars = price if place.outcome == "yes" else 1 - price
     return dollars * 100 if action.price_unit == "cents" else dollars
 
 
-def own_side(action: OrderAction, place: Place, side: BookSide) -> str:
+def own_side(action: OrderAction, place: Place, *, side: BookSide) -> str:
     """A side of the YES book as the action would say it."""
     if side == place.side:
         return action.side

@@ -35,7 +35,7 @@ def _loaded(credentials: Credentials) -> Key | None:
     return key if isinstance(key, RSAPrivateKey | Ed25519PrivateKey) else None
 
 
-def sign(key: Key, timestamp: str, method: str, path: str) -> str:
+def sign(key: Key, timestamp: str, *, method: str, path: str) -> str:
     """`path` is the whole path on the wire, without the query."""
     message = f"{timestamp}{method}{path}".encode()
     if isinstance(key, Ed25519PrivateKey):

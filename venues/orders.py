@@ -168,6 +168,33 @@ def differences(action: OrderAction, order: VenueOrder) -> tuple[str, ...]:
     )
 
 
+ORDER_TERMS = frozenset(
+    {
+        "expiration_time",
+        "expire_time",
+        "extended_hours",
+        "hidden",
+        "leverage",
+        "notional",
+        "order_class",
+        "post_only",
+        "reduce_only",
+        "stop_loss",
+        "stop_price",
+        "subaccount",
+        "take_profit",
+        "trail_percent",
+        "trail_price",
+    }
+)
+
+
+def unsent(action: OrderAction, *, used: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """A note where the action has terms of an order beyond those that are sent; other unknown keys say nothing."""
+    names = sorted(name for name in ORDER_TERMS - used if action.extra.get(name))
+    return (f"in the action, but not sent: {', '.join(names)}",) if names else ()
+
+
 def plain(number: Decimal) -> str:
     """The shortest decimal writing of exactly this number, without exponent."""
     text = format(number, "f")

@@ -6,7 +6,6 @@ Never derives or creates an API key, never approves a token, never deploys a wal
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -33,6 +32,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
+    Verb,
 )
 
 FIELDS = ("private_key", "wallet", "api_key", "api_secret", "api_passphrase")
@@ -45,7 +45,7 @@ PROFILE = Profile(
     definitive=frozenset((status, name) for status in answer.STATUSES for name in answer.REFUSALS.values()),
     rate_per_minute=None,
     paper=False,
-    lookup=True,
+    lookup=False,  # not by a client order id; an order that was sent is found by its hash
     replace=False,
     cancel=True,
     default_tif="gtc",
@@ -54,6 +54,8 @@ PROFILE = Profile(
 )
 _KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 _WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
+_PLAIN = re.compile(r"[0-9A-Za-z._-]+")
+_BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
 _ORDER = re.compile(r"0x[0-9a-f]{64}")
 _SOONEST = 180  # seconds: an earlier expiration is refused
 
@@ -76,9 +78,9 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Po
     for field, shape, what in (
         ("private_key", _KEY, "not 32 bytes of hex"),
         ("wallet", _WALLET, "not 0x and 40 hex digits"),
-        ("api_key", re.compile(r"[\x21-\x7e]+"), "not printable"),
-        ("api_passphrase", re.compile(r"[\x21-\x7e]+"), "not printable"),
-        ("api_secret", re.compile(r"[0-9A-Za-z_=+/-]+"), "not base64"),
+        ("api_key", _PLAIN, "not plain text"),
+        ("api_passphrase", _PLAIN, "not plain text"),
+        ("api_secret", _BASE64, "not base64"),
     ):
         if not shape.fullmatch(credentials.reveal(field)):
             raise BadCredentials(f"{field}: {what}")
@@ -88,7 +90,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Po
 class PolymarketClient:
     def __init__(self, mode: Mode, credentials: Credentials, route: Route) -> None:
         endpoint = choose("polymarket", HOSTS, mode, route)
-        self.profile = PROFILE
+        self.profile = PROFILE.tuned(route)
         self.mode: Mode = mode
         self.host = endpoint.host
         self._credentials = credentials
@@ -102,13 +104,12 @@ class PolymarketClient:
 
     async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
         """Ask for the markets that `prepare` will need: there are too many to load all. Returns what failed."""
-        failed = []
-        for token in dict.fromkeys(market_ids):
-            if token.isdecimal() and token not in self._markets and (why := await self._learn(token)):
-                failed.append(f"{token}: {why}")
-        return tuple(failed)
+        unknown = [token for token in dict.fromkeys(market_ids) if token not in self._markets]
+        return tuple([f"{token}: {why}" for token in unknown if (why := await self._learn(token))])
 
     async def _learn(self, token: str) -> str | None:
+        if not token.isdecimal():
+            return "not a token id"
         by_token = await self._read(f"/markets-by-token/{token}")
         condition = by_token.get("condition_id") if isinstance(by_token, dict) else None
         if not isinstance(condition, str) or not re.fullmatch(r"0x[0-9a-fA-F]{1,64}", condition):
@@ -171,15 +172,17 @@ class PolymarketClient:
         )
 
     async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "new")
 
     async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "replace")
 
     async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared)
+        return await self._send(prepared, "cancel")
 
-    async def _send(self, prepared: Prepared) -> Outcome:
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
         self._unsent.discard(str(prepared.request.get("order_hash")))
         result = await self._signed(self._http.request, prepared.method, prepared.path, prepared.body)
         return answer.outcome(result, prepared) if isinstance(result, Reply) else result
@@ -265,8 +268,5 @@ def _expiration(action: OrderAction) -> int | Refused:
 
 
 def _hmac(secret: str, message: bytes) -> str:
-    try:
-        key = base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))
-    except (binascii.Error, ValueError):
-        raise BadCredentials("api_secret: not base64") from None
+    key = base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))
     return base64.urlsafe_b64encode(hmac.new(key, message, hashlib.sha256).digest()).decode()

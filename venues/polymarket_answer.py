@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
+from venues.answer import figure
 from venues.http import Reply
 from venues.orders import (
     Accepted,
@@ -77,7 +78,7 @@ def _placed(told: Mapping[str, object], prepared: Prepared) -> Outcome:
         case "live" | "unmatched":
             return Accepted(order_id, "open")
         case "matched":
-            done = _number(told.get("takingAmount" if action.side == "buy" else "makingAmount"))
+            done = figure(told, "takingAmount" if action.side == "buy" else "makingAmount")
             return Accepted(order_id, "filled" if done == action.quantity else "partly_filled")
         case _:
             return Accepted(order_id, "unclear")
@@ -97,7 +98,7 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
     order_id, word = told.get("id"), told.get("status")
     if not isinstance(order_id, str) or not order_id or not isinstance(word, str):
         return None
-    size, done = _shares(told.get("original_size"), action), _shares(told.get("size_matched"), action)
+    size, done = _shares(told, "original_size", action), _shares(told, "size_matched", action)
     side, tif = told.get("side"), told.get("order_type")
     return VenueOrder(
         venue_order_id=order_id,
@@ -108,7 +109,7 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
         side=side.lower() if isinstance(side, str) else None,
         quantity=size,
         order_type="limit",
-        price=_number(told.get("price")),
+        price=figure(told, "price"),
         time_in_force={"FAK": "ioc"}.get(tif, tif.lower()) if isinstance(tif, str) else None,
         filled=done,
     )
@@ -128,16 +129,9 @@ def _status(word: str, *, size: Decimal | None, done: Decimal | None) -> Status:
             return "unclear"
 
 
-def _shares(value: object, action: OrderAction) -> Decimal | None:
+def _shares(told: Mapping[str, object], name: str, action: OrderAction) -> Decimal | None:
     """In shares; the documentation shows millionths, the venue's SDK reads shares: either is recognised."""
-    number = _number(value)
-    if number is None or number <= action.quantity:
+    number = figure(told, name)
+    if number is None or number <= action.quantity or number < 10_000:
         return number
-    return number / 1_000_000 if number / 1_000_000 <= action.quantity else number
-
-
-def _number(value: object) -> Decimal | None:
-    try:
-        return Decimal(str(value)) if isinstance(value, str | Decimal) and value != "" else None
-    except ArithmeticError:
-        return None
+    return number / 1_000_000

@@ -57,15 +57,15 @@ class Alpaca:
     def error(self, status: int, moment: Moment, /) -> Reply:
         code, message = MESSAGES.get(status, (status * 100_000, "error"))
         if status != 429:
-            return problem(status, code, message)
+            return problem(status, message, code=code)
         reset = str(int((moment.now + timedelta(seconds=moment.seconds)).timestamp()))
         limits = {"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
-        return replace(problem(status, code, message), headers=limits)
+        return replace(problem(status, message, code=code), headers=limits)
 
     def refusal(self, call: Call, /) -> Reply:
         if call.kind == "new":
-            return problem(403, 40310000, "insufficient buying power", buying_power="0", cost_basis="100")
-        return problem(422, 42210000, "order is not open")
+            return problem(403, "insufficient buying power", code=40310000, buying_power="0", cost_basis="100")
+        return problem(422, "order is not open", code=42210000)
 
 
 def _authorised(request: Request) -> bool:
@@ -83,14 +83,14 @@ def _call(request: Request, desk: Desk) -> Call:
             return Call("cancel", _cancel_all)
         case "GET", ("orders:by_client_order_id",):
             wanted = request.params.get("client_order_id", "")
-            return _on_order("lookup", next(desk.named(wanted), None), partial(_shown_by_name, wanted))
+            return _on_order("lookup", next(desk.named(wanted), None), act=partial(_shown_by_name, wanted))
         case "GET", ("orders", order_id):
-            return _on_order("lookup", desk.order(order_id), partial(_shown_by_id, order_id))
+            return _on_order("lookup", desk.order(order_id), act=partial(_shown_by_id, order_id))
         case "DELETE", ("orders", order_id):
-            return _on_order("cancel", desk.order(order_id), partial(_cancel, order_id))
+            return _on_order("cancel", desk.order(order_id), act=partial(_cancel, order_id))
         case "PATCH", ("orders", order_id):
             body = request.object()
-            call = _on_order("replace", desk.order(order_id), partial(_replace, order_id, body))
+            call = _on_order("replace", desk.order(order_id), act=partial(_replace, order_id, body=body))
             return replace(call, client_order_id=text((body or {}).get("client_order_id")))
         case "GET", ("clock",):
             return Call("probe", clock)
@@ -101,10 +101,10 @@ def _call(request: Request, desk: Desk) -> Call:
         case "GET", ("positions",):
             return Call("other", says(Reply(200, [])))
         case _:
-            return Call("other", says(problem(404, 40410000, "endpoint not found")))
+            return Call("other", says(problem(404, "endpoint not found", code=40410000)))
 
 
-def _on_order(kind: Kind, order: Order | None, act: Callable[[Desk], Reply]) -> Call:
+def _on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], Reply]) -> Call:
     call = Call(kind, act)
     return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
 
@@ -112,7 +112,7 @@ def _on_order(kind: Kind, order: Order | None, act: Callable[[Desk], Reply]) -> 
 def _new(request: Request) -> Call:
     body = request.object()
     if body is None:
-        return Call("new", says(problem(400, 40010000, "request body format is invalid")))
+        return Call("new", says(problem(400, "request body format is invalid", code=40010000)))
     symbol, client_order_id = text(body.get("symbol")), text(body.get("client_order_id"))
     return Call("new", partial(_place, body), symbol, client_order_id)
 
@@ -122,7 +122,7 @@ def _place(body: dict[str, object], desk: Desk) -> Reply:
     if isinstance(draft, Reply):
         return draft
     if any(desk.named(draft.client_order_id)):
-        return problem(422, 40010001, "client_order_id must be unique")
+        return problem(422, "client_order_id must be unique", code=40010001)
     return Reply(200, document(desk.place(draft, desk.new_uuid())))
 
 
@@ -131,11 +131,11 @@ def _draft(body: dict[str, object]) -> Draft | Reply:
     tif, price = text(body.get("time_in_force")), decimal(body.get("limit_price"))
     client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
     quantity = decimal(body.get("qty"))
-    wrong = _wrong_words(side, kind, tif) or _wrong_figures(quantity, price, kind)
+    wrong = _wrong_words(side, kind, tif=tif) or _wrong_figures(quantity, price, kind=kind)
     if wrong is None and len(client_order_id) > 128:
-        wrong = problem(422, 40010001, "client_order_id must be no more than 128 characters")
+        wrong = problem(422, "client_order_id must be no more than 128 characters", code=40010001)
     if wrong is None and (symbol is None or not listed(symbol)):
-        wrong = problem(422, 42210000, f'asset "{symbol or ""}" not found')
+        wrong = problem(422, f'asset "{symbol or ""}" not found', code=42210000)
     if wrong is not None:
         return wrong
     return Draft(
@@ -150,47 +150,47 @@ def _draft(body: dict[str, object]) -> Draft | Reply:
     )
 
 
-def _wrong_words(side: str | None, kind: str | None, tif: str | None) -> Reply | None:
+def _wrong_words(side: str | None, kind: str | None, *, tif: str | None) -> Reply | None:
     if side not in ("buy", "sell"):
-        return problem(422, 40010001, "invalid side")
+        return problem(422, "invalid side", code=40010001)
     if kind not in ("market", "limit"):
-        return problem(422, 40010001, "invalid type")
+        return problem(422, "invalid type", code=40010001)
     if tif not in TIFS:
-        return problem(422, 40010001, "invalid time_in_force")
+        return problem(422, "invalid time_in_force", code=40010001)
     return None
 
 
-def _wrong_figures(quantity: Decimal | None, price: Decimal | None, kind: str | None) -> Reply | None:
+def _wrong_figures(quantity: Decimal | None, price: Decimal | None, *, kind: str | None) -> Reply | None:
     if quantity is None:
-        return problem(422, 40010001, "qty or notional is required")
+        return problem(422, "qty or notional is required", code=40010001)
     if quantity <= 0:
-        return problem(422, 40010001, "qty must be > 0")
+        return problem(422, "qty must be > 0", code=40010001)
     if kind == "market":
         return None
     if price is None or price <= 0:
-        return problem(422, 40010001, "limit orders require a limit price")
+        return problem(422, "limit orders require a limit price", code=40010001)
     places = 2 if price >= 1 else 4
     if price != round(price, places):
         rule = "sub-penny increment does not fulfill minimum pricing criteria"
-        return problem(422, 42210000, f"invalid limit_price {plain(price)}. {rule}")
+        return problem(422, f"invalid limit_price {plain(price)}. {rule}", code=42210000)
     return None
 
 
-def _replace(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
     order = desk.order(order_id)
     if order is None:
-        return problem(404, 40410000, f"order not found for {order_id}")
+        return problem(404, f"order not found for {order_id}", code=40410000)
     if not order.live:
-        return problem(422, 42210000, f'order is already in "{_status(order)}" state')
+        return problem(422, f'order is already in "{_status(order)}" state', code=42210000)
     wanted = body or {}
     quantity = decimal(wanted.get("qty")) or order.quantity
     price = decimal(wanted.get("limit_price")) or order.price
     client_order_id = text(wanted.get("client_order_id")) or str(uuid.uuid4())
-    wrong = _wrong_figures(quantity, price, order.order_type)
+    wrong = _wrong_figures(quantity, price, kind=order.order_type)
     if wrong is not None:
         return wrong
     if any(desk.named(client_order_id)):
-        return problem(422, 40010001, "client_order_id must be unique")
+        return problem(422, "client_order_id must be unique", code=40010001)
     draft = Draft(
         symbol=order.symbol,
         side=order.side,
@@ -209,9 +209,9 @@ def _replace(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply
 def _cancel(order_id: str, desk: Desk) -> Reply:
     order = desk.order(order_id)
     if order is None:
-        return problem(404, 40410000, f"order not found for {order_id}")
+        return problem(404, f"order not found for {order_id}", code=40410000)
     if not order.live:
-        return problem(422, 42210000, f'order is already in "{_status(order)}" state')
+        return problem(422, f'order is already in "{_status(order)}" state', code=42210000)
     desk.cancel(order)
     return Reply(204)
 
@@ -243,7 +243,7 @@ def _shown_by_name(client_order_id: str, desk: Desk) -> Reply:
 
 def _found(order: Order | None, wanted: str) -> Reply:
     if order is None:
-        return problem(404, 40410000, f"order not found for {wanted}")
+        return problem(404, f"order not found for {wanted}", code=40410000)
     return Reply(200, document(order))
 
 

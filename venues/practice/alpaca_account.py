@@ -17,7 +17,7 @@ UNKNOWN_SYMBOL = "NOSUCH"  # every other well-formed symbol is listed
 ACCOUNT = "e6fe16f3-64a4-4921-8928-cadf02f92f98"
 
 
-def problem(status: int, code: int, message: str, **more: str) -> Reply:
+def problem(status: int, message: str, *, code: int, **more: str) -> Reply:
     return Reply(status, {"code": code, "message": message, **more})
 
 
@@ -55,7 +55,7 @@ def account(key: str) -> Reply:
 
 def asset(symbol: str) -> Reply:
     if not listed(symbol):
-        return problem(404, 40410000, f"asset not found for {symbol}")
+        return problem(404, f"asset not found for {symbol}", code=40410000)
     flags = ("tradable", "marginable", "shortable", "easy_to_borrow", "fractionable")
     crypto = "/" in symbol
     return Reply(

@@ -62,7 +62,7 @@ class Binance:
     def route(self, request: Request, desk: Desk) -> Call | None:
         if request.parts[:1] == () or request.parts[0] not in FAMILIES:
             return None
-        call = _call(request, request.parts[2:], desk)
+        call = _call(request, desk)
         signed = request.parts[-1] not in PUBLIC and request.parts[-2:] != ("system", "status")
         wrong = _unsigned(request) if signed else None
         return call if wrong is None else replace(call, act=says(wrong))
@@ -78,7 +78,7 @@ class Binance:
         return problem(-2010, "Account has insufficient balance for requested action.")
 
 
-def problem(code: int, message: str, status: int = 400) -> Reply:
+def problem(code: int, message: str, *, status: int = 400) -> Reply:
     return Reply(status, {"code": code, "msg": message})
 
 
@@ -88,7 +88,7 @@ def _unsigned(request: Request) -> Reply | None:
     Its age is told by the machine's own clock: the client that signed it knows no other.
     """
     if not request.headers.get("x-mbx-apikey"):
-        return problem(-2014, "API-key format invalid.", 401)
+        return problem(-2014, "API-key format invalid.", status=401)
     params = request.params
     for name in ("timestamp", "signature"):
         if not params.get(name):
@@ -102,9 +102,9 @@ def _unsigned(request: Request) -> Reply | None:
     return None
 
 
-def _call(request: Request, path: tuple[str, ...], desk: Desk) -> Call:
+def _call(request: Request, desk: Desk) -> Call:
     params = request.params
-    match request.method, path:
+    match request.method, request.parts[2:]:
         case "POST", ("order",):
             return Call("new", partial(_place, params), params.get("symbol"), params.get("newClientOrderId"))
         case "POST", ("order", "cancelReplace"):
@@ -113,13 +113,13 @@ def _call(request: Request, path: tuple[str, ...], desk: Desk) -> Call:
         case "POST", ("order", "test"):
             return Call("other", says(Reply(200, {})))
         case "DELETE", ("order",):
-            return _on_order("cancel", params, desk, act=partial(_cancel, params))
+            return _on_order("cancel", params, desk=desk, act=partial(_cancel, params))
         case "DELETE", ("openOrders",):
             return Call("cancel", partial(_cancel_all, params), params.get("symbol"))
         case "GET", ("order",):
-            return _on_order("lookup", params, desk, act=partial(_one, params))
+            return _on_order("lookup", params, desk=desk, act=partial(_one, params))
         case "GET", ("openOrders" | "allOrders" | "myTrades" as what,):
-            return Call("lookup", partial(_list, what, params), params.get("symbol"))
+            return Call("lookup", partial(_list, params, what=what), params.get("symbol"))
         case "GET", ("account",):
             return Call("probe", account)
         case "GET", ("ping",):
@@ -133,10 +133,10 @@ def _call(request: Request, path: tuple[str, ...], desk: Desk) -> Call:
         case "GET", _ if request.parts[0] == "sapi":
             return Call("other", says(Reply(200, [])))
         case _:
-            return Call("other", says(problem(-1100, "No such path.", 404)))
+            return Call("other", says(problem(-1100, "No such path.", status=404)))
 
 
-def _on_order(kind: Kind, params: Params, desk: Desk, *, act: Callable[[Desk], Reply]) -> Call:
+def _on_order(kind: Kind, params: Params, *, desk: Desk, act: Callable[[Desk], Reply]) -> Call:
     order = _target(params, desk)
     name = order.client_order_id if order else params.get("origClientOrderId")
     return Call(kind, act, params.get("symbol"), name)
@@ -178,7 +178,7 @@ def _draft(params: Params) -> Draft | Reply:
     if not CLIENT_ID.fullmatch(name):
         legal = "legal range is '^[a-zA-Z0-9-_]{1,36}$'."
         return problem(-1100, f"Illegal characters found in parameter 'newClientOrderId'; {legal}")
-    wrong = _wrong_figures(market, quantity, price if kind != "MARKET" else market.mark)
+    wrong = _wrong_figures(market, quantity, price=price if kind != "MARKET" else market.mark)
     if wrong is not None:
         return wrong
     return Draft(
@@ -194,7 +194,7 @@ def _draft(params: Params) -> Draft | Reply:
     )
 
 
-def _wrong_figures(market: Market, quantity: Decimal | None, price: Decimal | None) -> Reply | None:
+def _wrong_figures(market: Market, quantity: Decimal | None, *, price: Decimal | None) -> Reply | None:
     if quantity is None or price is None:
         name = "quantity" if quantity is None else "price"
         return problem(-1102, f"Mandatory parameter '{name}' was not sent, was empty/null, or malformed.")
@@ -252,7 +252,7 @@ def _one(params: Params, desk: Desk) -> Reply:
     return Reply(200, document(order))
 
 
-def _list(what: str, params: Params, desk: Desk) -> Reply:
+def _list(params: Params, desk: Desk, *, what: str) -> Reply:
     """Oldest first, as Binance lists them."""
     rows = [*desk.shown(params.get("symbol"))][::-1]
     if what == "openOrders":

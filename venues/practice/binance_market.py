@@ -29,24 +29,24 @@ class Market:
         return f"{self.base}USDT"
 
 
-def _market(base: str, mark: str, step: str, tick: str) -> Market:
+def _market(base: str, mark: str, *, step: str, tick: str) -> Market:
     return Market(base, Decimal(mark), Decimal(step), Decimal(tick))
 
 
 MARKETS: Mapping[str, Market] = {
     market.symbol: market
     for market in (
-        _market("BTC", "60000", "0.00001", "0.01"),
-        _market("ETH", "3000", "0.0001", "0.01"),
-        _market("BNB", "600", "0.001", "0.01"),
-        _market("SOL", "150", "0.001", "0.01"),
-        _market("XRP", "0.6", "0.1", "0.0001"),
-        _market("ADA", "0.5", "0.1", "0.0001"),
-        _market("DOGE", "0.1", "1", "0.00001"),
-        _market("LTC", "80", "0.001", "0.01"),
-        _market("LINK", "15", "0.01", "0.001"),
-        _market("AVAX", "30", "0.01", "0.01"),
-        *(_market(name, "100", "0.001", "0.01") for name in DEMO_SYMBOLS),
+        _market("BTC", "60000", step="0.00001", tick="0.01"),
+        _market("ETH", "3000", step="0.0001", tick="0.01"),
+        _market("BNB", "600", step="0.001", tick="0.01"),
+        _market("SOL", "150", step="0.001", tick="0.01"),
+        _market("XRP", "0.6", step="0.1", tick="0.0001"),
+        _market("ADA", "0.5", step="0.1", tick="0.0001"),
+        _market("DOGE", "0.1", step="1", tick="0.00001"),
+        _market("LTC", "80", step="0.001", tick="0.01"),
+        _market("LINK", "15", step="0.01", tick="0.001"),
+        _market("AVAX", "30", step="0.01", tick="0.01"),
+        *(_market(name, "100", step="0.001", tick="0.01") for name in DEMO_SYMBOLS),
     )
 }
 

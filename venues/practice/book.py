@@ -134,7 +134,7 @@ class Book:
 class Desk:
     """One venue's view of the book for the length of one request."""
 
-    def __init__(self, book: Book, venue: str, now: datetime) -> None:
+    def __init__(self, book: Book, venue: str, *, now: datetime) -> None:
         self.venue = venue
         self.now = now
         self.hidden_until: datetime | None = None

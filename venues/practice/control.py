@@ -34,7 +34,7 @@ def answer(exchange: PracticeExchange, request: Request) -> Reply:
             exchange.faults.clear()
             return Reply(200, [])
         case "POST", ("orders", order_id):
-            return _mark(exchange, order_id, request)
+            return _mark(exchange, request, order_id=order_id)
         case _:
             return Reply(404, {"error": "no such path under /practice"})
 
@@ -72,13 +72,18 @@ def _add(exchange: PracticeExchange, request: Request) -> Reply:
     return Reply(200, [_shown(fault, left) for fault, left in exchange.faults.left()])
 
 
-def _mark(exchange: PracticeExchange, order_id: str, request: Request) -> Reply:
+def _mark(exchange: PracticeExchange, request: Request, *, order_id: str) -> Reply:
     wanted = request.object() or {}
     state = wanted.get("state")
     if state not in get_args(State):
         return Reply(400, {"error": f"state must be one of: {', '.join(get_args(State))}"})
     try:
-        order: Order = exchange.mark(order_id, cast(State, state), decimal(wanted.get("filled")))
+        order: Order = exchange.mark(
+            order_id,
+            cast(State, state),
+            filled=decimal(wanted.get("filled")),
+            archived=wanted.get("archived") is True,
+        )
     except KeyError:
         return Reply(404, {"error": "no such order"})
     return Reply(200, order.line())

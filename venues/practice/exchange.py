@@ -96,6 +96,7 @@ class PracticeExchange:
         try:
             await self._server.start(self._port)
         except OSError as error:
+            self._ledger.close()
             raise PracticeError(f"cannot listen on 127.0.0.1:{self._port}: {error.strerror}") from error
         await self._decoy.start(0)
 
@@ -125,15 +126,19 @@ class PracticeExchange:
         """The next `times` requests (None = all) of this kind for this symbol (`*` = any) go wrong."""
         self.faults.add(Fault(symbol, name, on=on, times=times, seconds=seconds))
 
-    def mark(self, order_id: str, state: State, filled: Decimal | None = None) -> Order:
-        """What the market did to an order: fills, expiry, a late rejection. KeyError where there is none."""
+    def mark(self, order_id: str, state: State, *, filled: Decimal | None = None, archived: bool = False) -> Order:
+        """What the market did to an order: fills, expiry, a late rejection. KeyError where there is none.
+
+        An archived order is to be found where its venue keeps old ones.
+        """
         order = self._book.get(order_id)
         if order is None:
             raise KeyError(order_id)
         amount = filled if filled is not None else order.quantity if state == "filled" else order.filled
         price = (order.price or Decimal(100)) if amount else None
-        desk = Desk(self._book, order.venue, self._clock())
-        changed = desk.revise(order, state=state, filled=amount, fill_price=price)
+        desk = Desk(self._book, order.venue, now=self._clock())
+        wire = {**order.wire, "archived": True} if archived else order.wire
+        changed = desk.revise(order, state=state, filled=amount, fill_price=price, wire=wire)
         self._ledger.append(order.line() for order in desk.changed)
         return changed
 
@@ -143,7 +148,7 @@ class PracticeExchange:
         due = [late for late in self._late if late.due <= now]
         self._late = [late for late in self._late if late.due > now]
         for late in due:
-            desk = Desk(self._book, late.venue, late.due)
+            desk = Desk(self._book, late.venue, now=late.due)
             late.call.act(desk)
             self._ledger.append(order.line() for order in desk.changed)
 
@@ -154,7 +159,7 @@ class PracticeExchange:
         if request.parts[:1] == ("practice",):
             return Plan(control.answer(self, request), now)
         for form in self._formats:
-            desk = Desk(self._book, form.name, now)
+            desk = Desk(self._book, form.name, now=now)
             call = form.route(request, desk)
             if call is not None:
                 self._count(request, call)
@@ -212,8 +217,8 @@ class PracticeExchange:
             "path": request.path,
             "query": request.query,
             "body": request.text,
-            "client_order_id": call.client_order_id or (order.client_order_id if order else None),
-            "symbol": call.symbol or (order.symbol if order else None),
+            "client_order_id": call.client_order_id or (order and order.client_order_id) or None,
+            "symbol": call.symbol or (order and order.symbol),
             "booked": order is not None,
             "order_id": order.order_id if order else None,
             "fault": fault.name if fault else None,

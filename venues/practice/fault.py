@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 Kind = Literal["new", "replace", "cancel", "lookup", "probe", "other"]
 On = Literal["order", "new", "replace", "cancel", "lookup", "probe"]
@@ -27,6 +27,7 @@ Answer = Literal[
 ]
 Delivery = Literal["whole", "drip", "reset", "none"]
 
+LONGEST = 1e6
 ORDER_KINDS: frozenset[Kind] = frozenset(("new", "replace", "cancel"))
 ANY: frozenset[On] = frozenset(get_args(On))
 ORDERS: frozenset[On] = frozenset(("order", "new", "replace", "cancel"))
@@ -132,6 +133,8 @@ class Fault:
             raise FaultError(f"{self.name} cannot happen on {self.on!r}; only on: {', '.join(sorted(behaviour.on))}")
         if self.times is not None and self.times < 1:
             raise FaultError("times must be 1 or more, or null for ever")
+        if self.seconds is not None and not abs(self.seconds) <= LONGEST:
+            raise FaultError(f"seconds must be a number, at most {LONGEST:.0f}")
 
     @property
     def behaviour(self) -> Behaviour:
@@ -164,7 +167,7 @@ def parse_fault(item: object) -> Fault:
     return Fault(
         str(item.get("symbol", "*")),
         str(item.get("fault")),
-        on=item.get("on", "order"),
+        on=cast(On, str(item.get("on", "order"))),  # what is no such word is refused by Fault itself
         times=times,
         seconds=lasting,
     )

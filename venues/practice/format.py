@@ -78,15 +78,15 @@ def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment
         case "empty":
             reply = Reply(200, raw=b"")
         case "no_id":
-            reply = altered(own, form.ids, lambda _: None)
+            reply = altered(own, form.ids, change=lambda _: None)
         case "wrong_id":
-            reply = altered(own, form.client_ids, lambda _: form.stranger)
+            reply = altered(own, form.client_ids, change=lambda _: form.stranger)
         case "refusal":
             reply = form.refusal(call)
         case "redirect":
             reply = Reply(behaviour.status, raw=b"", headers={"Location": moment.decoy})
         case "different":
-            reply = altered(own, form.quantities, doubled)
+            reply = altered(own, form.quantities, change=doubled)
         case never:
             assert_never(never)
     return replace(reply, raw=reply.body[: len(reply.body) // 2]) if behaviour.cuts else reply
@@ -104,7 +104,7 @@ def page(status: int) -> Reply:
     return Reply(status, raw=body.encode(), content_type="text/html")
 
 
-def altered(reply: Reply, keys: frozenset[str], change: Callable[[object], object]) -> Reply:
+def altered(reply: Reply, keys: frozenset[str], *, change: Callable[[object], object]) -> Reply:
     """The same answer with the values under these keys changed, at any depth; left out where changed to None."""
 
     def walk(value: object) -> object:

@@ -19,7 +19,7 @@ from venues.practice.format import Call, Moment, says
 from venues.practice.hyperliquid_info import COINS, coin_of, info
 from venues.practice.wire import Reply, Request, decimal, plain, text
 
-CLOID = re.compile(r"0x[0-9a-f]{32}")
+CLOID = re.compile(r"0x[0-9a-fA-F]{32}")
 TIFS = {"Gtc": "gtc", "Ioc": "ioc", "Alo": "alo"}
 TAKES = {
     "order": "new",
@@ -94,8 +94,8 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
     if not wanted:
         return Call(cast(Kind, kind), says(words(422, MALFORMED)))
     symbol, name = _about(wanted[0], desk)
-    doing = partial(_do, str(action["type"]), wanted)
-    act = partial(_checked, cast(int, nonce), body.get("expiresAfter"), doing)
+    doing = partial(_do, str(action["type"]), wanted=wanted)
+    act = partial(_checked, cast(int, nonce), expires=body.get("expiresAfter"), act=doing)
     return Call(cast(Kind, kind), act, symbol, name, once=f"hyperliquid:{nonce}")
 
 
@@ -117,7 +117,7 @@ def _about(wanted: Wanted, desk: Desk) -> tuple[str | None, str | None]:
     return coin_of(asset) or (order.symbol if order else None), name
 
 
-def _checked(nonce: int, expires: object, act: Callable[[Desk], Reply], desk: Desk) -> Reply:
+def _checked(nonce: int, desk: Desk, *, expires: object, act: Callable[[Desk], Reply]) -> Reply:
     """Nonces and expiry are told by the machine's own clock: the client that signed them knows no other."""
     now = int(time.time() * 1000)
     if desk.repeated:
@@ -129,7 +129,7 @@ def _checked(nonce: int, expires: object, act: Callable[[Desk], Reply], desk: De
     return act(desk)
 
 
-def _do(kind: str, wanted: list[Wanted], desk: Desk) -> Reply:
+def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> Reply:
     match kind:
         case "order":
             return statuses("order", [_place(item.order, desk) for item in wanted])
@@ -196,7 +196,7 @@ def _draft(row: Item) -> Draft | str:
     cloid = row.get("c") or ""
     kind = row.get("t")
     limit = kind.get("limit") if isinstance(kind, dict) else None
-    tif = limit.get("tif") if isinstance(limit, dict) else None
+    tif = text(limit.get("tif")) if isinstance(limit, dict) else None
     if coin is None:
         return f"Order has invalid asset {row.get('a')}."
     if tif not in TIFS or not isinstance(row.get("b"), bool):

@@ -62,7 +62,7 @@ class Kalshi:
         return problem(400, "insufficient_balance")
 
 
-def problem(status: int, code: str, details: str = "") -> Reply:
+def problem(status: int, code: str, *, details: str = "") -> Reply:
     error = {"code": code, "message": code.replace("_", " ")}
     return Reply(status, {"error": error | ({"details": details} if details else {})})
 
@@ -72,19 +72,19 @@ def _call(request: Request, desk: Desk) -> Call:
         case "POST", ("portfolio", "events", "orders"):
             return _new(request)
         case "DELETE", ("portfolio", "events", "orders", order_id):
-            return _on_order("cancel", order_id, desk, act=partial(_cancel, order_id))
+            return _on_order("cancel", order_id, desk=desk, act=partial(_cancel, order_id))
         case "POST", ("portfolio", "events", "orders", order_id, "amend"):
-            act = partial(_amend, order_id, request.object())
-            return _on_order("replace", order_id, desk, act=act)
+            act = partial(_amend, order_id, body=request.object())
+            return _on_order("replace", order_id, desk=desk, act=act)
         case "POST", ("portfolio", "events", "orders", order_id, "decrease"):
-            act = partial(_decrease, order_id, request.object())
-            return _on_order("replace", order_id, desk, act=act)
+            act = partial(_decrease, order_id, body=request.object())
+            return _on_order("replace", order_id, desk=desk, act=act)
         case "POST", ("portfolio", "orders"):
-            return Call("new", says(problem(410, "endpoint_removed", "use /portfolio/events/orders")))
+            return Call("new", says(problem(410, "endpoint_removed", details="use /portfolio/events/orders")))
         case "GET", ("portfolio", "orders", order_id):
-            return _on_order("lookup", order_id, desk, act=partial(_one, order_id))
+            return _on_order("lookup", order_id, desk=desk, act=partial(_one, order_id))
         case "GET", ("portfolio" | "historical" as shelf, "orders"):
-            act = partial(_list, shelf == "historical", request.params)
+            act = partial(_list, request.params, historical=shelf == "historical")
             return Call("lookup", act, request.params.get("ticker"))
         case "GET", ("portfolio", "balance"):
             return Call("probe", _balance)
@@ -101,7 +101,7 @@ def _call(request: Request, desk: Desk) -> Call:
             return Call("other", says(problem(404, "not_found")))
 
 
-def _on_order(kind: Kind, order_id: str, desk: Desk, *, act: partial[Reply]) -> Call:
+def _on_order(kind: Kind, order_id: str, *, desk: Desk, act: partial[Reply]) -> Call:
     order = desk.order(order_id)
     call = Call(kind, act)
     return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
@@ -131,18 +131,18 @@ def _place(body: dict[str, object], desk: Desk) -> Reply:
 def _draft(body: dict[str, object]) -> Draft | Reply:
     ticker, side, tif = text(body.get("ticker")), text(body.get("side")), text(body.get("time_in_force"))
     if ticker is None:
-        return problem(400, "missing_parameters", "ticker")
+        return problem(400, "missing_parameters", details="ticker")
     if ticker == UNKNOWN_TICKER or not TICKER.fullmatch(ticker):
-        return problem(404, "market_not_found", ticker)
+        return problem(404, "market_not_found", details=ticker)
     if side not in ("bid", "ask"):
-        return problem(400, "invalid_order", "side")
+        return problem(400, "invalid_order", details="side")
     if tif not in TIFS:
-        return problem(400, "invalid_order", "time_in_force")
-    if body.get("self_trade_prevention_type") not in SELF_TRADE:
-        return problem(400, "missing_parameters", "self_trade_prevention_type")
+        return problem(400, "invalid_order", details="time_in_force")
+    if text(body.get("self_trade_prevention_type")) not in SELF_TRADE:
+        return problem(400, "missing_parameters", details="self_trade_prevention_type")
     client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
     wrong = _wrong_figures(body) or (
-        None if CLIENT_ID.fullmatch(client_order_id) else problem(400, "invalid_parameters", "client_order_id")
+        None if CLIENT_ID.fullmatch(client_order_id) else problem(400, "invalid_parameters", details="client_order_id")
     )
     if wrong is not None:
         return wrong
@@ -154,7 +154,7 @@ def _draft(body: dict[str, object]) -> Draft | Reply:
         price=decimal(body["price"]),
         time_in_force=TIFS[tif],
         client_order_id=client_order_id,
-        wire={name: body[name] for name in ("post_only", "reduce_only", "expiration_time") if name in body},
+        wire={"expiration_time": body["expiration_time"]} if type(body.get("expiration_time")) is int else {},
     )
 
 
@@ -166,19 +166,19 @@ def _wrong_figures(body: dict[str, object]) -> Reply | None:
             return Reply(400, {"code": "bad_request", "message": "bad request", "details": details})
     count, price = decimal(body.get("count")), decimal(body.get("price"))
     if count is None or count <= 0 or count != round(count, 2):
-        return problem(400, "invalid_order", "count")
+        return problem(400, "invalid_order", details="count")
     if price is None or not 0 < price < 1 or price != round(price, 4):
-        return problem(400, "invalid_order", "price")
+        return problem(400, "invalid_order", details="price")
     return None
 
 
-def _amend(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
     order = desk.order(order_id)
     if order is None or not order.live:
         return problem(404, "not_found")
     wanted = body or {}
     if wanted.get("ticker") != order.symbol or wanted.get("side") != book_side(order):
-        return problem(400, "invalid_order", "ticker and side must be the order's own")
+        return problem(400, "invalid_order", details="ticker and side must be the order's own")
     wrong = _wrong_figures(wanted)
     if wrong is not None:
         return wrong
@@ -189,13 +189,13 @@ def _amend(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
     return Reply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
 
 
-def _decrease(order_id: str, body: dict[str, object] | None, desk: Desk) -> Reply:
+def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
     order = desk.order(order_id)
     if order is None or not order.live:
         return problem(404, "not_found")
     by, to = decimal((body or {}).get("reduce_by")), decimal((body or {}).get("reduce_to"))
     if (by is None) == (to is None):
-        return problem(400, "invalid_parameters", "exactly one of reduce_by and reduce_to")
+        return problem(400, "invalid_parameters", details="exactly one of reduce_by and reduce_to")
     left = max(Decimal(0), to if to is not None else order.remaining - cast(Decimal, by))
     state = order.state if left else "cancelled"
     return Reply(200, receipt(desk.revise(order, quantity=order.filled + left, state=state)))
@@ -215,13 +215,13 @@ def _one(order_id: str, desk: Desk) -> Reply:
     return problem(404, "not_found") if order is None else Reply(200, {"order": document(order)})
 
 
-def _list(historical: bool, params: dict[str, str], desk: Desk) -> Reply:
+def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> Reply:
     """Newest first; the cursor is where the next page starts."""
     numbers = {"cursor": 0, "limit": 100, "min_ts": 0, "max_ts": 1 << 62}
     for name in numbers:
         given = params.get(name) or str(numbers[name])
         if not (given.isascii() and given.isdigit()):
-            return problem(400, "invalid_parameters", name)
+            return problem(400, "invalid_parameters", details=name)
         numbers[name] = int(given)
     rows = [
         order

@@ -75,7 +75,7 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
             await writer.drain()
             return keep_alive
         case "drip":
-            await _drip(writer, head, plan.drip)
+            await _drip(writer, head, seconds=plan.drip)
             writer.write(body)
             await writer.drain()
             return keep_alive
@@ -92,7 +92,7 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
             assert_never(never)
 
 
-async def _drip(writer: asyncio.StreamWriter, head: bytes, seconds: float) -> None:
+async def _drip(writer: asyncio.StreamWriter, head: bytes, *, seconds: float) -> None:
     """Never silent for long: a timeout that starts anew with every byte does not end it."""
     for byte in head:
         writer.write(bytes((byte,)))

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 MAX_BODY = 1 << 20
 MAX_HEAD = 1 << 16
-NUMBER_LENGTH = 64
+LARGEST, FINEST = 14, -12  # powers of ten: beyond them exact arithmetic with steps and ticks ends
 
 
 class MessageError(Exception):
@@ -80,16 +80,17 @@ class Reply:
 
 
 def decimal(value: object) -> Decimal | None:
-    """A finite number from a JSON number or numeric string; None for anything else."""
+    """A number of sane size from a JSON number or numeric string; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
-        return None
-    if isinstance(value, str) and len(value) > NUMBER_LENGTH:
         return None
     try:
         number = Decimal(value)
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < FINEST or number.adjusted() > LARGEST:
+        return None
+    return number
 
 
 def text(value: object) -> str | None:
@@ -97,8 +98,8 @@ def text(value: object) -> str | None:
 
 
 def plain(number: Decimal) -> str:
-    """Digits without an exponent, as venues write them."""
-    return format(number, "f")
+    """Digits without an exponent or idle zeros, as venues write them."""
+    return format(number.normalize(), "f")
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:

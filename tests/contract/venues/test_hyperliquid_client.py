@@ -1,0 +1,428 @@
+"""The hyperliquid client on the wire: what is signed and by whom, which digits are taken, what each answer means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from decimal import Decimal
+
+import msgpack
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from eth_utils.crypto import keccak
+
+from tests.contract.venues.extra_rig import HEX_KEY, HYPERLIQUID_SECRETS
+from tests.loopback import Answer, Handler, Loopback, Received, reply
+from venues import (
+    Absent,
+    Accepted,
+    BadCredentials,
+    Credentials,
+    Found,
+    LookupFailed,
+    MissingExtra,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Refused,
+    Rejected,
+    Route,
+    Unknown,
+    VenueClient,
+    VenueError,
+    WrongMode,
+    connect,
+    credential_fields,
+    hyperliquid,
+    venue_profile,
+)
+from venues.practice import PracticeExchange
+
+CLOID = "0x" + "ab" * 16
+ADDRESS = HYPERLIQUID_SECRETS["account_address"]
+META = {"universe": [{"name": "BTC", "szDecimals": 5}, {"name": "ETH", "szDecimals": 4}]}
+SPOT = {
+    "tokens": [
+        {"name": "USDC", "index": 0, "szDecimals": 8},
+        {"name": "PURR", "index": 1, "szDecimals": 0},
+        {"name": "TWIN", "index": 2, "szDecimals": 2},
+        {"name": "TWIN", "index": 3, "szDecimals": 2},
+    ],
+    "universe": [
+        {"name": "PURR/USDC", "tokens": [1, 0], "index": 0},
+        {"name": "@7", "tokens": [2, 0], "index": 7},
+        {"name": "@8", "tokens": [3, 0], "index": 8},
+    ],
+}
+
+
+def action(**changes: object) -> OrderAction:
+    fields: dict[str, object] = {
+        "verb": "new",
+        "market_id": "ETH",
+        "side": "buy",
+        "quantity": Decimal("0.2"),
+        "order_type": "limit",
+        "price": Decimal("1100"),
+        "order_key": "k",
+    }
+    return OrderAction(**{**fields, **changes})  # type: ignore[arg-type]  # the fields above, by name
+
+
+def venue(answer: Handler | bytes) -> Handler:
+    """Tells the markets; everything else is the test's."""
+
+    def handle(request: Received) -> Answer | Awaitable[Answer]:
+        asked = request.json()
+        assert isinstance(asked, dict)
+        if asked.get("type") in ("meta", "spotMeta"):
+            return reply(200, META if asked["type"] == "meta" else SPOT)
+        return answer if isinstance(answer, bytes) else answer(request)
+
+    return handle
+
+
+@asynccontextmanager
+async def client(
+    answer: Handler | bytes = b"", mode: Mode = "paper", timeout: float = 2.0
+) -> AsyncIterator[tuple[VenueClient, Loopback]]:
+    async with Loopback(venue(answer)) as server:
+        made = connect("hyperliquid", mode, Credentials(HYPERLIQUID_SECRETS), Route(timeout, server.url))
+        await made.open()
+        server.requests.clear()
+        yield made, server
+        await made.aclose()
+
+
+def prepared(made: VenueClient, **changes: object) -> Prepared:
+    ready = made.prepare(action(**changes), CLOID)
+    assert isinstance(ready, Prepared), ready
+    return ready
+
+
+def signer_of(payload: dict[str, object], source: str) -> str:
+    """Who signed this, by the venue's documented scheme, without its SDK."""
+    nonce, expires = payload["nonce"], payload["expiresAfter"]
+    assert isinstance(nonce, int)
+    assert isinstance(expires, int)
+    packed = (
+        msgpack.packb(payload["action"]) + nonce.to_bytes(8, "big") + b"\x00" + b"\x00" + expires.to_bytes(8, "big")
+    )
+    domain = {"chainId": 1337, "name": "Exchange", "verifyingContract": "0x" + "0" * 40, "version": "1"}
+    types = {"Agent": [{"name": "source", "type": "string"}, {"name": "connectionId", "type": "bytes32"}]}
+    message = encode_typed_data(
+        domain_data=domain, message_types=types, message_data={"source": source, "connectionId": keccak(packed)}
+    )
+    signature = payload["signature"]
+    assert isinstance(signature, dict)
+    rsv = tuple(int(signature[name], 16) if name != "v" else signature[name] for name in ("v", "r", "s"))
+    return str(Account.recover_message(message, vrs=rsv))
+
+
+def status(**entry: object) -> bytes:
+    return reply(200, {"status": "ok", "response": {"type": "order", "data": {"statuses": [entry]}}})
+
+
+async def test_the_request_is_as_documented_and_goes_out_as_it_was_stored() -> None:
+    async with client(status(resting={"oid": 77738308})) as (made, server):
+        ready = prepared(made)
+        assert await made.submit(ready) == Accepted("77738308", "open")
+        (request,) = server.requests
+        assert (request.method, request.target) == ("POST", "/exchange")
+        assert request.headers["content-type"] == "application/json"
+        assert request.body == ready.body
+        payload = json.loads(ready.body)
+        assert payload["action"] == {
+            "type": "order",
+            "orders": [
+                {
+                    "a": 1,
+                    "b": True,
+                    "p": "1100",
+                    "s": "0.2",
+                    "r": False,
+                    "t": {"limit": {"tif": "Gtc"}},
+                    "c": CLOID,
+                }
+            ],
+            "grouping": "na",
+        }
+        assert payload["vaultAddress"] is None
+        assert payload["expiresAfter"] - payload["nonce"] == hyperliquid.EXPIRES * 1000
+        assert venue_profile("hyperliquid").arrival_bound == hyperliquid.EXPIRES
+
+
+@pytest.mark.parametrize(("mode", "source", "other"), [("paper", "b", "a"), ("live", "a", "b")])
+async def test_the_signature_is_for_the_mode_s_chain_only(mode: Mode, source: str, other: str) -> None:
+    async with client(mode=mode) as (made, _):
+        for changes in ({}, {"verb": "replace", "venue_order_id": "5"}, {"verb": "cancel", "venue_order_id": "5"}):
+            payload = json.loads(prepared(made, **changes).body)
+            assert signer_of(payload, source) == ADDRESS
+            assert signer_of(payload, other) != ADDRESS
+
+
+async def test_the_signature_equals_the_sdk_s_own() -> None:
+    from hyperliquid.utils.signing import sign_l1_action
+
+    async with client() as (made, _):
+        payload = json.loads(prepared(made).body)
+        own = sign_l1_action(
+            Account.from_key(HEX_KEY), payload["action"], None, payload["nonce"], payload["expiresAfter"], False
+        )
+        assert payload["signature"] == own
+
+
+async def test_a_nonce_never_comes_twice() -> None:
+    async with client() as (made, _):
+        nonces = [json.loads(prepared(made).body)["nonce"] for _ in range(50)]
+        assert nonces == sorted(set(nonces))
+
+
+async def test_what_expired_before_it_was_sent_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with client(status(resting={"oid": 1})) as (made, server):
+        ready = prepared(made)
+        later = json.loads(ready.body)["expiresAfter"] / 1000 + 0.001
+        monkeypatch.setattr("venues.hyperliquid.time.time", lambda: later)
+        outcome = await made.submit(ready)
+        assert isinstance(outcome, NotSent)
+        assert "prepare it again" in outcome.why
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "wire"),
+    [
+        ({"verb": "replace", "venue_order_id": "42"}, {"type": "batchModify", "oid": 42}),
+        ({"verb": "replace", "client_order_id": "0x" + "cd" * 16}, {"type": "batchModify", "oid": "0x" + "cd" * 16}),
+        ({"verb": "cancel", "venue_order_id": "42"}, {"type": "cancel", "cancels": [{"a": 1, "o": 42}]}),
+        (
+            {"verb": "cancel", "client_order_id": "0x" + "cd" * 16},
+            {"type": "cancelByCloid", "cancels": [{"asset": 1, "cloid": "0x" + "cd" * 16}]},
+        ),
+    ],
+)
+async def test_replace_and_cancel_aim_at_the_order(changes: dict[str, object], wire: dict[str, object]) -> None:
+    async with client() as (made, _):
+        sent = json.loads(prepared(made, **changes).body)["action"]
+        if "oid" in wire:
+            (modify,) = sent["modifies"]
+            assert (sent["type"], modify["oid"], modify["order"]["c"]) == ("batchModify", wire["oid"], CLOID)
+        else:
+            assert sent == wire
+
+
+@pytest.mark.parametrize(
+    ("market", "quantity", "price", "wire"),
+    [
+        ("ETH", "0.2000", "1100.50", ("1100.5", "0.2")),
+        ("ETH", "1E+2", "1.1E+3", ("1100", "100")),
+        ("ETH", "0.0001", "1234567", ("1234567", "0.0001")),  # whole prices may have more figures
+        ("ETH", "1", "12.34", ("12.34", "1")),
+        ("PURR/USDC", "7", "0.12345678", None),
+        ("PURR/USDC", "7", "0.00012345", ("0.00012345", "7")),
+        ("PURR/USDC", "7.5", "0.1", None),
+        ("@7", "7.25", "0.123", ("0.123", "7.25")),
+        ("ETH", "0.00001", "1100", None),
+        ("ETH", "0.2", "1100.55", None),
+        ("ETH", "0.2", "0.123", None),
+    ],
+)
+async def test_digits_go_out_as_they_are_or_not_at_all(
+    market: str, quantity: str, price: str, wire: tuple[str, str] | None
+) -> None:
+    async with client() as (made, _):
+        ready = made.prepare(action(market_id=market, quantity=Decimal(quantity), price=Decimal(price)), CLOID)
+        if wire is None:
+            assert isinstance(ready, Refused)
+            assert "quantity" in ready.why or "price" in ready.why
+        else:
+            assert isinstance(ready, Prepared)
+            (order,) = json.loads(ready.body)["action"]["orders"]
+            assert (order["p"], order["s"]) == wire
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"market_id": "DOGE"}, "no market DOGE"),
+        ({"market_id": "TWIN/USDC"}, "no market TWIN/USDC"),  # two pairs have this name
+        ({"order_type": "market", "price": None}, "no market orders"),
+        ({"time_in_force": "fok"}, "time in force fok"),
+        ({"time_in_force": "day"}, "time in force day"),
+        ({"side": "yes"}, "side yes"),
+        ({"verb": "cancel"}, "the order it aims at"),
+        ({"verb": "replace", "venue_order_id": "abc"}, "the order it aims at"),
+    ],
+)
+async def test_what_cannot_be_sent_as_it_is_is_refused(changes: dict[str, object], why: str) -> None:
+    async with client() as (made, _):
+        refused = made.prepare(action(**changes), CLOID)
+        assert isinstance(refused, Refused)
+        assert why in refused.why
+
+
+@pytest.mark.parametrize("cloid", ["", "ab" * 16, "0x" + "AB" * 16, "0x" + "zz" * 16, "0x" + "ab" * 15])
+async def test_a_cloid_is_0x_and_32_hex_digits(cloid: str) -> None:
+    async with client() as (made, _):
+        assert isinstance(made.prepare(action(), cloid), Refused)
+    own = venue_profile("hyperliquid")
+    assert own.takes_id(own.make_id("0123456789abcdef" * 2))
+
+
+ANSWERS: list[tuple[bytes, Outcome | type[Outcome]]] = [
+    (status(resting={"oid": 5}), Accepted("5", "open")),
+    (status(resting={"oid": 5, "cloid": CLOID}), Accepted("5", "open")),
+    (status(resting={"oid": 5, "cloid": "0x" + "ff" * 16}), Unknown),
+    (status(filled={"oid": 5, "totalSz": "0.2", "avgPx": "1100"}), Accepted("5", "filled")),
+    (status(filled={"oid": 5, "totalSz": "0.1", "avgPx": "1100"}), Accepted("5", "partly_filled")),
+    (status(resting={}), Unknown),
+    (status(error="Insufficient margin to place order. asset=1"), Rejected),
+    (status(error="Order must have minimum value of $10."), Rejected),
+    (status(error="Price must be divisible by tick size. asset=1"), Rejected),
+    (status(error="Post only order would have immediately matched, bbo was 1@2. asset=1"), Rejected),
+    (status(error="Order could not immediately match against any resting orders. asset=1"), Rejected),
+    (status(error="Something nobody wrote down"), Unknown),
+    (reply(200, {"status": "err", "response": "User or API Wallet 0xabc does not exist."}), Rejected),
+    (reply(200, {"status": "err", "response": "Must deposit before performing actions. User: 0xabc"}), Rejected),
+    (reply(200, {"status": "err", "response": "L1 error: unclear"}), Unknown),
+    (reply(200, {"status": "ok", "response": {"type": "default"}}), Unknown),
+    (reply(200, {"error": "Could not parse JSON: hm"}), Unknown),
+    (reply(200, {"status": "ok", "response": {"data": {"statuses": []}}}), Unknown),
+    (reply(422, b"Failed to deserialize the JSON body into the target type"), Rejected),
+    (reply(422, b"unprocessable, says a proxy"), Unknown),
+    (reply(400, {"code": 1}), Unknown),
+    (reply(429, b"too many", Retry_After="3"), RateLimited(3.0)),
+    (reply(500, b"oops"), Unknown),
+]
+
+
+@pytest.mark.parametrize(("answer", "outcome"), ANSWERS)
+async def test_each_answer_is_read_for_what_it_proves(answer: bytes, outcome: Outcome | type[Outcome]) -> None:
+    async with client(answer) as (made, server):
+        got = await made.submit(prepared(made))
+        assert type(got) is outcome if isinstance(outcome, type) else got == outcome, got
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        reply(200, {"status": "err", "response": "Invalid nonce: duplicate nonce 1794795049226"}),
+        status(error=f"Duplicate cloid {CLOID}"),
+        status(error="Order already placed with this cloid"),
+    ],
+)
+async def test_a_duplicate_proves_that_it_arrived(answer: bytes) -> None:
+    async with client(answer) as (made, _):
+        outcome = await made.submit(prepared(made))
+        assert isinstance(outcome, Unknown)
+        assert outcome.arrived
+
+
+async def test_the_account_is_asked_for_not_the_signing_key() -> None:
+    def told(request: Received) -> Answer:
+        assert request.json() == {"type": "orderStatus", "user": ADDRESS.lower(), "oid": CLOID}
+        return reply(200, {"status": "unknownOid"})
+
+    async with client(told) as (made, server):
+        assert await made.lookup(prepared(made)) == Absent()
+        assert [request.target for request in server.requests] == ["/info"]
+
+
+@pytest.mark.parametrize(
+    ("word", "left", "status_"),
+    [
+        ("open", "0.2", "open"),
+        ("open", "0.1", "partly_filled"),
+        ("filled", "0.0", "filled"),
+        ("canceled", "0.2", "cancelled"),
+        ("marginCanceled", "0.2", "cancelled"),
+        ("scheduledCancel", "0.2", "cancelled"),
+        ("rejected", "0.2", "rejected"),
+        ("tickRejected", "0.2", "rejected"),
+        ("somethingNew", "0.2", "unclear"),
+    ],
+)
+async def test_an_order_is_told_in_the_action_s_terms(word: str, left: str, status_: str) -> None:
+    order = {
+        "coin": "ETH",
+        "side": "B",
+        "limitPx": "1100.0",
+        "sz": left,
+        "oid": 9,
+        "origSz": "0.2",
+        "cloid": CLOID,
+        "orderType": "Limit",
+        "tif": "Gtc",
+    }
+    async with client(reply(200, {"status": "order", "order": {"order": order, "status": word}})) as (made, _):
+        found = await made.lookup(prepared(made))
+        assert isinstance(found, Found)
+        assert (found.order.status, found.order.venue_order_id, found.order.side) == (status_, "9", "buy")
+        assert (found.order.market_id, found.order.price, found.order.quantity) == (
+            "ETH",
+            Decimal(1100),
+            Decimal("0.2"),
+        )
+
+
+@pytest.mark.parametrize("answer", [reply(200, {"status": "order"}), reply(500), reply(200, b"null"), reply(200, [])])
+async def test_a_look_up_without_a_clear_answer_proves_nothing(answer: bytes) -> None:
+    async with client(answer) as (made, _):
+        assert isinstance(await made.lookup(prepared(made)), LookupFailed)
+
+
+async def test_the_hosts_are_the_mode_s_and_never_the_other_s() -> None:
+    credentials = Credentials(HYPERLIQUID_SECRETS)
+    assert connect("hyperliquid", "paper", credentials).host == "api.hyperliquid-testnet.xyz"
+    assert connect("hyperliquid", "live", credentials).host == "api.hyperliquid.xyz"
+    with pytest.raises(WrongMode):
+        connect("hyperliquid", "paper", credentials, Route(endpoint="https://api.hyperliquid.xyz"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("private_key", ""), ("private_key", "0x1234"), ("account_address", "0x12"), ("account_address", "")],
+)
+def test_bad_credentials_name_the_field_and_not_the_value(field: str, value: str) -> None:
+    with pytest.raises(BadCredentials, match=field) as caught:
+        connect("hyperliquid", "paper", Credentials({**HYPERLIQUID_SECRETS, field: value}))
+    assert not value or value not in str(caught.value)
+
+
+def test_a_missing_extra_says_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hyperliquid", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'dlq-console\[hyperliquid\]'"):
+        connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS))
+
+
+@pytest.mark.parametrize(
+    "handler", [lambda _: reply(503), lambda _: reply(200, {"universe": 5}), lambda _: reply(200, {"universe": [{}]})]
+)
+async def test_markets_in_an_unknown_form_are_said_at_once(handler: Callable[[Received], bytes]) -> None:
+    async with Loopback(handler) as server:
+        made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS), Route(2.0, server.url))
+        with pytest.raises(VenueError, match="markets"):
+            await made.open()
+        await made.aclose()
+
+
+async def test_the_probe_tells_time_and_account() -> None:
+    async with PracticeExchange(fsync=False) as exchange:
+        made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS), Route(2.0, exchange.url))
+        await made.open()
+        seen = await made.probe()
+        assert (seen.reachable, seen.ready, seen.account_usable) == (True, True, True)
+        assert seen.server_time is not None
+        assert exchange.received == ()
+        await made.aclose()
+
+
+def test_its_fields_are_those_of_the_contract() -> None:
+    assert credential_fields("hyperliquid") == ("private_key", "account_address")

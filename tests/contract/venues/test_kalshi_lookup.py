@@ -1,0 +1,132 @@
+"""Looking for a Kalshi order, page by page: found, absent, or nothing proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from itertools import chain, repeat
+
+import pytest
+
+from tests.contract.venues.kalshi_sample import LISTED, OWN, YES, client_of, prepared_of
+from tests.loopback import Answer, Loopback, Received, reply
+from venues import (
+    Absent,
+    Found,
+    LookupFailed,
+    differences,
+)
+from venues.kalshi import HISTORICAL, MOST_PAGES, ORDERS
+from venues.kalshi_answer import venue_order
+from venues.practice import PracticeExchange
+
+
+def pages(live: list[bytes], old: list[bytes]) -> Callable[[Received], Answer]:
+    """Each list a shelf of pages, in order; behind them all is an empty one, so that giving up early shows."""
+    shelves = {ORDERS: chain(live, repeat(page())), HISTORICAL: chain(old, repeat(page()))}
+    return lambda request: next(shelves[request.path])
+
+
+def page(*orders: dict[str, object], cursor: str = "") -> bytes:
+    return reply(200, {"orders": list(orders), "cursor": cursor})
+
+
+OTHER: dict[str, object] = {**LISTED, "client_order_id": "coid-0", "order_id": "ord-0"}
+MINE: dict[str, object] = dict(LISTED)
+
+
+async def looked_up(handler: Callable[[Received], Answer]) -> tuple[object, list[Received]]:
+    async with Loopback(handler) as server:
+        client = client_of(server.url)
+        found = await client.lookup(prepared_of(YES))
+        await client.aclose()
+    return found, server.requests
+
+
+async def test_it_is_found_on_a_later_page() -> None:
+    found, requests = await looked_up(pages([page(OTHER, cursor="c 1"), page(MINE)], []))
+    assert isinstance(found, Found)
+    assert found.order.venue_order_id == "ord-1"
+    assert differences(YES, found.order) == ()
+    assert [request.params for request in requests] == [
+        {"ticker": "KXBTC-26", "limit": "200"},
+        {"ticker": "KXBTC-26", "limit": "200", "cursor": "c 1"},
+    ]
+
+
+async def test_it_is_found_among_the_old_ones() -> None:
+    found, requests = await looked_up(pages([page(OTHER)], [page(OTHER, cursor="x"), page(MINE)]))
+    assert isinstance(found, Found)
+    assert [request.path for request in requests] == [ORDERS, HISTORICAL, HISTORICAL]
+
+
+async def test_absent_only_after_every_page() -> None:
+    found, requests = await looked_up(pages([page(OTHER, cursor="a"), page(OTHER)], [page()]))
+    assert found == Absent()
+    assert len(requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("live", "old"),
+    [
+        ([reply(500)], []),
+        ([page(OTHER, cursor="a"), reply(429)], []),
+        ([page(OTHER)], [reply(404, OWN)]),
+        ([page(OTHER)], [reply(200, {"cursor": ""})]),
+        ([reply(200, {"orders": [1]})], []),
+        ([reply(200, b"{")], []),
+        ([page(cursor="a"), page(cursor="a"), page()], []),
+        ([page(cursor=f"c{n}") for n in range(MOST_PAGES + 1)], []),
+        ([page(MINE, {**MINE, "order_id": "ord-2"})], []),
+    ],
+)
+async def test_a_page_that_fails_is_never_absence(live: list[bytes], old: list[bytes]) -> None:
+    found, _ = await looked_up(pages(live, old))
+    assert isinstance(found, LookupFailed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "open"),
+        ({"fill_count_fp": "3.00"}, "partly_filled"),
+        ({"status": "executed", "fill_count_fp": "10.00"}, "filled"),
+        ({"status": "canceled"}, "cancelled"),
+        ({"status": "canceled", "fill_count_fp": "3.00"}, "partly_filled"),
+        ({"status": "odd"}, "unclear"),
+    ],
+)
+def test_its_status(changes: dict[str, object], status: str) -> None:
+    assert venue_order({**LISTED, **changes}, YES).status == status
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"side": "buy"},
+        {"side": "yes", "market_id": "KXBTC-26:yes"},
+        {"side": "sell_no", "price": Decimal("0.44")},
+        {"side": "sell", "extra": {"outcome": "no"}, "price": Decimal("44"), "price_unit": "cents"},
+    ],
+)
+def test_an_order_is_told_in_the_actions_own_terms(changes: dict[str, object]) -> None:
+    action = replace(YES, **changes)  # type: ignore[arg-type]  # a table of fields
+    assert differences(action, venue_order(LISTED, action)) == ()
+    older = {name: value for name, value in LISTED.items() if name not in ("book_side", "outcome_side")}
+    assert differences(action, venue_order({**older, "side": "yes", "action": "buy"}, action)) == ()
+    opposite = differences(action, venue_order({**LISTED, "book_side": "ask"}, action))
+    assert [text.partition(":")[0] for text in opposite] == ["side"]
+    dearer = differences(action, venue_order({**LISTED, "yes_price_dollars": "0.5700"}, action))
+    assert [text.partition(":")[0] for text in dearer] == ["price"]
+
+
+async def test_an_order_that_differs_is_found_with_its_differences() -> None:
+    async with PracticeExchange(fsync=False) as exchange:
+        client = client_of(exchange.url)
+        await client.submit(prepared_of(YES))
+        exchange.fault("*", "lookup_different", on="lookup", times=1)
+        found = await client.lookup(prepared_of(YES))
+        await client.aclose()
+    assert isinstance(found, Found)
+    assert [text.partition(":")[0] for text in differences(YES, found.order)] == ["quantity"]

@@ -1,0 +1,427 @@
+"""The polymarket client on the wire: what is signed and stored, that only it is sent, and that paper is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contract.venues.extra_rig import POLYMARKET_SECRETS
+from tests.contract.venues.rig import leaks
+from tests.fakes.polymarket import TOKEN, Polymarket, PolymarketExchange, signed_order
+from tests.loopback import Loopback, Received, reply
+from venues import (
+    Absent,
+    Accepted,
+    BadCredentials,
+    Credentials,
+    Found,
+    LookupFailed,
+    MissingExtra,
+    NoPaperMode,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Refused,
+    Rejected,
+    Route,
+    Unknown,
+    connect,
+    credential_fields,
+    differences,
+    has_paper,
+    venue_profile,
+)
+from venues import polymarket_order as order
+from venues.polymarket import PolymarketClient
+from venues.practice import BEHAVIOURS
+
+SECRETS = tuple(POLYMARKET_SECRETS[name] for name in ("private_key", "api_key", "api_secret", "api_passphrase"))
+
+
+def action(**changes: object) -> OrderAction:
+    fields: dict[str, object] = {
+        "verb": "new",
+        "market_id": TOKEN,
+        "side": "buy",
+        "quantity": Decimal("10"),
+        "order_type": "limit",
+        "price": Decimal("0.56"),
+        "order_key": "k",
+    }
+    return OrderAction(**{**fields, **changes})  # type: ignore[arg-type]  # the fields above, by name
+
+
+def connected(url: str, timeout: float = 2.0, **secrets: str) -> PolymarketClient:
+    made = connect("polymarket", "live", Credentials({**POLYMARKET_SECRETS, **secrets}), Route(timeout, url))
+    assert isinstance(made, PolymarketClient)
+    return made
+
+
+@asynccontextmanager
+async def clob(
+    *, neg_risk: bool = False, tick: str = "0.01", timeout: float = 2.0, **secrets: str
+) -> AsyncIterator[tuple[PolymarketClient, PolymarketExchange]]:
+    format_ = Polymarket(POLYMARKET_SECRETS["api_secret"], neg_risk=neg_risk, tick=tick)
+    exchange = PolymarketExchange(format_)
+    async with exchange:
+        made = connected(exchange.url, timeout, **secrets)
+        await made.open()
+        assert await made.learn([TOKEN]) == ()
+        yield made, exchange
+        await made.aclose()
+
+
+def prepared(made: PolymarketClient, **changes: object) -> Prepared:
+    ready = made.prepare(action(**changes), "entry-1")
+    assert isinstance(ready, Prepared), ready
+    return ready
+
+
+@pytest.mark.parametrize("neg_risk", [False, True])
+@pytest.mark.parametrize(("side", "maker", "taker"), [("buy", "5600000", "10000000"), ("sell", "10000000", "5600000")])
+async def test_the_order_is_as_documented_and_its_hash_is_the_venue_s_id(
+    side: str, maker: str, taker: str, neg_risk: bool
+) -> None:
+    async with clob(neg_risk=neg_risk) as (made, exchange):
+        ready = prepared(made, side=side)
+        body = json.loads(ready.body)
+        sent = body["order"]
+        assert (sent["makerAmount"], sent["takerAmount"], sent["side"]) == (maker, taker, side.upper())
+        assert (sent["tokenId"], sent["expiration"], sent["signatureType"]) == (TOKEN, "0", 0)
+        assert (body["orderType"], body["deferExec"], body["owner"]) == ("GTC", False, "{api_key}")
+        order_hash, signer = signed_order(sent, neg_risk=neg_risk)
+        assert (order_hash, signer) == (ready.request["order_hash"], POLYMARKET_SECRETS["wallet"])
+        assert signed_order(sent, neg_risk=not neg_risk)[1] != signer
+        outcome = await made.submit(ready)
+        assert outcome == Accepted(order_hash, "open")
+        (line,) = exchange.received
+        assert line["body"] == ready.body.decode().replace("{api_key}", POLYMARKET_SECRETS["api_key"])
+
+
+async def test_the_headers_are_signed_over_exactly_what_is_sent() -> None:
+    async with clob() as (made, exchange):
+        await made.submit(prepared(made))
+        request = exchange.format.requests[-1]
+        assert (request.method, request.path) == ("POST", "/order")
+        headers = request.headers
+        message = headers["poly_timestamp"].encode() + b"POST/order" + request.body
+        key = base64.urlsafe_b64decode(POLYMARKET_SECRETS["api_secret"])
+        assert headers["poly_signature"] == base64.urlsafe_b64encode(hmac.digest(key, message, hashlib.sha256)).decode()
+        assert headers["poly_address"] == POLYMARKET_SECRETS["wallet"]
+        assert headers["poly_api_key"] == POLYMARKET_SECRETS["api_key"]
+        assert headers["poly_passphrase"] == POLYMARKET_SECRETS["api_passphrase"]
+
+
+async def test_nothing_but_the_needed_paths_is_ever_asked() -> None:
+    """No key is derived or created, no allowance touched, no wallet deployed, no chain spoken to."""
+    async with clob() as (made, exchange):
+        ready = prepared(made)
+        await made.submit(ready)
+        await made.lookup(ready)
+        await made.probe()
+        await made.cancel(prepared(made, verb="cancel", venue_order_id=ready.request["order_hash"]))
+        paths = {f"{request.method} /{'/'.join(request.parts[:1])}" for request in exchange.format.requests}
+        assert paths == {
+            "GET /markets-by-token",
+            "GET /clob-markets",
+            "POST /order",
+            "GET /data",
+            "GET /ok",
+            "GET /auth",
+            "DELETE /order",
+        }
+        assert sum(request.method == "POST" for request in exchange.format.requests) == 1
+
+
+async def test_the_same_stored_order_is_the_same_order_and_another_preparation_is_not() -> None:
+    async with clob() as (made, exchange):
+        ready = prepared(made)
+        assert isinstance(await made.submit(ready), Accepted)
+        again = await made.submit(ready)
+        assert isinstance(again, Unknown)
+        assert again.arrived
+        assert prepared(made).request["order_hash"] != ready.request["order_hash"]
+        assert len(exchange.orders) == 1
+        assert venue_profile("polymarket").dedup == "none"
+
+
+async def test_a_stored_order_can_be_sent_by_another_process() -> None:
+    async with clob() as (made, exchange):
+        ready = prepared(made)
+        other = connected(exchange.url)
+        await other.open()
+        assert isinstance(await other.submit(ready), Accepted)
+        assert isinstance(await other.lookup(ready), Found)
+        await other.aclose()
+
+
+@pytest.mark.parametrize(
+    ("derive", "kind"),
+    [
+        ("derive_proxy_wallet_address", 1),
+        ("derive_safe_wallet_address", 2),
+        ("derive_beacon_deposit_wallet_address", 3),
+        ("derive_uups_deposit_wallet_address", 3),
+    ],
+)
+async def test_every_kind_of_wallet_is_signed_for_as_the_sdk_does(derive: str, kind: int) -> None:
+    from polymarket._internal import wallet
+    from polymarket.environments import PRODUCTION
+
+    own = POLYMARKET_SECRETS["wallet"]
+    address = getattr(wallet, derive)(own, PRODUCTION._config.wallet_derivation)
+    async with clob(wallet=address) as (made, _):
+        ready = prepared(made)
+        sent = json.loads(ready.body)["order"]
+        assert (sent["maker"], sent["signatureType"]) == (address, kind)
+        assert sent["signer"] == (address if kind == 3 else own)
+        plain = {**sent, "signature": sent["signature"][:132]}
+        assert signed_order(plain, neg_risk=False)[0] == ready.request["order_hash"]
+        assert not any("session key" in note for note in ready.notes)
+    async with clob(wallet="0x" + "12" * 20) as (made, _):
+        assert any("session key" in note for note in prepared(made).notes)
+
+
+@given(
+    cents=st.integers(1, 99),
+    hundredths=st.integers(1, 10_000_000),
+    side=st.sampled_from(["buy", "sell"]),
+)
+def test_amounts_equal_the_sdk_s_where_it_does_not_round(cents: int, hundredths: int, side: str) -> None:
+    from polymarket._internal.actions.orders.limit import _compute_limit_order_amounts
+
+    size, price, tick = Decimal(hundredths) / 100, Decimal(cents) / 100, Decimal("0.01")
+    ours = order.amounts(action(quantity=size, price=price, side=side), order.Market(tick, neg_risk=False))
+    sdk = _compute_limit_order_amounts(price=price, size=size, side=side.upper(), tick_size=tick)
+    assert ours == sdk
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"quantity": Decimal("10.123")}, "2 decimals"),
+        ({"price": Decimal("0.565")}, "multiples of 0.01"),
+        ({"price": Decimal("0")}, "multiples of 0.01"),
+        ({"price": Decimal("1")}, "multiples of 0.01"),
+        ({"price": None}, "limit price"),
+        ({"order_type": "market", "price": None}, "limit price"),
+        ({"side": "yes"}, "side yes"),
+        ({"time_in_force": "ioc"}, "time in force ioc"),
+        ({"time_in_force": "day"}, "time in force day"),
+        ({"time_in_force": "gtd"}, "expiration"),
+        ({"market_id": "0x" + "5e" * 32}, "token id"),
+        ({"market_id": "12345"}, "tick size"),
+        ({"verb": "replace"}, "cannot replace"),
+        ({"verb": "cancel"}, "order id"),
+        ({"verb": "cancel", "venue_order_id": "7"}, "order id"),
+    ],
+)
+async def test_what_cannot_be_sent_as_it_is_is_refused(changes: dict[str, object], why: str) -> None:
+    async with clob() as (made, exchange):
+        refused = made.prepare(action(**changes), "entry-1")
+        assert isinstance(refused, Refused)
+        assert why in refused.why
+        assert exchange.received == ()
+
+
+async def test_good_till_date_needs_a_date_far_enough_ahead() -> None:
+    async with clob() as (made, _):
+        soon, later = int(time.time()) + 60, int(time.time()) + 3600
+        assert isinstance(made.prepare(action(time_in_force="gtd", extra={"expiration": soon}), "e"), Refused)
+        ready = prepared(made, time_in_force="gtd", extra={"expiration": str(later)})
+        body = json.loads(ready.body)
+        assert (body["orderType"], body["order"]["expiration"]) == ("GTD", str(later))
+
+
+@pytest.mark.parametrize(("tick", "price"), [("0.001", "0.565"), ("0.0001", "0.5651"), ("0.0025", "0.5625")])
+async def test_the_market_s_own_tick_counts(tick: str, price: str) -> None:
+    async with clob(tick=tick) as (made, _):
+        sent = json.loads(prepared(made, price=Decimal(price)).body)["order"]
+        assert Decimal(sent["makerAmount"]) == Decimal(price) * 10 * 1_000_000
+        assert isinstance(made.prepare(action(price=Decimal("0.56555")), "e"), Refused)
+
+
+HASH = "0x" + "77" * 32
+PLACED = {"errorMsg": "", "orderID": "HASH", "status": "live", "success": True, "makingAmount": "", "takingAmount": ""}
+ANSWERS: list[tuple[int, object, Outcome | type[Outcome]]] = [
+    (200, PLACED, Accepted),
+    (200, {**PLACED, "status": "matched", "takingAmount": "10", "makingAmount": "5.6"}, Accepted),
+    (200, {**PLACED, "status": "delayed"}, Accepted),
+    (200, {**PLACED, "orderID": HASH}, Unknown),
+    (200, {**PLACED, "orderID": ""}, Unknown),
+    (200, {**PLACED, "success": False}, Unknown),
+    (200, {**PLACED, "success": False, "errorMsg": "not enough balance / allowance"}, Rejected),
+    (200, {**PLACED, "success": False, "errorMsg": "could not insert order"}, Unknown),
+    (200, {**PLACED, "errorMsg": "order match delayed due to market conditions"}, Unknown),
+    (400, {"error": f"order {HASH} is invalid. Price (0.56) breaks minimum tick size rule: 0.1"}, Rejected),
+    (400, {"error": f"order {HASH} is invalid. Size (1) lower than the minimum: 5"}, Rejected),
+    (400, {"error": "invalid nonce"}, Unknown),
+    (400, {"error": "context canceled"}, Unknown),
+    (400, {"message": "says something in between"}, Unknown),
+    (401, {"error": "Unauthorized/Invalid api key"}, Rejected),
+    (403, {"error": "'0x12' address in closed only mode"}, Rejected),
+    (403, b"<html>blocked</html>", Unknown),
+    (425, {"error": "restarting"}, Unknown),
+    (429, {"error": "Too Many Requests"}, RateLimited),
+    (503, {"error": "Trading is currently disabled. Check polymarket.com for updates"}, Unknown),
+]
+
+
+@pytest.mark.parametrize(("code", "answer", "outcome"), ANSWERS)
+async def test_each_answer_is_read_for_what_it_proves(code: int, answer: object, outcome: type[Outcome]) -> None:
+    async with clob() as (made, _):
+        ready = prepared(made)
+        told = (
+            json.loads(json.dumps(answer).replace('"HASH"', json.dumps(ready.request["order_hash"])))
+            if isinstance(answer, dict)
+            else answer
+        )
+        async with Loopback(lambda _: reply(code, told)) as server:
+            other = connected(server.url)
+            await other.open()
+            got = await other.submit(ready)
+            assert type(got) is outcome, got
+            assert [(request.method, request.target) for request in server.requests] == [("POST", "/order")]
+            await other.aclose()
+
+
+async def test_an_order_only_just_signed_is_not_looked_up() -> None:
+    """Its absence would say nothing of an order that the entry's first sender may have placed."""
+    async with clob() as (made, exchange):
+        asked = exchange.kinds["lookup"]
+        assert isinstance(await made.lookup(prepared(made)), LookupFailed)
+        assert exchange.kinds["lookup"] == asked
+        assert venue_profile("polymarket").lookup is False
+
+
+async def test_an_order_that_was_sent_is_found_by_its_hash() -> None:
+    async with clob() as (made, exchange):
+        ready = prepared(made)
+        exchange.fault("*", "drop_before_accept", on="new", times=1)
+        assert isinstance(await made.submit(ready), Unknown)
+        assert await made.lookup(ready) == Absent()
+        assert isinstance(await made.submit(ready), Accepted)
+        found = await made.lookup(ready)
+        assert isinstance(found, Found)
+        assert differences(ready.action, found.order) == ()
+        assert found.order.venue_order_id == ready.request["order_hash"]
+        exchange.fault("*", "lookup_different", on="lookup", times=1)
+        different = await made.lookup(ready)
+        assert isinstance(different, Found)
+        assert differences(ready.action, different.order) != ()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    sorted(
+        name
+        for name, told in BEHAVIOURS.items()
+        if "lookup" in told.on and name not in ("wrong_date", "lookup_different", "closed", "wrong_id_200")
+    ),
+)
+async def test_a_failed_look_up_is_never_absence(fault: str) -> None:
+    async with clob(timeout=0.4) as (made, exchange):
+        ready = prepared(made)
+        assert isinstance(await made.submit(ready), Accepted)
+        exchange.fault("*", fault, on="lookup", times=1)
+        found = await made.lookup(ready)
+        if fault == "http_404":  # the venue's own word that there is none
+            assert found == Absent()
+        else:
+            assert isinstance(found, LookupFailed)
+
+
+async def test_sizes_in_millionths_are_read_as_shares() -> None:
+    async with clob() as (made, _):
+        ready = prepared(made)
+        told = {"id": ready.request["order_hash"], "status": "ORDER_STATUS_LIVE", "asset_id": TOKEN, "side": "BUY"}
+        told |= {"original_size": "10000000", "size_matched": "0", "price": "0.56", "order_type": "GTC"}
+        async with Loopback(lambda _: reply(200, told)) as server:
+            other = connected(server.url)
+            await other.open()
+            found = await other.lookup(ready)
+            assert isinstance(found, Found)
+            assert differences(ready.action, found.order) == ()
+            await other.aclose()
+
+
+async def test_a_market_that_is_not_told_cannot_be_traded() -> None:
+    async with clob() as (made, _):
+        assert await made.learn(["12345", "nonsense"]) == (
+            "12345: told in a form that is not known",
+            "nonsense: not a token id",
+        )
+        assert isinstance(made.prepare(action(market_id="12345"), "e"), Refused)
+    async with Loopback(lambda _: reply(404, {"error": "market not found"})) as server:
+        other = connected(server.url)
+        await other.open()
+        assert await other.learn([TOKEN]) == (f"{TOKEN}: HTTP 404",)
+        await other.aclose()
+
+
+def test_paper_is_refused_before_anything_else() -> None:
+    assert has_paper("polymarket") is False
+    for credentials in (POLYMARKET_SECRETS, {}):
+        with pytest.raises(NoPaperMode):
+            connect("polymarket", "paper", Credentials(credentials), Route(endpoint="http://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("field", POLYMARKET_SECRETS)
+def test_all_five_fields_are_required_and_named_without_their_value(field: str) -> None:
+    assert credential_fields("polymarket") == tuple(POLYMARKET_SECRETS)
+    for value in ("", "not/ok ü"):
+        with pytest.raises(BadCredentials, match=field) as caught:
+            connect("polymarket", "live", Credentials({**POLYMARKET_SECRETS, field: value}))
+        assert leaks(SECRETS, [str(caught.value), repr(caught.value)]) == []
+    fewer = {name: value for name, value in POLYMARKET_SECRETS.items() if name != field}
+    with pytest.raises(BadCredentials, match=field):
+        connect("polymarket", "live", Credentials(fewer))
+
+
+def test_a_missing_extra_says_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polymarket", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'dlq-console\[polymarket\]'"):
+        connect("polymarket", "live", Credentials(POLYMARKET_SECRETS))
+
+
+async def test_the_probe_is_never_paper_and_sees_a_closed_account() -> None:
+    async with clob() as (made, _):
+        seen = await made.probe()
+        assert (seen.ready, seen.account_usable, seen.really_paper) == (True, True, False)
+
+    def closed(request: Received) -> bytes:
+        return reply(200, {"closed_only": True} if "ban-status" in request.target else "OK")
+
+    async with Loopback(closed) as server:
+        other = connected(server.url)
+        await other.open()
+        assert not (await other.probe()).ready
+        await other.aclose()
+
+
+async def test_a_cancelled_look_up_is_cancelled() -> None:
+    async with clob(timeout=10.0) as (made, exchange):
+        ready = prepared(made)
+        await made.submit(ready)
+        exchange.fault("*", "delay", on="lookup", times=1)
+        asked = exchange.kinds["lookup"]
+        task = asyncio.create_task(made.lookup(ready))
+        async with asyncio.timeout(5):
+            while exchange.kinds["lookup"] == asked:
+                await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

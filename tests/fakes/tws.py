@@ -1,0 +1,295 @@
+"""A TWS on loopback: enough of its socket protocol (server version 178) for a client to log in, order and look.
+
+Keeps every placeOrder message it got. What the next one leads to is said by name; see `ANSWERS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+VERSION = 178
+CONTRACT = slice(2, 14)  # of a placeOrder message
+NAMES = {
+    "action": 16,
+    "quantity": 17,
+    "type": 18,
+    "limit": 19,
+    "tif": 21,
+    "account": 23,
+    "reference": 26,
+    "transmit": 27,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    order_id: str
+    perm_id: int
+    client_id: str
+    contract: tuple[str, ...]
+    fields: dict[str, str]
+    status: str = "Submitted"
+    filled: str = "0"
+
+
+class Tws:
+    """`async with Tws() as gateway`: `gateway.url`, `gateway.placed` (messages), `gateway.orders` (booked)."""
+
+    def __init__(self, accounts: str = "DU1234567") -> None:
+        self.accounts = accounts
+        self.placed: list[list[str]] = []
+        self.orders: list[Booked] = []
+        self.looks = 0
+        self.logins = 0
+        self.mute = False  # takes connections, says nothing
+        self.deaf_to: set[str] = set()  # message numbers that are not answered
+        self.next = "accept"
+        self.heard = asyncio.Event()
+        self.url = ""
+        self._server: asyncio.Server | None = None
+        self._talks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Tws:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.url = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for talk in tuple(self._talks):
+            talk.cancel()
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
+    def booked(self, reference: str) -> list[Booked]:
+        return [order for order in self.orders if order.fields["reference"] == reference]
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.current_task()
+        assert talk is not None
+        self._talks.add(talk)
+        try:
+            await self._talk(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._talks.discard(talk)
+            writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def say(*fields: object) -> None:
+            writer.write(frame(*fields))
+
+        await reader.readexactly(4)
+        await _message(reader)
+        self.logins += 1
+        if self.mute:
+            await asyncio.Event().wait()
+        say(VERSION, "20261116 02:00:00 UTC")
+        client_id = ""
+        while True:
+            fields = (await _message(reader)).decode().split("\0")[:-1]
+            if fields[0] == "71":
+                client_id = fields[2]
+            if fields[0] == "3":
+                self.placed.append(fields)
+                self.heard.set()
+                if not ANSWERS[self.next](self, _order(fields, client_id), say):
+                    return
+            elif fields[0] not in self.deaf_to:
+                self._reply(fields, say)
+            await writer.drain()
+
+    def _reply(self, fields: list[str], say: Callable[..., None]) -> None:
+        live = [order for order in self.orders if order.status == "Submitted"]
+        done = [order for order in self.orders if order.status in ("Filled", "Cancelled")]
+        match fields[0]:
+            case "71":
+                say(15, 1, self.accounts)
+                say(9, 1, 1)
+            case "61":
+                say(62, 1)
+            case "49":
+                say(49, 1, 1_794_795_000)
+            case "16":
+                self.looks += 1
+                for order in live:
+                    say(*open_order(order))
+                    say(*status(order, order.status))
+                say(53, 1)
+            case "99":
+                for order in done:
+                    say(*completed_order(order))
+                say(102)
+            case "7":
+                for order in self.orders:
+                    if order.status == "Executed":
+                        say(*execution(order, fields[2]))
+                say(55, 1, fields[2])
+
+    def book(self, order: Booked, **changes: str) -> Booked:
+        booked = replace(order, perm_id=700_000_001 + len(self.orders), **changes)  # type: ignore[arg-type]  # only str fields change
+        self.orders.append(booked)
+        return booked
+
+
+def frame(*fields: object) -> bytes:
+    body = "".join(f"{field}\0" for field in fields).encode()
+    return struct.pack(">I", len(body)) + body
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    (length,) = struct.unpack(">I", await reader.readexactly(4))
+    return await reader.readexactly(length)
+
+
+def _order(message: list[str], client_id: str) -> Booked:
+    fields = {name: message[index] for name, index in NAMES.items()}
+    return Booked(message[1], 0, client_id, tuple(message[CONTRACT]), fields)
+
+
+# What TWS says of orders. Blank fields are those that a plain stock order leaves empty.
+
+
+def _contract(order: Booked) -> list[str]:
+    con_id, symbol, kind, expiry, strike, right, multiplier, exchange, _, currency, local, trading = order.contract
+    return [con_id, symbol, kind, expiry, strike, right, multiplier, exchange, currency, local, trading]
+
+
+def _main(order: Booked) -> list[str]:
+    told = order.fields
+    return [
+        told["action"],
+        told["quantity"],
+        told["type"],
+        told["limit"],
+        "",
+        told["tif"],
+        "",
+        told["account"],
+        "",
+        "0",
+    ]
+
+
+def open_order(order: Booked) -> list[object]:
+    head = ["5", order.order_id, *_contract(order), *_main(order), order.fields["reference"]]
+    head += [order.client_id, str(order.perm_id), "0", "0", "0", "", "", "", "", ""]
+    legs = ["0", "0", "0"]
+    algo = ["0", "", "", "0", "0", ""]
+    state = ["0", "0", order.status, *[""] * 14, "0", "0"]
+    return [*head, *[""] * 29, *[""] * 7, *legs, *[""] * 3, "", *algo, *state, "0", *[""] * 16, "", "", "", *[""] * 5]
+
+
+def completed_order(order: Booked) -> list[object]:
+    head = ["101", *_contract(order), *_main(order), order.fields["reference"], str(order.perm_id)]
+    head += ["0", "0", "0", "", "", "", ""]
+    algo = ["", "", "0", "0", ""]
+    state = ["0", order.status, "0", "0", "0"]
+    tail = ["", "", "", "0", "0", "", order.filled, "", "0", "", "0", "0", "", "", ""]
+    return [*head, *[""] * 23, *[""] * 5, "0", "0", "0", *[""] * 3, "", *algo, *state, *tail, *[""] * 5]
+
+
+def execution(order: Booked, request: str) -> list[object]:
+    side = {"BUY": "BOT", "SELL": "SLD"}[order.fields["action"]]
+    told = [f"0001.{order.perm_id}", "20261116 02:00:00 UTC", order.fields["account"], "SMART", side]
+    told += [order.filled, order.fields["limit"], str(order.perm_id), order.client_id, "0", order.filled]
+    told += [order.fields["limit"], order.fields["reference"], "", "", "", "0", "0"]
+    return ["11", request, order.order_id, *_contract(order), *told]
+
+
+def status(order: Booked, word: str, *, filled: str = "0", perm_id: int | None = None) -> list[object]:
+    left = "0" if filled != "0" else order.fields["quantity"]
+    number = order.perm_id if perm_id is None else perm_id
+    return ["3", order.order_id, word, filled, left, "0", number, "0", "0", order.client_id, "", "0"]
+
+
+Say = Callable[..., None]
+
+
+def _accept(tws: Tws, order: Booked, say: Say) -> bool:
+    booked = tws.book(order)
+    say(*open_order(booked))
+    say(*status(booked, "Submitted"))
+    return True
+
+
+def _fill(tws: Tws, order: Booked, say: Say) -> bool:
+    booked = tws.book(order, status="Filled", filled=order.fields["quantity"])
+    say(*status(booked, "Filled", filled=booked.filled))
+    return True
+
+
+def _error(code: int, text: str) -> Callable[[Tws, Booked, Say], bool]:
+    def answer(_: Tws, order: Booked, say: Say) -> bool:
+        say(4, 2, order.order_id, code, text, "")
+        return True
+
+    return answer
+
+
+def _warn_then_accept(tws: Tws, order: Booked, say: Say) -> bool:
+    say(4, 2, order.order_id, 399, "Order Message: will not be placed at the exchange until 2026-11-16 09:30", "")
+    return _accept(tws, order, say)
+
+
+def _book_silently(tws: Tws, order: Booked, _: Say) -> bool:
+    tws.book(order)
+    return True
+
+
+def _book_and_hang_up(tws: Tws, order: Booked, _: Say) -> bool:
+    tws.book(order)
+    return False
+
+
+def _garbage(tws: Tws, order: Booked, say: Say) -> bool:
+    tws.book(order)
+    say(5, "this", "is", "not", "an", "order")
+    say("what?")
+    return True
+
+
+def _said(word: str, *, known: bool) -> Callable[[Tws, Booked, Say], bool]:
+    def answer(tws: Tws, order: Booked, say: Say) -> bool:
+        booked = tws.book(order)
+        say(*status(booked, word, perm_id=None if known else 0))
+        return True
+
+    return answer
+
+
+def _cancel(tws: Tws, order: Booked, say: Say) -> bool:
+    """An immediate order that found nothing: taken, then cancelled by the exchange."""
+    booked = tws.book(order, status="Cancelled")
+    say(*status(booked, "PendingSubmit"))
+    say(4, 2, order.order_id, 202, "Order Canceled - reason:", "")
+    return True
+
+
+ANSWERS: dict[str, Callable[[Tws, Booked, Say], bool]] = {
+    "accept": _accept,
+    "fill": _fill,
+    "warn_then_accept": _warn_then_accept,
+    "cancel": _cancel,
+    "reject_201": _error(201, "Order rejected - reason:INSUFFICIENT FUNDS"),
+    "refuse_321": _error(321, "Error validating request: The API interface is currently in Read-Only mode."),
+    "refuse_110": _error(110, "The price does not conform to the minimum price variation for this contract."),
+    "refuse_200": _error(200, "No security definition has been found for the request"),
+    "refuse_103": _error(103, "Duplicate order id"),
+    "server_error_322": _error(322, "Error processing request"),
+    "silence": lambda *_: True,
+    "book_silently": _book_silently,
+    "hang_up": lambda *_: False,
+    "book_and_hang_up": _book_and_hang_up,
+    "garbage": _garbage,
+    "no_perm_id": _said("Submitted", known=False),
+    "pending": _said("PendingSubmit", known=True),
+    "inactive": _said("Inactive", known=True),
+}

@@ -1,0 +1,216 @@
+"""Every exchange ccxt 4.5.90 has, as data: what the profile and the credential prompt hang on, without the SDK.
+
+A test holds the table against the installed ccxt. Knows no exchange object and sends nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from venues.client import Dedup, Profile, UnknownVenue
+
+PREFIX = "ccxt:"
+
+# id, what it has, requests a minute, required credentials. P: a sandbox. C: create takes a client order id.
+# L: fetch_order takes one, I: its order id is the client's, R: edits an order in one request, X: cancels.
+# A: ccxt asks about the account before its first order.
+TABLE = """
+alpaca PCRX 180 apiKey secret
+apex PCLXA 1200 apiKey secret password
+aster CLX 180 privateKey
+backpack CX 1200 apiKey secret
+bequant PCIRX 1200 apiKey secret
+bigone CX 1200 apiKey secret
+binance PCLRX 1200 apiKey secret
+binancecoinm PCLRX 1200 apiKey secret
+binanceus PCLRX 1200 apiKey secret
+binanceusdm PCLRX 1200 apiKey secret
+bingx PCRX 600 apiKey secret
+bit2c X 20 apiKey secret
+bitbank X 600 apiKey secret
+bitbns X 60 apiKey secret
+bitfinex CRX 240 apiKey secret
+bitflyer X 60 apiKey secret
+bitget PCLRXA 1200 apiKey secret password
+bithumb CLX 1200 apiKey secret
+bitopro X 600 apiKey secret
+bitrue CLX 1200 apiKey secret
+bitso PX 30 apiKey secret
+bitstamp CLRX 800 apiKey secret
+bitteam X 1200 apiKey secret
+bittrade CXA 600 apiKey secret
+bitvavo RX 1000 apiKey secret
+blockchaincom PCX 120 secret
+blofin PCX 300 apiKey secret password
+btcbox X 60 apiKey secret
+btcmarkets CX 60 apiKey secret
+btcturk CX 600 apiKey secret
+btse PCRX 1200 apiKey secret
+bullish PCRXA 1200 apiKey secret
+bybit PCRXA 1200 apiKey secret
+bybiteu PCRXA 1200 apiKey secret
+bybitid PCRXA 1200 apiKey secret
+bydfi CR 1200 apiKey secret
+cex CX 200 apiKey secret
+coinbase CRX 1200 apiKey secret
+coinbaseexchange PCLX 600 apiKey secret password
+coinbaseinternational CRXA 600 apiKey secret
+coincheck X 40 apiKey secret
+coinmate X 100 apiKey secret uid
+coinone X 1200 apiKey secret
+coinsph CLX 1200 apiKey secret
+coinspot X 60 apiKey secret
+cryptocom PCRX 1200 apiKey secret
+cryptomus CX 600 secret uid
+deepcoin CRX 300 apiKey secret password
+delta PCLRX 200 apiKey secret
+deribit PRX 1200 apiKey secret
+derive PCRX 1200 privateKey walletAddress
+digifinex X 66 apiKey secret
+dydx PCX 600
+extended PCLRXA 100 apiKey privateKey
+fmfwio PCIRX 1200 apiKey secret
+foxbit CRX 1200 apiKey secret
+gate PCRXA 1200 apiKey secret
+gateeu PCRXA 1200 apiKey secret
+gemini PCX 600 apiKey secret
+grvt PCLXA 1200 privateKey
+hashkey PCLX 600 apiKey secret
+hibachi RX 600 apiKey accountId privateKey
+hitbtc PCIRX 1200 apiKey secret
+hollaex PX 240 apiKey secret
+htx CLXA 600 apiKey secret
+hyperliquid PCLRX 1200 privateKey walletAddress
+independentreserve X 60 apiKey secret
+indodax X 1200 apiKey secret
+kraken CRX 60 apiKey secret
+krakenfutures PCRX 100 apiKey secret
+kucoin CLRXA 1200 apiKey secret password
+kucoinfutures CLXA 1200 apiKey secret password
+latoken CX 60 apiKey secret
+lbank CX 1200 apiKey secret
+lighter PCRXA 60 privateKey
+luno X 300 apiKey secret
+mercado X 60 apiKey secret
+mexc CLX 1200 apiKey secret
+modetrade PCLRX 600 apiKey secret accountId
+mudrex RX 600 secret
+myokx PCLRX 545 apiKey secret password
+nado PRX 1200 privateKey walletAddress
+ndax PCRXA 60 apiKey secret uid login password
+okx PCLRX 545 apiKey secret password
+okxus PCLRX 545 apiKey secret password
+onetrading CX 200 apiKey
+p2b X 600 apiKey secret
+pacifica PCRX 100 privateKey
+paradex PCLRXA 1200 privateKey walletAddress
+paymium X 30 apiKey secret
+phemex PCLRX 497 apiKey secret
+poloniex PCRX 1200 apiKey secret
+polymarket CRX 1000 privateKey
+revolutx CRX 60 apiKey privateKey
+tokocrypto CX 30 apiKey secret
+toobit CX 1200 apiKey secret
+upbit CRX 1200 apiKey secret
+weex PCLX 1200 apiKey secret password
+whitebit CRX 1200 apiKey secret
+woo PCLRX 600 apiKey secret
+woofipro PCLRX 600 apiKey secret accountId
+xt RX 600 apiKey secret
+zaif X 600 apiKey secret
+zebpay PCX 1200 apiKey secret
+"""
+
+# (header, value) or (path,) that proves paper where the sandbox is on the live host.
+PROOFS: dict[str, tuple[str, ...]] = {
+    "okx": ("x-simulated-trading", "1"),
+    "okxus": ("x-simulated-trading", "1"),
+    "myokx": ("x-simulated-trading", "1"),
+    "bitget": ("PAPTRADING", "1"),
+    "weex": ("/capi/v3/sim/",),
+}
+
+# Where the client order id has to be given under the exchange's own name, or ccxt makes one up.
+ID_PARAMS = {"coinbase": "client_order_id", "cryptocom": "client_oid"}
+
+# Seconds after which a signed request is no longer taken: recvWindow as ccxt sends it.
+_WINDOWS = {
+    **dict.fromkeys(("binance", "binanceus", "binanceusdm", "binancecoinm"), 10.0),
+    **dict.fromkeys(("bybit", "bybiteu", "bybitid", "mexc"), 5.0),
+}
+_DEDUP: dict[str, Dedup] = dict.fromkeys(("binance", "binanceus", "binanceusdm", "binancecoinm", "kraken"), "open")
+_IDS = {
+    **dict.fromkeys(("okx", "okxus", "myokx"), r"[0-9A-Za-z]{1,32}"),
+    "hyperliquid": r"0x[0-9a-f]{32}",
+    "kraken": r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\x21-\x7e]{1,18}",
+    **dict.fromkeys(("gate", "gateeu"), r"[0-9A-Za-z_.-]{1,28}"),
+    "mexc": r"[0-9A-Za-z_-]{1,32}",
+}
+
+# ccxt's names of what an exchange refuses for good, when its own answer says so.
+DEFINITIVE = frozenset(
+    {
+        "AccountNotEnabled",
+        "AccountSuspended",
+        "ArgumentsRequired",
+        "AuthenticationError",
+        "BadRequest",
+        "BadSymbol",
+        "ContractUnavailable",
+        "InsufficientFunds",
+        "InvalidOrder",
+        "ManualInteractionNeeded",
+        "MarketClosed",
+        "OperationRejected",
+        "OrderImmediatelyFillable",
+        "OrderNotFillable",
+        "PermissionDenied",
+        "RestrictedLocation",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    exchange_id: str
+    has: str
+    rate_per_minute: int
+    fields: tuple[str, ...]
+
+
+@cache
+def rows() -> dict[str, Row]:
+    found = {}
+    for line in TABLE.strip().splitlines():
+        exchange_id, has, rate, *fields = line.split()
+        found[exchange_id] = Row(exchange_id, has, int(rate), tuple(fields))
+    return found
+
+
+def row(name: str) -> Row:
+    found = rows().get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
+    if found is None:
+        raise UnknownVenue(f"{name[:40]!a}: ccxt has no such exchange")
+    return found
+
+
+def profile(name: str) -> Profile:
+    this = row(name)
+    known = this.exchange_id
+    return Profile(
+        name=name,
+        dedup=_DEDUP.get(known, "none"),
+        arrival_bound=_WINDOWS.get(known),
+        visibility=60.0,
+        definitive=frozenset((status, word) for status in (200, 400, 401, 403, 404, 422) for word in DEFINITIVE),
+        rate_per_minute=this.rate_per_minute,
+        paper="P" in this.has,
+        lookup="L" in this.has or "I" in this.has,
+        replace="R" in this.has,
+        cancel="X" in this.has,
+        default_tif="gtc",
+        tifs=frozenset(("gtc", "ioc", "fok")),
+        id_pattern=_IDS.get(known, r"[0-9A-Za-z_-]{1,36}"),
+        id_prefix="0x" if known == "hyperliquid" else "",
+    )

@@ -1,0 +1,162 @@
+"""A request as ccxt signed it: what it says, which numbers are on it, what of it may be stored, is it paper.
+
+Pure. Knows nothing of ccxt's objects; sends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from venues.http import Headers
+
+_SHORTEST_SECRET = 4  # anything shorter would blank half of every request
+_LONGEST = 5.0  # seconds; only a call that waits for something else gets there
+_NO_ID = re.compile(r"(?:[=/:]|\")None\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One request with its signature; shows neither headers nor body, which hold it."""
+
+    method: str
+    url: str = field(repr=False)
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+    @property
+    def path(self) -> str:
+        """Path and query, as they go on the wire."""
+        return self.url[len(self.origin) :] or "/"
+
+    @property
+    def digest(self) -> str:
+        parts = (self.method.encode(), self.url.encode(), self.body)
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+class Captured(BaseException):
+    """Carries a request out of ccxt instead of sending it; a BaseException, as ccxt swallows Exceptions."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__("captured")
+        self.wire = wire
+
+
+def run(call: Callable[[], Coroutine[Any, Any, object]]) -> Wire | None:
+    """Runs it as far as its first request, which is captured; None if it ends without one.
+
+    On a loop of its own, in a thread that this one waits for: ccxt may gather tasks, but in a capture none waits.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, asyncio.run, _first_request(call)).result()
+
+
+async def _first_request(call: Callable[[], Coroutine[Any, Any, object]]) -> Wire | None:
+    try:
+        async with asyncio.timeout(_LONGEST):
+            await call()
+    except Captured as captured:
+        return captured.wire
+    except TimeoutError:
+        return None
+    return None
+
+
+def payload(wire: Wire) -> str:
+    """The body to read: some exchanges have it as base64, in the body or in a header."""
+    body = wire.body.decode(errors="replace")
+    if body:
+        return _unpacked(body) or body
+    return next((text for name in wire.headers if (text := _unpacked(wire.headers[name]))), "")
+
+
+def mentions(wire: Wire, token: str) -> bool:
+    return token in wire.path or token in payload(wire)
+
+
+def aims_at_nothing(wire: Wire) -> bool:
+    """ccxt was given no order id and asks for one called None."""
+    return _NO_ID.search(wire.path) is not None or _NO_ID.search(payload(wire)) is not None
+
+
+def numbers(wire: Wire) -> frozenset[Decimal]:
+    """Every number in query and body, exactly."""
+    texts = [value for _, value in parse_qsl(urlsplit(wire.url).query)]
+    return frozenset(_numbers([*texts, *_leaves(payload(wire))]))
+
+
+def blanked(text: str, secrets: Mapping[str, str]) -> str:
+    """`text` with every secret in it replaced by its field's name in braces."""
+    for name, value in secrets.items():
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, "{" + name + "}")
+    return text
+
+
+def unproven(wire: Wire, proof: tuple[str, ...], live_hosts: frozenset[str]) -> str | None:
+    """Why this request is not certainly a paper one; None when it is."""
+    match proof:
+        case (header, value):
+            headers = {name.lower(): wire.headers[name] for name in wire.headers}
+            return None if headers.get(header.lower()) == value else f"the header {header} is not on the request"
+        case (path,):
+            return None if wire.path.startswith(path) else f"the request is not for {path}"
+        case _:
+            return f"{wire.host} is the live host" if wire.host in live_hosts else None
+
+
+def _unpacked(text: str) -> str | None:
+    """The JSON inside base64, if that is what it is."""
+    try:
+        inner = base64.b64decode(text, validate=True).decode()
+        return inner if isinstance(json.loads(inner), dict | list) else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _leaves(text: str) -> Iterator[str]:
+    try:
+        yield from _walk(json.loads(text, parse_float=str, parse_int=str))
+    except ValueError:
+        yield from (value for _, value in parse_qsl(text))
+
+
+def _walk(value: object) -> Iterator[str]:
+    match value:
+        case dict():
+            yield from (leaf for inner in value.values() for leaf in _walk(inner))
+        case list():
+            yield from (leaf for inner in value for leaf in _walk(inner))
+        case str():
+            yield value
+
+
+def _numbers(texts: Iterable[str]) -> Iterator[Decimal]:
+    for text in texts:
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            continue
+        if number.is_finite():
+            yield abs(number)

@@ -1,0 +1,176 @@
+"""Interactive Brokers' contracts, orders and answers, in plain values. Pure; knows no socket and no SDK type.
+
+What TWS sends back is read by attribute, as ib_async hands it over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from venues.orders import (
+    Absent,
+    Accepted,
+    Found,
+    Lookup,
+    LookupFailed,
+    OrderAction,
+    Outcome,
+    Refused,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+    plain,
+)
+
+TYPES = {"market": "MKT", "limit": "LMT"}
+TIFS = ("day", "gtc", "ioc", "fok", "opg")
+# TWS message codes that say a new order was refused before it became one.
+DEFINITIVE = frozenset(
+    (103, 107, 109, 110, 111, 113, 116, 117, 140, 141, 200, 201, 203, 321, 355, 382, 383, 387, 388, 434, 460)
+)
+_PARTS = ("symbol", "secType", "exchange", "currency")
+_CONTRACT = re.compile(r"(?P<symbol>[^:\s]+):(?P<secType>[A-Z]{2,6}):(?P<exchange>[A-Z0-9.]+):(?P<currency>[A-Z]{3})")
+_ACCOUNT = re.compile(r"[A-Z]{1,2}[0-9]{4,12}")
+
+
+def contract_of(market_id: str) -> dict[str, object] | Refused:
+    """By its number (conId), or as SYMBOL:TYPE:EXCHANGE:CURRENCY; a bare symbol would be a guess."""
+    if market_id.isdecimal():
+        return {"conId": int(market_id), "exchange": "SMART"}
+    if (parts := _CONTRACT.fullmatch(market_id)) is not None:
+        return dict(parts.groupdict())
+    return Refused(f"market {market_id}: ibkr needs a conId, or all of AAPL:STK:SMART:USD")
+
+
+def order_of(action: OrderAction, client_order_id: str) -> dict[str, object] | Refused:
+    tif = action.time_in_force or TIFS[0]
+    if action.side not in ("buy", "sell") or action.order_type not in TYPES:
+        return Refused(f"{action.side} {action.order_type}: ibkr takes buy and sell, market and limit")
+    if tif not in TIFS:
+        return Refused(f"time in force {tif}: ibkr takes {', '.join(TIFS)} from here")
+    if action.quantity <= 0:
+        return Refused(f"quantity {plain(action.quantity)} is not above zero")
+    order: dict[str, object] = {
+        "action": action.side.upper(),
+        "totalQuantity": plain(action.quantity),
+        "orderType": TYPES[action.order_type],
+        "tif": tif.upper(),
+        "orderRef": client_order_id,
+    }
+    if action.order_type == "limit":
+        if action.price is None:
+            return Refused("a limit order needs a price")
+        order["lmtPrice"] = plain(action.price)
+    return order
+
+
+def account_for(action: OrderAction, accounts: tuple[str, ...]) -> str | Refused:
+    asked = action.account_id or ""
+    if asked in accounts:
+        return asked
+    if len(accounts) == 1 and not _ACCOUNT.fullmatch(asked):
+        return accounts[0]
+    return Refused(f"account {asked or '(none)'}: this gateway has {', '.join(accounts)}")
+
+
+def encoded(contract: Mapping[str, object], order: Mapping[str, object]) -> bytes:
+    return json.dumps({"contract": contract, "order": order}, separators=(",", ":")).encode()
+
+
+def verdict(trade: Any) -> Outcome | None:
+    """What TWS has said about a new order so far; None while it is nothing that settles it."""
+    state = trade.orderStatus
+    identity = state.permId or trade.order.permId
+    codes = {entry.errorCode: entry.message for entry in trade.log if entry.errorCode}
+    refused = next((code for code in codes if code in DEFINITIVE), None)
+    match state.status:
+        case "PreSubmitted" | "Submitted" if identity:
+            return Accepted(str(identity), "partly_filled" if state.filled else "open")
+        case "Filled" if identity:
+            return Accepted(str(identity), "filled")
+        case "Cancelled" | "ApiCancelled" | "ValidationError" | "Inactive" if refused is not None:
+            return Rejected(str(refused), codes[refused])
+        case "Cancelled" | "ApiCancelled":
+            said = "; ".join(codes.values()) or state.status
+            return Accepted(str(identity), "cancelled") if identity else Unknown(f"not known to be a refusal: {said}")
+        case _:
+            return None
+
+
+def find(action: OrderAction, reference: str, *, trades: Iterable[Any], fills: Iterable[Any]) -> Lookup:
+    """Among everything the gateway shows, what carries this reference."""
+    found = {trade.order.permId: _order(action, trade) for trade in trades if trade.order.orderRef == reference}
+    loose: dict[int, list[Any]] = {}
+    for fill in fills:
+        if fill.execution.orderRef == reference and fill.execution.permId not in found:
+            loose.setdefault(fill.execution.permId, []).append(fill)
+    orders = [*found.values(), *(_filled(action, some) for some in loose.values())]
+    if len(orders) > 1:
+        return LookupFailed(f"{len(orders)} orders carry this reference: a person has to look")
+    return Found(orders[0]) if orders else Absent()
+
+
+def _order(action: OrderAction, trade: Any) -> VenueOrder:
+    order, state = trade.order, trade.orderStatus
+    told = (_number(state.filled), _number(order.filledQuantity))
+    filled = max((number for number in told if number is not None), default=None)
+    return VenueOrder(
+        venue_order_id=str(order.permId),
+        client_order_id=order.orderRef,
+        status=_status(state.status, filled=filled, size=_number(order.totalQuantity)),
+        raw_status=state.status,
+        market_id=_market(action, trade.contract),
+        side=order.action.lower(),
+        quantity=_number(order.totalQuantity) or None,
+        order_type={word: name for name, word in TYPES.items()}.get(order.orderType),
+        price=_number(order.lmtPrice) if order.orderType == "LMT" else None,
+        time_in_force=order.tif.lower() or None,
+        filled=filled,
+    )
+
+
+def _filled(action: OrderAction, fills: list[Any]) -> VenueOrder:
+    """An order that is only seen in today's executions."""
+    first, done = fills[0], sum((_number(fill.execution.shares) or Decimal(0) for fill in fills), Decimal(0))
+    return VenueOrder(
+        venue_order_id=str(first.execution.permId),
+        client_order_id=first.execution.orderRef,
+        status="filled" if done == action.quantity else "partly_filled",
+        raw_status="executed",
+        market_id=_market(action, first.contract),
+        side={"BOT": "buy", "SLD": "sell"}.get(first.execution.side),
+        filled=done,
+    )
+
+
+def _status(word: str, *, filled: Decimal | None, size: Decimal | None) -> Status:
+    match word:
+        case "PreSubmitted" | "Submitted" | "PendingCancel":
+            return "partly_filled" if filled else "open"
+        case "Filled":
+            return "filled"
+        case "Cancelled" | "ApiCancelled":
+            return "filled" if filled and filled == size else "cancelled"
+        case _:
+            return "unclear"
+
+
+def _market(action: OrderAction, contract: Any) -> str:
+    wanted = contract_of(action.market_id)
+    assert isinstance(wanted, dict)
+    same = ("conId",) if "conId" in wanted else ("symbol", "secType", "currency")
+    if all(getattr(contract, name) == wanted[name] for name in same):
+        return action.market_id
+    return ":".join(str(getattr(contract, name)) for name in _PARTS)
+
+
+def _number(value: object) -> Decimal | None:
+    """TWS writes "no value" as the largest float."""
+    if isinstance(value, float):
+        return Decimal(repr(value)) if abs(value) < 1e300 else None
+    return Decimal(value) if isinstance(value, int | Decimal) else None
