@@ -1,46 +1,33 @@
-"""A target → connections: readers that cannot write, one writer that begins IMMEDIATE; driver errors → store errors."""
+"""A target → connections: readers that cannot write, one writer that begins IMMEDIATE. Knows no table."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import pwd
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from backends.store import ActRefused, NotADLQ, StoreError, Unreachable
 from backends.target import PostgresTarget, SQLiteTarget, Target
 
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 5.0
-_HEADER = b"SQLite format 3\0"
 _PRIME = "SELECT 1 FROM " + ", ".join(
     [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
     + ["json_each('[]') LIMIT 0"]
 )
-_READ_PRAGMAS = frozenset(
-    {"query_only", "data_version", "table_xinfo", "table_info", "index_list", "index_xinfo", "table_list"}
-    | {
-        "journal_mode",
-        "user_version",
-        "busy_timeout",
-        "page_count",
-        "schema_version",
-        "quick_check",
-        "database_list",
-    }
-    | {"read_uncommitted", "index_info"}
+_ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only"})
+# With an argument these ask, too; read_uncommitted, which SQLAlchemy sets back on closing, changes nothing but reading.
+_HARMLESS_PRAGMAS = frozenset(
+    {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "read_uncommitted"}
 )
+# How times are spelled must not hang on the server's settings.
+_SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
 
 
 def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) -> AsyncEngine:
@@ -52,9 +39,9 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
             # A table-valued function declares its table on first use, which the authorizer would take for a write.
             await connection.execute(_PRIME)
             await connection.execute("PRAGMA query_only = ON")
-            await connection.set_authorizer(_only_reading)
+            await connection.set_authorizer(only_reading)
             if tolerant:
-                connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+                connection.text_factory = _keep_bytes
             return connection
 
         return _engine("sqlite+aiosqlite://", sqlite)
@@ -105,9 +92,13 @@ def _engine(url: str, creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
     )
 
 
+def _keep_bytes(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
 async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
     tail = "immutable=1" if target.immutable else f"mode={mode}"
-    uri = f"file:{quote(str(target.path.absolute()))}?{tail}"
+    uri = f"file:{quote(os.fsencode(target.path.absolute()))}?{tail}"
     # aiosqlite's worker must not keep a finished process alive.
     connecting = aiosqlite.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
     thread = getattr(connecting, "_thread", None)
@@ -121,148 +112,18 @@ async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
         dsn=target.dsn,
         password=target.password,
         timeout=CONNECT_SECONDS,
-        server_settings={"application_name": "dlq-console", **settings},
+        server_settings=_SPELLING | settings,
     )
 
 
-def _only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """What a reading connection may do at all; SQLite asks before it runs a statement."""
     match action:
-        case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_READ | sqlite3.SQLITE_FUNCTION | sqlite3.SQLITE_RECURSIVE:
+        case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_READ | sqlite3.SQLITE_RECURSIVE | sqlite3.SQLITE_TRANSACTION:
             return sqlite3.SQLITE_OK
-        case sqlite3.SQLITE_TRANSACTION:
+        case sqlite3.SQLITE_FUNCTION if second != "load_extension":
             return sqlite3.SQLITE_OK
-        case sqlite3.SQLITE_PRAGMA if first in _READ_PRAGMAS and (first != "query_only" or second in (None, "ON")):
+        case sqlite3.SQLITE_PRAGMA if first in _HARMLESS_PRAGMAS or (first in _ASKING_PRAGMAS and second is None):
             return sqlite3.SQLITE_OK
         case _:
             return sqlite3.SQLITE_DENY
-
-
-def check_file(target: SQLiteTarget, *, read_only: bool) -> None:
-    """What must hold before SQLite may touch the file: it is one, and opening it cannot hurt its engine."""
-    path = target.path
-    try:
-        status = path.stat()
-        with path.open("rb") as handle:
-            header = handle.read(100)
-    except FileNotFoundError:
-        raise Unreachable(f"no such file: {path} (dlq init --db {path} would make a store there)") from None
-    except IsADirectoryError:
-        raise NotADLQ(f"{path} is a directory, not a SQLite file") from None
-    except PermissionError:
-        raise Unreachable(f"no permission to read {path}") from None
-    except OSError as problem:
-        raise Unreachable(f"cannot read {path}: {problem.strerror}") from None
-    if not header:
-        raise NotADLQ(f"{path} is empty: dlq init --db {path} makes a store there")
-    if not header.startswith(_HEADER):
-        raise NotADLQ(f"{path} is not a SQLite database")
-    if target.immutable or header[18] != 2:
-        return
-    _check_wal(path, status, read_only=read_only)
-
-
-def _check_wal(path: Path, status: os.stat_result, *, read_only: bool) -> None:
-    if Path(f"{path}-shm").exists():
-        return
-    uid = os.geteuid()
-    if uid not in (0, status.st_uid):
-        raise Unreachable(
-            f"{path} is a closed WAL store of user {_user(status.st_uid)}: opening it as {_user(uid)} would leave files "
-            f"that its engine cannot write. Run as {_user(status.st_uid)}, start the engine first, or, while the engine "
-            f"is stopped, attach a copy or sqlite:///{path}?immutable=1"
-        )
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise Unreachable(
-            f"{path} is a closed WAL store in a directory that cannot be written: SQLite cannot open it. "
-            f"Start the engine first, or, while the engine is stopped, attach a copy or sqlite:///{path}?immutable=1"
-        )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
-
-
-@contextmanager
-def store_errors(label: str) -> Iterator[None]:
-    """Whatever the drivers raise about the store becomes a store error of one clear line."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except (
-        SQLAlchemyError,
-        sqlite3.Error,
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        OSError,
-    ) as problem:
-        raise translate(problem, label) from None
-    except TimeoutError:
-        raise Unreachable(f"{label} did not answer in time") from None
-
-
-def is_lost(problem: BaseException) -> bool:
-    """The connection is gone; the store itself may be back on the next try."""
-    if isinstance(problem, DBAPIError):
-        if problem.connection_invalidated:
-            return True
-        problem = _cause(problem)
-    return isinstance(problem, (asyncpg.InterfaceError, OSError)) or str(getattr(problem, "sqlstate", ""))[:2] in (
-        "08",
-        "57",
-    )
-
-
-def _cause(problem: DBAPIError) -> BaseException:
-    original: BaseException = problem.orig or problem
-    return original.__cause__ or original
-
-
-def translate(problem: BaseException, label: str) -> StoreError:
-    if isinstance(problem, DBAPIError):
-        problem = _cause(problem)
-    if isinstance(problem, sqlite3.Error):
-        return _sqlite_error(problem, label)
-    state = str(getattr(problem, "sqlstate", "") or "")
-    match state[:2], state:
-        case "28", _:
-            return Unreachable(
-                f"{label} refused the login: check the user, the password (keyring or .pgpass) and pg_hba"
-            )
-        case _, "42501":
-            return ActRefused(f"{label}: this role has no privilege for that")
-        case _, "3D000":
-            return Unreachable(f"{label}: there is no such database")
-        case _, "25006":
-            return ActRefused(f"{label} is read-only")
-        case "23", _:
-            return ActRefused(f"{label} refused the change: a rule of the store forbids it")
-        case _, "55P03":
-            return Unreachable(f"{label} is locked by another session; try again")
-        case "08" | "57" | "53", _:
-            return Unreachable(f"{label} ended the connection or is not ready")
-    if isinstance(problem, (OSError, asyncio.TimeoutError, asyncpg.InterfaceError)) and not state:
-        return Unreachable(f"{label} cannot be reached: is the server up, and are host and port right?")
-    return Unreachable(f"{label} answered with an error ({type(problem).__name__} {state})".replace(" )", ")"))
-
-
-def _sqlite_error(problem: sqlite3.Error, label: str) -> StoreError:
-    name = str(getattr(problem, "sqlite_errorname", None) or "")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return Unreachable(f"{label} is locked by another program; try again in a moment")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return Unreachable(
-            f"{label} is damaged: restore it from a backup (sqlite3 FILE 'pragma integrity_check' says more)"
-        )
-    if name.startswith("SQLITE_CONSTRAINT"):
-        return ActRefused(f"{label} refused the change: a rule of the store forbids it")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-        return ActRefused(f"{label} cannot be written by this user")
-    if name.startswith("SQLITE_FULL"):
-        return Unreachable(f"{label}: the disk is full; nothing was changed")
-    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")):
-        return Unreachable(f"{label} cannot be opened: check permissions and the disk")
-    return Unreachable(f"{label} answered with an error ({name or type(problem).__name__})")

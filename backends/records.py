@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import Literal
+
+from backends.value import is_encodable, is_naive
+from backends.value import number as number
+from backends.value import parse_time as parse_time
+from backends.value import readable as readable
+from backends.value import storable as storable
 
 ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
@@ -72,49 +76,6 @@ class Entry:
     @property
     def columns(self) -> Mapping[str, object]:
         return dict(zip(self.names, self.values, strict=True))
-
-
-def readable(value: object) -> str:
-    """Any stored value as text that loses nothing: bytes and undecodable text by their escapes."""
-    match value:
-        case str():
-            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        case bytes() | bytearray() | memoryview():
-            return bytes(value).decode("utf-8", "backslashreplace")
-        case datetime():
-            return value.isoformat()
-        case _:
-            return str(value)
-
-
-def parse_time(value: object) -> datetime | None:
-    """The instant, in UTC; None where the text is no time or does not say its zone."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
-    if not isinstance(value, datetime) or value.utcoffset() is None:
-        return None
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        return None
-
-
-def number(value: object) -> Decimal | None:
-    """The stored number, exactly; None where it is none."""
-    match value:
-        case bool():
-            return None
-        case int():
-            return Decimal(value)
-        case float() if math.isfinite(value):
-            return Decimal(repr(value))
-        case Decimal() if value.is_finite():
-            return value
-        case _:
-            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +198,17 @@ class Halt:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """A plan put up for a second person. Identities are OS user and database role."""
+
+    plan_hash: str
+    asked_by: str
+    summary: str
+    approved_by: str | None
+    approved_ago: float | None  # seconds, by the store's clock
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something an operator should know of this store; `sql` is what its owner could run about it."""
 
@@ -261,26 +233,37 @@ class StoreInfo:
     findings: tuple[Finding, ...] = field(default=())
 
 
+_TEXT_COLUMNS = frozenset(
+    {"dlq_id", "venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json"}
+)
+_MAY_BE_NULL = frozenset(
+    {"account_id", "order_type", "price", "client_order_id", "retry_count", "dismissed", "action_json"}
+)
+
+
 def malformed(entry: Entry) -> tuple[str, ...]:
     """Which columns of an order row are not what they should be, each with its reason."""
-    found: list[str] = []
-    if "captured_at" in entry.names and parse_time(entry.get("captured_at")) is None:
-        text = entry.text("captured_at")
-        found.append(f"captured_at: {'no time zone' if is_naive(text) else 'not a time'}")
-    for name in ("quantity", "price"):
-        value = entry.get(name)
-        if (value is not None or name == "quantity") and name in entry.names and number(value) is None:
-            found.append(f"{name}: not a finite number")
-    for name, value in zip(entry.names, entry.values, strict=True):
-        if isinstance(value, bytes) and name not in ("payload",):
-            found.append(f"{name}: binary")
-        elif isinstance(value, str) and not value.isascii() and any("\udc80" <= c <= "\udcff" for c in value):
-            found.append(f"{name}: invalid UTF-8")
-    return tuple(found)
+    found = (f"{name}: {_oddity(name, value)}" for name, value in zip(entry.names, entry.values, strict=True))
+    return tuple(text for text in found if not text.endswith(": "))
 
 
-def is_naive(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text.strip()).utcoffset() is None
-    except ValueError:
-        return False
+def _oddity(name: str, value: object) -> str:
+    if value is None:
+        return "" if name in _MAY_BE_NULL else "missing"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, str) and not is_encodable(value):
+        return "invalid UTF-8"
+    if isinstance(value, str) and "\0" in value:
+        return "holds a NUL"
+    match name:
+        case "captured_at":
+            return "" if parse_time(value) else "no time zone" if is_naive(readable(value)) else "not a time"
+        case "quantity" | "price":
+            return "" if number(value) is not None else "not a finite number"
+        case "retry_count":
+            return "" if isinstance(value, int) and value >= 0 else "not a count"
+        case "dismissed":
+            return "" if value in (0, 1) else "neither yes nor no"
+        case _:
+            return "" if isinstance(value, str) or name not in _TEXT_COLUMNS else "not text"

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from backends.records import (
     Actor,
     ActResult,
+    Approval,
     Attempt,
     AuditEvent,
     Counts,
@@ -176,9 +177,26 @@ class Claims(Protocol):
     async def release(self, claim: Claim) -> None: ...
 
 
+class Briefing(Protocol):
+    """What a plan must know before anything is sent, and the second person's word."""
+
+    async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]: ...
+
+    async def attempts_of(self, ids: tuple[str, ...]) -> dict[str, tuple[Attempt, ...]]: ...
+
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
+
+    async def ask(self, plan_hash: str, summary: str, actor: Actor, why: Why) -> None: ...
+
+    async def approve(self, plan_hash: str, actor: Actor, why: Why) -> bool:
+        """False: nobody asked, or the asker would approve their own plan."""
+
+    async def approval(self, plan_hash: str) -> Approval | None: ...
+
+
 class Watch(Protocol):
     def changes(self) -> AsyncIterator[Change]: ...
 
 
-class Store(Reads, Acts, Claims, Watch, Protocol):
+class Store(Reads, Acts, Claims, Briefing, Watch, Protocol):
     async def aclose(self) -> None: ...

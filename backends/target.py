@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from backends.store import BadTarget
+from backends.value import is_encodable, readable
 
-_HOST = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
+_HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LIKE_A_DSN = re.compile(r":.*@|^\s*postgres(ql)?\s*(:|//)|\b(password|passwd|host|dbname|user)\s*=", re.S | re.I)
 _KEEP = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "target_session_attrs")
 _DSN_HELP = "expected postgresql://user@host:port/database (percent-encode special characters of a password)"
 
@@ -22,7 +24,7 @@ class SQLiteTarget:
 
     @property
     def label(self) -> str:
-        return f"sqlite {self.path}"
+        return f"sqlite {readable(str(self.path))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class PostgresTarget:
     def label(self) -> str:
         host = self.host or "local"
         where = f"{host}:{self.port}" if self.port not in (None, 5432) else host
-        return f"postgres {where}/{self.database or self.user or getpass.getuser()}"
+        return f"postgres {where}/{self.database}" if self.database else f"postgres {where}"
 
     @property
     def dsn(self) -> str:
@@ -63,8 +65,8 @@ def parse_target(text: str) -> Target:
     scheme, separator, rest = text.partition("://")
     if not separator:
         return _path(text)
-    if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise BadTarget("the target holds control characters")
+    if _CONTROL.search(text) or not is_encodable(text):
+        raise BadTarget("the target holds control characters or is not Unicode")
     match scheme.lower().split("+")[0]:
         case "sqlite":
             return _sqlite(rest)
@@ -75,61 +77,85 @@ def parse_target(text: str) -> Target:
 
 
 def _path(text: str) -> SQLiteTarget:
-    if not text or "\0" in text:
+    if not text:
         raise BadTarget("the target is empty: give --db a path, a URL or the name of a store in the config")
-    if re.search(r":[^/]*@", text) and not Path(text).exists():
-        raise BadTarget(f"that looks like a DSN without its scheme: {_DSN_HELP}")
-    return SQLiteTarget(Path(text).expanduser())
+    if _CONTROL.search(text):
+        raise BadTarget("the target holds control characters")
+    # What looks like a DSN is not repeated in "no such file": it may hold a password.
+    if _LIKE_A_DSN.search(text) and not _is_there(Path(text)):
+        raise BadTarget(f"that looks like a DSN, but cannot be read as one: {_DSN_HELP}")
+    try:
+        return SQLiteTarget(Path(text).expanduser())
+    except RuntimeError:
+        raise BadTarget("the path begins with ~, but there is no such user or home directory") from None
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _sqlite(rest: str) -> SQLiteTarget:
     path, _, query = rest.partition("?")
     if not path.startswith("/") or len(path) < 2:
         raise BadTarget("a SQLite URL is sqlite:///relative/path or sqlite:////absolute/path")
-    options = dict(parse_qsl(query))
-    unknown = set(options) - {"immutable"}
-    if unknown:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if options and options != {"immutable": "1"}:
         raise BadTarget("a SQLite URL takes no other option than immutable=1")
     name = unquote(path[1:])
-    if "\0" in name:
-        raise BadTarget("the path of the SQLite URL holds a NUL")
-    return SQLiteTarget(Path(name), immutable=options.get("immutable") == "1")
+    if _CONTROL.search(name):
+        raise BadTarget("the path of the SQLite URL holds control characters")
+    return SQLiteTarget(Path(name), immutable=bool(options))
 
 
 def _postgres(rest: str) -> PostgresTarget:
     try:
         parts = urlsplit(f"postgresql://{rest}")
     except ValueError:
-        raise BadTarget(f"the DSN cannot be read: {_DSN_HELP}") from None
-    bare, _, query = rest.partition("?")
-    if "@" in parts.path or "@" in parts.query or "#" in rest or "?" in query:
-        raise BadTarget(f"the DSN cannot be read: {_DSN_HELP}")
+        raise _unreadable() from None
+    if "@" in parts.path or "@" in parts.query or "#" in rest or "?" in parts.query:
+        raise _unreadable()
     userinfo, _, hostport = parts.netloc.rpartition("@")
     host, port = _host_port(hostport)
     user, colon, password = userinfo.partition(":")
-    database = unquote(parts.path.lstrip("/")) or None
-    if database and ("/" in database or ":" in database or any(c.isspace() for c in database)):
-        raise BadTarget(f"the DSN cannot be read: {_DSN_HELP}")
     pairs = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = [key for key in pairs if key not in (*_KEEP, "host", "port", "user", "password", "dbname")]
-    if unknown:
+    if any(key not in (*_KEEP, "host", "port", "user", "password", "dbname") for key in pairs):
         raise BadTarget(f"the DSN has an option that is not known here; known: {', '.join(_KEEP)}")
     if "port" in pairs and port is None:
-        host, port = _host_port(f"{host or ''}:{pairs['port']}")
-    return PostgresTarget(
-        host=pairs.get("host") or host,
+        _, port = _host_port(f":{pairs['port']}")
+    if "host" in pairs and not pairs["host"].startswith("/"):
+        host, _ = _host_port(pairs["host"])
+    elif "host" in pairs:
+        host = pairs["host"]
+    database = pairs.get("dbname") or unquote(parts.path.removeprefix("/")) or None
+    if database and re.search(r"[/:@\s]", database):
+        raise _unreadable()
+    target = PostgresTarget(
+        host=host,
         port=port,
         user=unquote(user) or pairs.get("user"),
-        database=pairs.get("dbname") or database,
+        database=database,
         options=tuple((key, value) for key, value in pairs.items() if key in _KEEP),
         password=unquote(password) if colon else pairs.get("password"),
     )
+    if any(_CONTROL.search(value or "") for value in (target.host, target.user, target.database, target.password)):
+        raise BadTarget("a part of the DSN holds control characters")
+    return target
+
+
+def _unreadable() -> BadTarget:
+    return BadTarget(f"the DSN cannot be read: {_DSN_HELP}")
 
 
 def _host_port(text: str) -> tuple[str | None, int | None]:
-    match = re.fullmatch(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>[0-9]*))?", text)
+    match = re.fullmatch(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>[0-9]{0,5}))?", text)
     if match is None or not (match["host"] == "" or _HOST.fullmatch(match["host"])):
         raise BadTarget(f"the DSN's host or port cannot be read: {_DSN_HELP}")
+    labels = [] if match["host"].startswith("[") else match["host"].removesuffix(".").split(".")
+    if match["host"] and any(not 0 < len(label) < 64 for label in labels):
+        raise BadTarget("the DSN's host name has an empty or too long part")
     port = int(match["port"]) if match["port"] else None
     if port is not None and not 0 < port < 65536:
         raise BadTarget("the DSN's port is not between 1 and 65535")

@@ -34,6 +34,35 @@ DEGRADED = {
 DEFAULT_TABLE = "order_dlq"
 
 
+_TEXT = ("text", "character varying", "varchar")
+# What a column's type begins with where nothing drifted; the first is what it is called in a finding.
+POSTGRES_TYPES = {
+    **dict.fromkeys(COLUMNS, _TEXT),
+    "captured_at": ("timestamp with time zone",),
+    "quantity": ("double precision",),
+    "price": ("double precision",),
+    "retry_count": ("integer", "bigint", "smallint"),
+    "dismissed": ("boolean",),
+}
+SQLITE_AFFINITIES = {
+    **dict.fromkeys(COLUMNS, ("text",)),
+    "quantity": ("real", "numeric"),
+    "price": ("real", "numeric"),
+    "retry_count": ("integer", "numeric"),
+    "dismissed": ("integer", "numeric"),
+}
+
+
+def sqlite_affinity(declared: str) -> str:
+    """https://sqlite.org/datatype3.html, section 3.1"""
+    for affinity, marks in (("integer", ("int",)), ("text", ("char", "clob", "text")), ("blob", ("blob",))):
+        if any(mark in declared for mark in marks):
+            return affinity
+    if not declared:
+        return "blob"
+    return "real" if any(mark in declared for mark in ("real", "floa", "doub")) else "numeric"
+
+
 def sqlite_ddl(table: str) -> tuple[str, ...]:
     t = quoted(table)
     return (
@@ -43,33 +72,37 @@ def sqlite_ddl(table: str) -> tuple[str, ...]:
         "  order_type TEXT NOT NULL,\n  price REAL,\n  client_order_id TEXT,\n  error TEXT NOT NULL,\n"
         "  retry_count INTEGER NOT NULL DEFAULT 0,\n  dismissed INTEGER NOT NULL DEFAULT 0,\n"
         "  action_json TEXT NOT NULL DEFAULT ''\n)",
-        f"CREATE INDEX {quoted(table + '_open')} ON {t} (dismissed) WHERE dismissed = 0",
-        *sqlite_worm(table),
+        sqlite_index(table),
+        *(sqlite_trigger(table, kind) for kind in ("update", "delete", "replace")),
     )
 
 
-def sqlite_worm(table: str) -> tuple[str, ...]:
-    return (*(sqlite_trigger(table, kind) for kind in ("update", "delete", "replace")),)
+def sqlite_index(table: str) -> str:
+    return f"CREATE INDEX {named(table, '_open')} ON {quoted(table)} (dismissed) WHERE dismissed = 0"
 
 
-def sqlite_trigger(table: str, kind: str) -> str:
+def sqlite_trigger(
+    table: str, kind: str, *, columns: tuple[str, ...] = IDENTITY, rowid: bool = True, mark: str = "worm"
+) -> str:
+    """`mark` keeps apart what `dlq init` makes and what a finding offers for a table that has triggers of its own."""
     t = quoted(table)
     match kind:
         case "update":
             return (
-                f"CREATE TRIGGER {quoted(table + '_worm_upd')} BEFORE UPDATE OF {', '.join(IDENTITY)} ON {t}\n"
+                f"CREATE TRIGGER {named(table, f'_{mark}_upd')} BEFORE UPDATE OF {', '.join(columns)} ON {t}\n"
                 "BEGIN SELECT RAISE(ABORT, 'WORM: this column cannot be changed'); END"
             )
         case "delete":
             return (
-                f"CREATE TRIGGER {quoted(table + '_worm_del')} BEFORE DELETE ON {t}\n"
+                f"CREATE TRIGGER {named(table, f'_{mark}_del')} BEFORE DELETE ON {t}\n"
                 "BEGIN SELECT RAISE(ABORT, 'WORM: entries cannot be deleted'); END"
             )
         case _:
             # INSERT OR REPLACE removes the old row without firing DELETE triggers.
+            same = "dlq_id = NEW.dlq_id OR rowid = NEW.rowid" if rowid else "dlq_id = NEW.dlq_id"
             return (
-                f"CREATE TRIGGER {quoted(table + '_worm_ins')} BEFORE INSERT ON {t}\n"
-                f"WHEN EXISTS (SELECT 1 FROM {t} WHERE dlq_id = NEW.dlq_id OR rowid = NEW.rowid)\n"
+                f"CREATE TRIGGER {named(table, f'_{mark}_ins')} BEFORE INSERT ON {t}\n"
+                f"WHEN EXISTS (SELECT 1 FROM {t} WHERE {same})\n"
                 "BEGIN SELECT RAISE(ABORT, 'WORM: entries cannot be replaced'); END"
             )
 
@@ -84,30 +117,33 @@ def postgres_ddl(table: str, schema: str = "public") -> tuple[str, ...]:
         "  retry_count integer NOT NULL DEFAULT 0,\n  dismissed boolean NOT NULL DEFAULT false,\n"
         "  action_json text NOT NULL DEFAULT ''\n)",
         postgres_index(table, schema),
-        f"CREATE INDEX {quoted(table + '_open')} ON {t} (captured_at, dlq_id) WHERE NOT dismissed",
+        f"CREATE INDEX {named(table, '_open')} ON {t} (captured_at, dlq_id) WHERE NOT dismissed",
         *postgres_worm(table, schema),
         *postgres_notify(table, schema),
     )
 
 
 def postgres_index(table: str, schema: str = "public") -> str:
-    return f"CREATE INDEX {quoted(table + '_captured')} ON {quoted(schema)}.{quoted(table)} (captured_at, dlq_id)"
+    return f"CREATE INDEX {named(table, '_captured')} ON {quoted(schema)}.{quoted(table)} (captured_at, dlq_id)"
 
 
-def postgres_worm(table: str, schema: str = "public") -> tuple[str, ...]:
+def postgres_worm(
+    table: str, schema: str = "public", *, columns: tuple[str, ...] = IDENTITY, mark: str = "worm"
+) -> tuple[str, ...]:
     t = f"{quoted(schema)}.{quoted(table)}"
-    function = f"{quoted(schema)}.{quoted(table + '_worm')}"
-    old = ", ".join(f"old.{name}" for name in IDENTITY)
-    new = ", ".join(f"new.{name}" for name in IDENTITY)
-    names = {kind: quoted(f"{table}_worm_{kind}") for kind in ("upd", "del", "trunc")}
+    function = f"{quoted(schema)}.{named(table, f'_{mark}')}"
+    old = ", ".join(f"old.{name}" for name in columns)
+    new = ", ".join(f"new.{name}" for name in columns)
+    names = {kind: named(table, f"_{mark}_{kind}") for kind in ("upd", "del", "trunc")}
     return (
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
         "  RAISE EXCEPTION 'WORM: % on % is forbidden', tg_op, tg_table_name "
         "USING errcode = 'integrity_constraint_violation'; END $$",
-        f"CREATE TRIGGER {names['upd']} BEFORE UPDATE ON {t} FOR EACH ROW\n"
+        f"CREATE OR REPLACE TRIGGER {names['upd']} BEFORE UPDATE ON {t} FOR EACH ROW\n"
         f"  WHEN (({old}) IS DISTINCT FROM ({new})) EXECUTE FUNCTION {function}()",
-        f"CREATE TRIGGER {names['del']} BEFORE DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION {function}()",
-        f"CREATE TRIGGER {names['trunc']} BEFORE TRUNCATE ON {t} FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        f"CREATE OR REPLACE TRIGGER {names['del']} BEFORE DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION {function}()",
+        f"CREATE OR REPLACE TRIGGER {names['trunc']} BEFORE TRUNCATE ON {t} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
         *(f"ALTER TABLE {t} ENABLE ALWAYS TRIGGER {name}" for name in names.values()),
     )
 
@@ -115,15 +151,24 @@ def postgres_worm(table: str, schema: str = "public") -> tuple[str, ...]:
 def postgres_notify(table: str, schema: str = "public") -> tuple[str, ...]:
     """One NOTIFY per statement, so that a console hears of a change at once; ids are not sent."""
     t = f"{quoted(schema)}.{quoted(table)}"
-    function = f"{quoted(schema)}.{quoted(table + '_notify')}"
-    channel = f"dlq_{table}".replace("'", "''")
+    function = f"{quoted(schema)}.{named(table, '_notify')}"
+    channel = _fitted("", f"dlq_{table}").replace("'", "''")
     return (
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
         f"  PERFORM pg_notify('{channel}', ''); RETURN NULL; END $$",
-        f"CREATE TRIGGER {quoted(table + '_notify')} AFTER INSERT OR UPDATE ON {t} "
+        f"CREATE TRIGGER {named(table, '_notify')} AFTER INSERT OR UPDATE ON {t} "
         f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
     )
 
 
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def named(table: str, tail: str) -> str:
+    """Postgres cuts a name at 63 bytes without a word; the tail is what keeps names apart."""
+    return quoted(_fitted(tail, table))
+
+
+def _fitted(tail: str, name: str) -> str:
+    return name.encode()[: 63 - len(tail)].decode(errors="ignore") + tail

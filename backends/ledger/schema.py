@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable
+from sqlalchemy.engine.url import make_url
+from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 
 SCHEMA = "dlq_console"
 VERSION = "1"
+# What a role that acts needs on Postgres: evidence is added to, never changed.
+GRANTS = {
+    "meta": "SELECT, INSERT",
+    "attempt": "SELECT, INSERT, UPDATE",
+    "claim": "SELECT, INSERT, UPDATE",
+    "note": "SELECT, INSERT",
+    "halt": "SELECT, INSERT, DELETE",
+    "approval": "SELECT, INSERT, UPDATE",
+    "audit": "SELECT, INSERT",
+    "audit_entry": "SELECT, INSERT",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,88 +43,29 @@ def ledger(dialect: str) -> Ledger:
     on_postgres = dialect == "postgresql"
     metadata = sa.MetaData(schema=SCHEMA if on_postgres else None)
 
-    def table(name: str, *items: sa.Column[object] | sa.Constraint | sa.Index, **kw: object) -> sa.Table:
-        return sa.Table(name if on_postgres else f"console_{name}", metadata, *items, **kw)
+    def table(name: str, *items: SchemaItem, **options: Any) -> sa.Table:
+        return sa.Table(name if on_postgres else f"console_{name}", metadata, *items, **options)
 
-    def text(name: str, *, nullable: bool = True) -> sa.Column[object]:
-        return sa.Column(name, sa.Text, nullable=nullable)
-
-    def entry() -> tuple[sa.Column[object], sa.Column[object]]:
-        return text("source", nullable=False), text("entry_id", nullable=False)
-
-    integer = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-    meta = table("meta", sa.Column("key", sa.Text, primary_key=True), text("value", nullable=False))
-    attempt = table(
-        "attempt",
-        sa.Column("id", integer, primary_key=True, autoincrement=True),
-        *entry(),
-        sa.Column("attempt_no", sa.Integer, nullable=False),
-        text("mode", nullable=False),
-        sa.Column("rehearsal", sa.Integer, nullable=False),
-        text("venue", nullable=False),
-        text("client_order_id", nullable=False),
-        sa.Column("payload", sa.LargeBinary, nullable=False),
-        text("payload_hash", nullable=False),
-        text("started_at", nullable=False),
-        text("operator", nullable=False),
-        text("os_user", nullable=False),
-        sa.Column("token", integer, nullable=False),
-        text("state", nullable=False),
-        # 1 while this attempt may be, or is, the entry's one venue order; else NULL. The unique index is the rule.
-        sa.Column("holds", sa.Integer),
-        text("venue_order_id"),
-        text("error"),
-        text("finished_at"),
-        sa.UniqueConstraint("source", "entry_id", "attempt_no"),
-        sa.UniqueConstraint("source", "entry_id", "holds"),
-    )
+    meta = table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value", required=True))
+    attempt = table("attempt", *_attempt_items())
     sa.Index(f"{attempt.name}_state", attempt.c.state)
-    claim = table(
-        "claim",
-        sa.Column("token", integer, primary_key=True, autoincrement=True),
-        *entry(),
-        text("owner", nullable=False),
-        sa.Column("claimed_at", sa.Float, nullable=False),
-        sa.Column("expires_at", sa.Float, nullable=False),
-        sa.Column("released", sa.Integer),
-        sqlite_autoincrement=True,
-    )
+    claim = table("claim", *_claim_items(), sqlite_autoincrement=True)
+    unreleased = claim.c.released.is_(None)
     sa.Index(
         f"{claim.name}_open",
         claim.c.source,
         claim.c.entry_id,
         unique=True,
-        sqlite_where=claim.c.released.is_(None),
-        postgresql_where=claim.c.released.is_(None),
+        sqlite_where=unreleased,
+        postgresql_where=unreleased,
     )
-    note = table(
-        "note",
-        sa.Column("id", integer, primary_key=True, autoincrement=True),
-        *entry(),
-        text("at", nullable=False),
-        text("operator", nullable=False),
-        text("text", nullable=False),
-    )
+    note = table("note", _number("id", primary_key=True), *_entry(), *_required("at", "operator", "text"))
     sa.Index(f"{note.name}_of", note.c.source, note.c.entry_id)
-    halt = table(
-        "halt",
-        sa.Column("id", sa.Integer, primary_key=True),
-        text("since", nullable=False),
-        text("operator", nullable=False),
-        text("note", nullable=False),
-    )
-    approval = table(
-        "approval",
-        sa.Column("plan_hash", sa.Text, primary_key=True),
-        text("asked_by", nullable=False),
-        sa.Column("asked_at", sa.Float, nullable=False),
-        text("summary", nullable=False),
-        text("approved_by"),
-        sa.Column("approved_at", sa.Float),
-    )
+    halt = table("halt", sa.Column("id", sa.Integer, primary_key=True), *_required("since", "operator", "note"))
+    approval = table("approval", *_approval_items())
     audit = table(
         "audit",
-        sa.Column("seq", integer, primary_key=True, autoincrement=False),
+        _number("seq", primary_key=True, autoincrement=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("hash", sa.LargeBinary, nullable=False),
     )
@@ -120,15 +73,75 @@ def ledger(dialect: str) -> Ledger:
         "audit_entry",
         sa.Column("entry_id", sa.Text, primary_key=True),
         sa.Column("source", sa.Text, primary_key=True),
-        sa.Column("seq", integer, primary_key=True, autoincrement=False),
+        _number("seq", primary_key=True, autoincrement=False),
         sqlite_with_rowid=False,
     )
     return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry)
 
 
+def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=not required)
+
+
+def _required(*names: str) -> list[sa.Column[Any]]:
+    return [_text(name, required=True) for name in names]
+
+
+def _number(name: str, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, sa.BigInteger().with_variant(sa.Integer, "sqlite"), **{"nullable": False, **options})
+
+
+def _entry() -> list[sa.Column[Any]]:
+    return _required("source", "entry_id")
+
+
+def _attempt_items() -> list[SchemaItem]:
+    return [
+        _number("id", primary_key=True),
+        *_entry(),
+        sa.Column("attempt_no", sa.Integer, nullable=False),
+        _text("mode", required=True),
+        sa.Column("rehearsal", sa.Integer, nullable=False),
+        *_required("venue", "client_order_id"),
+        sa.Column("payload", sa.LargeBinary, nullable=False),
+        *_required("payload_hash", "started_at", "operator", "os_user"),
+        _number("token"),
+        _text("state", required=True),
+        # 1 while this attempt may be, or is, the entry's one venue order; else NULL. The unique index is the rule.
+        sa.Column("holds", sa.Integer),
+        _text("venue_order_id"),
+        _text("error"),
+        _text("finished_at"),
+        sa.UniqueConstraint("source", "entry_id", "attempt_no"),
+        sa.UniqueConstraint("source", "entry_id", "holds"),
+    ]
+
+
+def _claim_items() -> list[SchemaItem]:
+    return [
+        _number("token", primary_key=True),
+        *_entry(),
+        _text("owner", required=True),
+        sa.Column("claimed_at", sa.Float, nullable=False),
+        sa.Column("expires_at", sa.Float, nullable=False),
+        sa.Column("released", sa.Integer),
+    ]
+
+
+def _approval_items() -> list[SchemaItem]:
+    return [
+        sa.Column("plan_hash", sa.Text, primary_key=True),
+        _text("asked_by", required=True),
+        sa.Column("asked_at", sa.Float, nullable=False),
+        _text("summary", required=True),
+        _text("approved_by"),
+        sa.Column("approved_at", sa.Float),
+    ]
+
+
 def create_statements(dialect: str) -> tuple[str, ...]:
     """What makes the ledger; each is harmless where the thing is already there."""
-    compiler = postgresql.dialect() if dialect == "postgresql" else sqlite.dialect()
+    compiler: sa.Dialect = make_url(f"{dialect}://").get_dialect()()
     book = ledger(dialect)
     statements = []
     if dialect == "postgresql":
@@ -161,13 +174,23 @@ def _sqlite_worm(book: Ledger) -> list[str]:
                 f"CREATE TRIGGER IF NOT EXISTS {table.name}_{name} BEFORE {event} ON {table.name}\n"
                 f"BEGIN SELECT RAISE(ABORT, 'the console''s ledger is append-only'); END"
             )
-    seq = book.audit.name
-    statements.append(
-        f"CREATE TRIGGER IF NOT EXISTS {seq}_ins BEFORE INSERT ON {seq}\n"
-        f"WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM {seq})\n"
-        f"BEGIN SELECT RAISE(ABORT, 'the audit chain has no gaps'); END"
-    )
+    seq, attempt, note = book.audit.name, book.attempt.name, book.note.name
+    # INSERT OR REPLACE removes a row without firing DELETE triggers; of audit_entry it could only repeat one.
+    for table_name, wrong in (
+        (seq, f"NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM {seq})"),
+        (note, f"EXISTS (SELECT 1 FROM {note} WHERE id = NEW.id)"),
+        (attempt, f"EXISTS (SELECT 1 FROM {attempt} o WHERE o.id = NEW.id OR {_SAME_ATTEMPT})"),
+    ):
+        statements.append(
+            f"CREATE TRIGGER IF NOT EXISTS {table_name}_ins BEFORE INSERT ON {table_name}\nWHEN {wrong}\n"
+            f"BEGIN SELECT RAISE(ABORT, 'the console''s ledger is append-only and has no gaps'); END"
+        )
     return statements
+
+
+_SAME_ATTEMPT = (
+    "(o.source = NEW.source AND o.entry_id = NEW.entry_id AND (o.attempt_no = NEW.attempt_no OR o.holds = NEW.holds))"
+)
 
 
 def _postgres_worm(book: Ledger) -> list[str]:
@@ -188,4 +211,5 @@ def _postgres_worm(book: Ledger) -> list[str]:
                 f"CREATE OR REPLACE TRIGGER {table.name}_{name} BEFORE {event} ON {table.fullname}\n"
                 f"FOR EACH {each} EXECUTE FUNCTION {SCHEMA}.worm()"
             )
+            statements.append(f"ALTER TABLE {table.fullname} ENABLE ALWAYS TRIGGER {table.name}_{name}")
     return statements

@@ -1,1 +1,1 @@
-"""The store contract over SQLAlchemy Core: one transaction per method, rows to records, driver errors to store errors."""
+"""The store contract over SQLAlchemy Core: one transaction per act, rows to records, driver errors to store errors."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from backends.detect import Attached
-from backends.ledger.schema import SCHEMA, Ledger
-from backends.records import Actor, ActResult, Entry, Selection, Version, Why
+from backends.ledger.schema import Ledger
+from backends.records import Actor, ActResult, Entry, Selection, Why, readable, storable
+from backends.sql import flip
+from backends.sql.flip import POSTGRES_NOW as POSTGRES_NOW
+from backends.sql.flip import SQLITE_NOW as SQLITE_NOW
 from backends.sql.reads import SQLReads
-from backends.sql.session import Transaction, Writer
-from backends.store import ActRefused, StoreError
-
-SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
-POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
+from backends.sql.transaction import Transaction
+from backends.sql.writer import Writer
+from backends.store import ActRefused
 
 
 class SQLActs:
@@ -25,7 +25,7 @@ class SQLActs:
         self._reads = reads
         self._writer = writer
         self._on_postgres = attached.info.dialect == "postgresql"
-        self._flip = {dismiss: _flip_statement(attached, dismiss=dismiss) for dismiss in (True, False)}
+        self._flip = {dismiss: flip.statement(attached, dismiss=dismiss) for dismiss in (True, False)}
         self._seen_version: int | None = None
 
     @property
@@ -43,42 +43,29 @@ class SQLActs:
         return await self._flip_all(selection, actor, why, dismiss=False)
 
     async def _flip_all(self, selection: Selection, actor: Actor, why: Why, *, dismiss: bool) -> ActResult:
-        kind = "dismiss" if dismiss else "restore"
+        befores = {entry_id: [_plain(value) for value in version] for entry_id, version in selection.picks}
+        asked = flip.arguments(selection, self._attached)
 
         async def work(tx: Transaction) -> tuple[list[str], bool]:
             contended = await self._contended(tx)
-            rows = await tx.execute(self._flip[dismiss], self._picks(selection))
-            done = [row[0] for row in rows]
+            done = [str(row[0]) for row in await tx.execute(self._flip[dismiss], asked)]
             if len(done) != len(set(done)):
-                raise StoreError("the store holds several rows of one dlq_id: nothing was changed")
+                raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
             if done:
-                befores = dict(selection.picks)
-                entries = [[entry_id, *_plain(befores[entry_id])] for entry_id in done]
                 columns = ["dlq_id", *(["retry_count"] if self._has_retry else []), "dismissed"]
+                entries = [[entry_id, *befores[entry_id]] for entry_id in done]
                 detail = {"entries": entries, "before": columns, "after": {"dismissed": dismiss}}
-                await tx.audit(kind, done, actor, why, detail=detail)
+                await tx.audit("dismiss" if dismiss else "restore", done, actor, why, detail=detail)
             return done, contended
 
         done, contended = await self.writing.run(work)
-        missed = (
-            [entry_id for entry_id in selection.ids if entry_id not in set(done)] if len(done) < len(selection) else []
-        )
-        changed = await self._now(missed)
-        return ActResult(tuple(done), tuple(changed), contended)
+        moved = set(done) if len(done) < len(selection) else set(selection.ids)
+        missed = Selection(tuple(pick for pick in selection.picks if pick[0] not in moved))
+        return ActResult(tuple(done), tuple(await self._now(missed)), contended)
 
     @property
     def _has_retry(self) -> bool:
         return "retry_count" in self._attached.info.columns
-
-    def _picks(self, selection: Selection) -> dict[str, object]:
-        source = self._attached.found.shown
-        if self._on_postgres:
-            args: dict[str, object] = {"ids": list(selection.ids), "source": source}
-            if self._has_retry:
-                args["retries"] = [version[0] for _, version in selection.picks]
-            return args
-        picks = json.dumps([[entry_id, *_plain(version)] for entry_id, version in selection.picks])
-        return {"picks": picks, "source": source}
 
     async def _contended(self, tx: Transaction) -> bool:
         """Has another connection written to this SQLite file since our last act?"""
@@ -88,19 +75,25 @@ class SQLActs:
         before, self._seen_version = self._seen_version, version
         return before is not None and before != version
 
-    async def _now(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+    async def _now(self, missed: Selection) -> list[tuple[str, str]]:
         """What the entries that could not be changed are by now."""
-        now: list[tuple[str, str]] = []
-        for start in range(0, len(ids), 1000):
-            chunk = tuple(ids[start : start + 1000])
-            found = await self._reads.many(chunk)
-            now += [(entry_id, describe(found.get(entry_id))) for entry_id in chunk]
+        found = await self._reads.states(missed.ids)
+        now = []
+        for entry_id, version in missed.picks:
+            if not flip.is_plain(entry_id):
+                why = "its id is not plain text: cannot be acted on"
+            elif not flip.is_comparable(version, self._attached):
+                why = "its retry_count is no number: cannot be acted on"
+            else:
+                why = describe(found.get(entry_id))
+            now.append((entry_id, why))
         return now
 
     async def note(self, entry_id: str, actor: Actor, why: Why) -> None:
         async def work(tx: Transaction) -> None:
-            row = {"source": tx.source, "entry_id": entry_id, "at": why.at.isoformat()}
-            await tx.execute(self._book.note.insert(), {**row, "operator": actor.operator, "text": why.note or ""})
+            row = {"source": tx.source, "entry_id": storable(entry_id), "at": why.at.isoformat()}
+            told = {"operator": storable(actor.operator), "text": storable(why.note or "")}
+            await tx.execute(self._book.note.insert(), row | told)
             await tx.audit("note", (entry_id,), actor, why)
 
         await self.writing.run(work)
@@ -108,8 +101,8 @@ class SQLActs:
     async def halt(self, actor: Actor, why: Why) -> None:
         async def work(tx: Transaction) -> None:
             await tx.execute(sa.delete(self._book.halt))
-            row = {"id": 1, "since": why.at.isoformat(), "operator": actor.operator, "note": why.note or ""}
-            await tx.execute(self._book.halt.insert(), row)
+            row = {"id": 1, "since": why.at.isoformat(), "operator": storable(actor.operator)}
+            await tx.execute(self._book.halt.insert(), {**row, "note": storable(why.note or "")})
             await tx.audit("halt", (), actor, why)
 
         await self.writing.run(work)
@@ -121,7 +114,7 @@ class SQLActs:
 
         await self.writing.run(work)
 
-    async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: Why) -> None:
+    async def record(self, kind: str, ids: Sequence[str], actor: Actor, why: Why) -> None:
         async def work(tx: Transaction) -> None:
             await tx.audit(kind, ids, actor, why)
 
@@ -133,48 +126,12 @@ def describe(entry: Entry | None) -> str:
         return "gone"
     if entry.state == "pending":
         retries = entry.get("retry_count")
-        return "pending again" if retries is None else f"pending, retries={retries}"
+        return "pending again" if retries is None else f"pending, retries={readable(retries)}"
     return entry.state.replace("_", " ")
 
 
-def _plain(version: Version) -> list[object]:
-    return [int(value) if isinstance(value, bool) else value for value in version]
-
-
-def _flip_statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
-    """UPDATE … FROM what was seen: only rows that still are as seen, that nobody holds, move."""
-    table = attached.found.quoted
-    has_retry = "retry_count" in attached.info.columns
-    column = attached.found.column("dismissed")
-    boolean = attached.info.dialect == "postgresql" and column is not None and column.type.startswith("bool")
-    no, yes = ("false", "true") if boolean else ("0", "1")
-    target, present = (yes, no) if dismiss else (no, yes)
-    seen = f"t.dismissed = {present}"
-    if column is not None and not column.not_null and dismiss:
-        seen = f"(t.dismissed IS NULL OR t.dismissed = {no})"
-    if attached.info.dialect == "postgresql":
-        same = " AND t.retry_count IS NOT DISTINCT FROM p.retry" if has_retry else ""
-        arrays = "CAST(:ids AS text[]), CAST(:retries AS bigint[])" if has_retry else "CAST(:ids AS text[])"
-        names = "p(id, retry)" if has_retry else "p(id)"
-        attempt, claim, now = f"{SCHEMA}.attempt", f"{SCHEMA}.claim", POSTGRES_NOW
-        picks = f"unnest({arrays}) AS {names}"
-    else:
-        same = " AND t.retry_count IS json_extract(p.value, '$[1]')" if has_retry else ""
-        attempt, claim, now = "console_attempt", "console_claim", SQLITE_NOW
-        picks = "json_each(:picks) AS p"
-    identity = "p.id" if attached.info.dialect == "postgresql" else "json_extract(p.value, '$[0]')"
-    text = (
-        f"UPDATE {table} AS t SET dismissed = {target} FROM {picks} "
-        f"WHERE t.dlq_id = {identity} AND {seen}{same} "
-        f"AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.source = :source AND a.entry_id = t.dlq_id AND a.holds = 1) "
-        f"AND NOT EXISTS (SELECT 1 FROM {claim} c WHERE c.source = :source AND c.entry_id = t.dlq_id "
-        f"AND c.released IS NULL AND c.expires_at > {now}) RETURNING t.dlq_id"
-    )
-    if attached.info.dialect == "sqlite":
-        # SQLite's RETURNING knows the updated table by no alias.
-        text = text.replace("RETURNING t.dlq_id", "RETURNING dlq_id")
-        return sa.text(text)
-    binds = [sa.bindparam("ids", type_=sa.ARRAY(sa.Text)), sa.bindparam("source", type_=sa.Text)]
-    if has_retry:
-        binds.append(sa.bindparam("retries", type_=sa.ARRAY(sa.BigInteger)))
-    return sa.text(text).bindparams(*binds)
+def _plain(value: object) -> object:
+    """As the audit names it: what JSON has no word for, as text."""
+    if isinstance(value, bool):
+        return int(value)
+    return value if value is None or isinstance(value, (int, str)) else readable(value)

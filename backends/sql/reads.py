@@ -1,59 +1,41 @@
-"""Reading an attached store: pages, entries, counts, history, the audit chain. Never writes, holds no transaction."""
+"""Reading an attached store: pages, entries, counts. Never writes, holds no transaction."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
 from backends.ledger.schema import Ledger
-from backends.records import (
-    STATES,
-    Attempt,
-    AuditEvent,
-    Counts,
-    Entry,
-    Filter,
-    Halt,
-    Note,
-    Page,
-    Place,
-    State,
-    StoreInfo,
-    parse_time,
-)
-from backends.sql.session import Lane, UndecodableText, ledger_state
-from backends.sql.shape import Shape
+from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, parse_time
+from backends.sql import condition
+from backends.sql.history import SQLHistory
+from backends.sql.lane import Lane, Link, UndecodableValue
+from backends.sql.query import Query
+from backends.sql.shape import HELD, Shape
+from backends.value import is_encodable
 
 T = TypeVar("T")
-_AUDIT_BLOCK = 5000
-_OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
+_MANY = 1000  # entries of one question by id
+_MOST_QUERIES = 500
+_ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
-class SQLReads:
-    """`quick` answers keys, `slow` counts and scans, `tolerant` reads rows whose text is not UTF-8."""
-
+class SQLReads(SQLHistory):
     def __init__(self, attached: Attached, book: Ledger, lanes: tuple[Lane, Lane, Lane]) -> None:
-        self._attached = attached
-        self._book = book
-        self._quick, self._slow, self._tolerant = lanes
-        self._ledger = "absent"
-        self._shapes: dict[tuple[bool, bool], Shape] = {}
+        super().__init__(attached, book, lanes)
+        self._stray = False
+        self._queries: dict[tuple[object, ...], Query] = {}
 
     @property
     def info(self) -> StoreInfo:
         return self._attached.info
-
-    @property
-    def ledger(self) -> str:
-        """ "ready", "absent" or "unreadable", as of the last look."""
-        return self._ledger
 
     async def page(
         self,
@@ -64,261 +46,161 @@ class SQLReads:
         before: Place | None = None,
         newest_first: bool = False,
     ) -> Page:
+        asked = condition.answerable(where, self._attached)
+        if asked is None:
+            return Page((), more=False)
         backwards = before is not None
-        place = before if backwards else after
+        place, descending = before if backwards else after, newest_first != backwards
 
-        async def work(connection: AsyncConnection) -> tuple[Shape, Sequence[Any]]:
-            shape = await self._shape(connection)
-            statement = shape.select(whole=False).where(*shape.where(where)).limit(limit + 1)
-            statement = shape.ordered(statement, after=place, descending=newest_first != backwards)
-            return shape, (await connection.execute(statement)).fetchall()
+        async def work(link: Link, as_text: bool) -> list[Entry]:
+            shape = await self._shape(link, as_text=as_text)
+            rows = await self._page_rows(link, shape, asked, (place, descending, limit + 1))
+            if not rows or rows[0][2]:
+                fitting = await self._refit(link, shape)
+                if fitting != shape:
+                    shape = fitting
+                    rows = await self._page_rows(link, shape, asked, (place, descending, limit + 1))
+            read = shape.reader()
+            return [read(row) for row in rows]
 
         lane = self._slow if where.terms or where.without else self._quick
-        shape, rows = await self._read(lane, work)
-        entries = [shape.entry(row) for row in rows[:limit]]
-        if backwards:
-            entries.reverse()
-        return Page(tuple(entries), len(rows) > limit)
+        found = await self._read(lane, work)
+        entries = found[:limit]
+        return Page(tuple(reversed(entries) if backwards else entries), len(found) > limit)
+
+    async def _page_rows(
+        self, link: Link, shape: Shape, where: Filter, window: tuple[Place | None, bool, int]
+    ) -> list[Any]:
+        place, descending, most = window
+        given = condition.values(where, on_postgres=shape.on_postgres)
+        given["source"] = self._attached.found.shown
+        rows: list[Any] = []
+        for stretch in shape.order.stretches(place, descending=descending):
+            key = (shape.with_ledger, shape.stray, shape.as_text, condition.key(where), stretch.key, descending, most)
+            query = self._query(key, partial(shape.page, where, stretch, descending=descending, most=most))
+            rows += await link.fetch(query, {**given, **stretch.values})
+            if len(rows) >= most:
+                break
+        return rows[:most]
+
+    def _query(self, key: tuple[object, ...], make: Callable[[], Query]) -> Query:
+        query = self._queries.get(key)
+        if query is None:
+            if len(self._queries) >= _MOST_QUERIES:
+                self._queries.clear()
+            query = self._queries[key] = make()
+        return query
 
     async def get(self, entry_id: str) -> Entry | None:
-        return (await self.many((entry_id,))).get(entry_id)
+        found = (await self.many((entry_id,))).get(entry_id)
+        return found or await self._odd(entry_id)
 
     async def many(self, ids: tuple[str, ...]) -> dict[str, Entry]:
-        async def work(connection: AsyncConnection) -> tuple[Shape, Sequence[Any]]:
-            shape = await self._shape(connection)
-            statement = shape.select(whole=True).where(_among(shape, ids))
-            return shape, (await connection.execute(statement)).fetchall()
+        return await self._by_ids(ids, whole=True)
 
-        shape, rows = await self._read(self._quick, work)
-        entries = [shape.entry(row) for row in rows]
-        return {entry.id: entry for entry in entries}
+    async def states(self, ids: tuple[str, ...]) -> dict[str, Entry]:
+        """Like `many`, with long values cut."""
+        return await self._by_ids(ids, whole=False)
+
+    async def _by_ids(self, ids: tuple[str, ...], *, whole: bool) -> dict[str, Entry]:
+        plain = [entry_id for entry_id in ids if "\0" not in entry_id and is_encodable(entry_id)]
+        found: dict[str, Entry] = {}
+        for start in range(0, len(plain), _MANY):
+            chunk = plain[start : start + _MANY]
+
+            async def work(link: Link, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
+                shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
+                query = self._query(("ids", whole, shape.with_ledger, as_text), lambda: shape.by_ids(whole=whole))
+                asked = {"ids": chunk if shape.on_postgres else json.dumps(chunk), "source": self.info.table}
+                return list(map(shape.reader(), await link.fetch(query, asked)))
+
+            found |= {entry.id: entry for entry in await self._read(self._quick, work)}
+        return found
+
+    async def _odd(self, entry_id: str) -> Entry | None:
+        """An entry whose id is not plain text, by the spelling that a page gives it."""
+        if self.info.dialect == "postgresql":
+            return None
+        blob = re.fullmatch(r"x'((?:[0-9a-f]{2})*)'", entry_id)
+        raw = bytes.fromhex(blob[1]) if blob else entry_id.encode("utf-8", "surrogateescape")
+        raw = raw if blob else _ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), raw)
+
+        async def work(link: Link, as_text: bool) -> list[Entry]:
+            shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
+            query = self._query(("raw", shape.with_ledger), shape.by_bytes)
+            return list(map(shape.reader(), await link.fetch(query, {"raw": raw, "source": self.info.table})))
+
+        return next((entry for entry in await self._read(self._slow, work) if entry.id == entry_id), None)
 
     async def counts(self, where: Filter) -> Counts:
-        async def work(connection: AsyncConnection) -> Counts:
-            shape = await self._shape(connection)
-            if where == Filter(states=frozenset(STATES)):
-                return await self._count_all(connection, shape)
-            held = self._book.attempt.c.state if shape.with_ledger else sa.null()
-            open_ = sa.case((shape.pending(), 1), else_=0)
-            statement = (
-                shape.select(whole=True).where(*shape.where(where)).with_only_columns(held, open_, sa.func.count())
-            )
-            rows = await connection.execute(
-                statement.group_by(held, open_) if shape.with_ledger else statement.group_by(open_)
-            )
-            return Counts(_by_state(rows), await self._oldest(connection, shape))
+        asked = condition.answerable(where, self._attached)
+        if asked is None:
+            return Counts({}, None)
 
-        return await self._slow.run(work)
+        async def work(link: Link, as_text: bool) -> Counts:
+            shape = await self._shape(link, as_text=as_text, look=True)
+            unfiltered = asked == Filter(states=asked.states)
+            tally = await (self._tally_all(link, shape) if unfiltered else self._tally(link, shape, asked))
+            oldest = await self._oldest(link, shape, asked)
+            return Counts({state: n for state, n in tally.items() if state in asked.states}, parse_time(oldest))
 
-    async def _count_all(self, connection: AsyncConnection, shape: Shape) -> Counts:
+        return await self._read(self._slow, work)
+
+    async def _tally(self, link: Link, shape: Shape, where: Filter) -> dict[State, int]:
+        state = shape.state()
+        statement = shape.source(sa.select(state, sa.func.count())).where(*shape.conditions(where)).group_by(state)
+        given = condition.values(where, on_postgres=shape.on_postgres)
+        tally: dict[State, int] = {}
+        for name, count in (await link.execute(statement, given)).fetchall():
+            shown = HELD.get(name, name if name in STATES else "in_doubt")
+            tally[shown] = tally.get(shown, 0) + count
+        return tally
+
+    async def _tally_all(self, link: Link, shape: Shape) -> dict[State, int]:
         """Without a filter the indexes answer: everything, what is open, and the few that are held."""
         table = sa.select(sa.func.count()).select_from(shape.table)
-        total = (await connection.execute(table)).scalar_one()
-        open_rows = (await connection.execute(table.where(shape.pending()))).scalar_one()
-        tally: dict[State, int] = {"pending": open_rows, "dismissed": total - open_rows}
-        if shape.with_ledger:
-            attempt = self._book.attempt
-            pending = sa.case((shape.pending(), 1), else_=0)
-            held = sa.select(attempt.c.state, pending, sa.func.count()).select_from(
-                attempt.join(shape.table, attempt.c.entry_id == shape.table.c.dlq_id)
-            )
-            mine = (attempt.c.source == self._attached.found.shown) & (attempt.c.holds == 1)
-            for state, is_open, count in await connection.execute(held.where(mine).group_by(attempt.c.state, pending)):
-                tally["pending" if is_open else "dismissed"] -= count
-                shown = _by_state([(state, is_open, count)])
-                for name, more in shown.items():
-                    tally[name] = tally.get(name, 0) + more
-        return Counts(tally, await self._oldest(connection, shape))
-
-    async def _oldest(self, connection: AsyncConnection, shape: Shape) -> datetime | None:
-        statement = sa.select(shape.table.c.captured_at).where(shape.pending())
-        first = await connection.execute(shape.ordered(statement, after=None, descending=False).limit(1))
-        return parse_time(first.scalar())
-
-    async def attempts(self, entry_id: str) -> tuple[Attempt, ...]:
+        total = (await link.execute(table)).scalar_one()
+        pending = (await link.execute(table.where(shape.pending()))).scalar_one()
+        tally: dict[State, int] = {"pending": pending, "dismissed": total - pending}
+        if not shape.with_ledger:
+            return tally
         attempt = self._book.attempt
-        return await self._attempts((attempt.c.entry_id == entry_id,), attempt.c.attempt_no)
+        is_open = sa.case((shape.pending(), 1), else_=0)
+        held = attempt.join(shape.table, attempt.c.entry_id == shape.table.c.dlq_id)
+        mine = (attempt.c.source == self.info.table) & (attempt.c.holds == 1)
+        rows = sa.select(attempt.c.state, is_open, sa.func.count()).select_from(held).where(mine)
+        for name, was_open, count in (await link.execute(rows.group_by(attempt.c.state, is_open))).fetchall():
+            tally["pending" if was_open else "dismissed"] -= count
+            shown = HELD.get(name, "in_doubt")
+            tally[shown] = tally.get(shown, 0) + count
+        return tally
 
-    async def open_attempts(self) -> tuple[Attempt, ...]:
-        attempt = self._book.attempt
-        return await self._attempts((attempt.c.state.in_(("submitting", "in_doubt")),), attempt.c.id)
+    async def _oldest(self, link: Link, shape: Shape, where: Filter) -> object:
+        """captured_at of the first pending match in insertion order."""
+        if "pending" not in where.states:
+            return None
+        only = replace(where, states=frozenset({"pending"}))
+        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({self._attached.found.quoted}.captured_at AS TEXT)")
+        statement = shape.source(sa.select(captured)).where(*shape.conditions(only)).limit(1)
+        given = condition.values(where, on_postgres=shape.on_postgres)
+        for stretch in shape.order.stretches(None, descending=False):
+            row = (await link.execute(shape.order.apply(statement, stretch, descending=False), given)).first()
+            if row is not None:
+                return row[0]
+        return None
 
-    async def _attempts(self, conditions: tuple[Any, ...], order: Any) -> tuple[Attempt, ...]:
-        attempt, claim = self._book.attempt, self._book.claim
-        statement = (
-            sa.select(attempt, claim.c.expires_at)
-            .select_from(attempt.outerjoin(claim, claim.c.token == attempt.c.token))
-            .where(attempt.c.source == self._attached.found.shown, *conditions)
-            .order_by(order)
-        )
-
-        async def work(connection: AsyncConnection) -> tuple[Attempt, ...]:
-            if not await self._has_ledger(connection):
-                return ()
-            return tuple(_attempt(row) for row in (await connection.execute(statement)).mappings())
-
-        return await self._quick.run(work)
-
-    async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
-        audit, index = self._book.audit, self._book.audit_entry
-        statement = (
-            sa.select(audit.c.seq, audit.c.body, audit.c.hash)
-            .join(index, index.c.seq == audit.c.seq)
-            .where(index.c.entry_id == entry_id, index.c.source == self._attached.found.shown)
-            .order_by(audit.c.seq)
-        )
-
-        async def work(connection: AsyncConnection) -> tuple[AuditEvent, ...]:
-            if not await self._has_ledger(connection):
-                return ()
-            rows = await connection.execute(statement)
-            return tuple(AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows)
-
-        return await self._quick.run(work)
-
-    async def notes(self, entry_id: str) -> tuple[Note, ...]:
-        note = self._book.note
-        statement = (
-            sa.select(note.c.at, note.c.operator, note.c.text)
-            .where(note.c.source == self._attached.found.shown, note.c.entry_id == entry_id)
-            .order_by(note.c.id)
-        )
-
-        async def work(connection: AsyncConnection) -> tuple[Note, ...]:
-            if not await self._has_ledger(connection):
-                return ()
-            return tuple(Note(*row) for row in await connection.execute(statement))
-
-        return await self._quick.run(work)
-
-    async def halted(self) -> Halt | None:
-        halt = self._book.halt
-
-        async def work(connection: AsyncConnection) -> Halt | None:
-            if not await self._has_ledger(connection):
-                return None
-            row = (await connection.execute(sa.select(halt.c.since, halt.c.operator, halt.c.note))).first()
-            return Halt(*row) if row else None
-
-        return await self._quick.run(work)
-
-    async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
-        audit = self._book.audit
-        if not await self._slow.run(self._has_ledger):
-            return
-        while True:
-            statement = (
-                sa.select(audit.c.seq, audit.c.body, audit.c.hash)
-                .where(audit.c.seq > after)
-                .order_by(audit.c.seq)
-                .limit(_AUDIT_BLOCK)
-            )
-
-            async def work(connection: AsyncConnection, statement: sa.Executable = statement) -> list[AuditEvent]:
-                rows = (await connection.execute(statement)).fetchall()
-                return [AuditEvent(seq, body, digest) for seq, body, digest in rows]
-
-            block = await self._slow.run(work)
-            if not block:
-                return
-            yield block
-            after = block[-1].seq
-
-    async def store_id(self) -> str:
-        meta = self._book.meta
-
-        async def work(connection: AsyncConnection) -> str:
-            if await self._has_ledger(connection):
-                kept = await connection.execute(sa.select(meta.c.value).where(meta.c.key == "store_id"))
-                if (value := kept.scalar()) is not None:
-                    return str(value)
-            shape = Shape.of(self._attached, with_ledger=False)
-            first = sa.select(shape.table.c.dlq_id, sa.cast(shape.table.c.captured_at, sa.Text))
-            row = (await connection.execute(shape.ordered(first, after=None, descending=False).limit(1))).first()
-            seed = json.dumps([self._attached.found.name, *(str(value) for value in row or ())])
-            return hashlib.sha256(seed.encode()).hexdigest()[:32]
-
-        return await self._quick.run(work)
-
-    async def clock(self) -> datetime:
-        query = (
-            "SELECT clock_timestamp()"
-            if self.info.dialect == "postgresql"
-            else "SELECT strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
-        )
-
-        async def work(connection: AsyncConnection) -> datetime:
-            value = (await connection.exec_driver_sql(query)).scalar()
-            return parse_time(value) or datetime.now(UTC)
-
-        return await self._quick.run(work)
-
-    async def _read(self, lane: Lane, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def _read(self, lane: Lane, work: Callable[[Link, bool], Awaitable[T]]) -> T:
         try:
-            return await lane.run(work)
-        except UndecodableText:
-            return await self._tolerant.run(work)
+            return await lane.run(lambda link: work(link, False))
+        except UndecodableValue:
+            return await self._tolerant.run(lambda link: work(link, True))
 
-    async def _has_ledger(self, connection: AsyncConnection) -> bool:
-        if self._ledger != "ready":
-            self._ledger = await ledger_state(connection, on_postgres=self.info.dialect == "postgresql")
-        return self._ledger == "ready"
+    async def _shape(self, link: Link, *, as_text: bool = False, look: bool = False) -> Shape:
+        """As last seen; with `look`, as it is now."""
+        shape = Shape(self._attached, self._ledger == "ready", self._stray, as_text)
+        return await self._refit(link, shape) if look or self._stray else shape
 
-    async def _shape(self, connection: AsyncConnection) -> Shape:
-        with_ledger = await self._has_ledger(connection)
-        stray = with_ledger and await self._has_stray(connection)
-        key = (with_ledger, stray)
-        if key not in self._shapes:
-            self._shapes[key] = Shape.of(self._attached, with_ledger=with_ledger, stray=stray)
-        return self._shapes[key]
-
-    async def _has_stray(self, connection: AsyncConnection) -> bool:
-        attempt = self._book.attempt
-        shape = self._shapes.setdefault((True, False), Shape.of(self._attached, with_ledger=True))
-        statement = (
-            sa.select(sa.literal_column("1"))
-            .select_from(attempt.join(shape.table, attempt.c.entry_id == shape.table.c.dlq_id))
-            .where(attempt.c.state.in_(("submitting", "in_doubt")), attempt.c.holds == 1)
-            .where(attempt.c.source == self._attached.found.shown, sa.not_(shape.pending()))
-            .limit(1)
-        )
-        return (await connection.execute(statement)).first() is not None
-
-
-def _among(shape: Shape, ids: tuple[str, ...]) -> Any:
-    column = shape.table.c.dlq_id
-    if shape.on_postgres:
-        return column == sa.func.any(sa.bindparam("ids", list(ids), sa.ARRAY(sa.Text)))
-    listed = sa.func.json_each(json.dumps(ids)).table_valued("value")
-    return column.in_(sa.select(listed.c.value))
-
-
-def _by_state(rows: Any) -> dict[State, int]:
-    tally: dict[State, int] = {}
-    held: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
-    for state, is_open, count in rows:
-        shown: State = held[state] if state is not None else "pending" if is_open else "dismissed"
-        tally[shown] = tally.get(shown, 0) + count
-    return tally
-
-
-def _attempt(row: Any) -> Attempt:
-    state = row["state"]
-    return Attempt(
-        entry_id=row["entry_id"],
-        attempt_no=row["attempt_no"],
-        mode=row["mode"],
-        venue=row["venue"],
-        client_order_id=row["client_order_id"],
-        payload_hash=row["payload_hash"],
-        outcome=_OUTCOME.get(state, state),
-        venue_order_id=row["venue_order_id"],
-        error=row["error"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        operator=row["operator"],
-        os_user=row["os_user"],
-        rehearsal=bool(row["rehearsal"]),
-        payload=bytes(row["payload"]),
-        lease_until=row["expires_at"] or 0.0,
-    )
+    async def _refit(self, link: Link, shape: Shape) -> Shape:
+        with_ledger = await self._has_ledger(link)
+        self._stray = with_ledger and bool(await link.scalar(f"SELECT {shape.stray_sql()}"))
+        return Shape(self._attached, with_ledger, self._stray, shape.as_text)

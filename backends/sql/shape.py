@@ -1,40 +1,35 @@
-"""The order layout as SELECTs: which columns, in which order, under which filter. Pure; runs nothing."""
+"""The order layout as SELECTs: which columns, how long at most, in which state; and rows back to entries. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from backends.detect import Attached, Column
+from backends.detect import Attached, Found
 from backends.layouts import orders
 from backends.ledger.schema import ledger
-from backends.records import OPEN_STATES, Entry, Filter, Place, State
+from backends.records import OPEN_STATES, Entry, Filter, State, readable
+from backends.sql import condition
+from backends.sql.order import Order, Stretch
+from backends.sql.presence import present_sql
+from backends.sql.query import Query, compiled
+from backends.value import is_encodable
 
-CLIP = 4096  # bytes of a text that a page carries; `get` has it whole
-_TEXTS = frozenset(orders.COLUMNS) - {
-    "dlq_id",
-    "captured_at",
-    "quantity",
-    "price",
-    "retry_count",
-    "dismissed",
-}
-_HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
-
-
-def _type(column: Column, *, on_postgres: bool) -> sa.types.TypeEngine[object]:
-    if not on_postgres:
-        return sa.types.NullType()
-    if column.type.startswith("timestamp with time"):
-        return sa.TIMESTAMP(timezone=True)
-    if column.type.startswith("timestamp"):
-        return sa.TIMESTAMP()
-    if column.type.startswith(("text", "character", "varchar", "uuid")):
-        return sa.Text()
-    return sa.types.NullType()
+CLIP = 4096  # characters of a value that a page carries; `get` has it whole
+HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
+_SHOWN: dict[str, State] = {**HELD, "pending": "pending", "dismissed": "dismissed"}
+# What asyncpg makes of Postgres' two ends of time.
+_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - it makes them naive
+_UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
+_PLAIN_TYPES = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
+_TIME_TYPES = ("timestamp", "date")
+_TEXT_TYPES = ("text", "character varying", "character(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,198 +37,207 @@ class Shape:
     """How to ask one attached table."""
 
     attached: Attached
-    table: sa.TableClause
     with_ledger: bool
     stray: bool = False  # somebody dismissed an entry that is in flight or in doubt: it must still be seen
-
-    @classmethod
-    def of(cls, attached: Attached, *, with_ledger: bool, stray: bool = False) -> Shape:
-        on_postgres = attached.info.dialect == "postgresql"
-        found = attached.found
-        columns = [sa.column(column.name, _type(column, on_postgres=on_postgres)) for column in found.columns]
-        table = sa.table(found.name, *columns, schema=found.schema)
-        return cls(attached, table, with_ledger, stray)
+    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
 
     @property
     def on_postgres(self) -> bool:
         return self.attached.info.dialect == "postgresql"
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return self.attached.info.columns
+    def table(self) -> sa.TableClause:
+        return _table(self.attached.found)
 
     @property
-    def place_columns(self) -> tuple[ColumnElement[object], ...]:
+    def order(self) -> Order:
+        return Order(self.attached)
+
+    def select(self, *, whole: bool, unfit: ColumnElement[Any] | None = None) -> sa.Select[Any]:
+        """State, cut?, does the shape no longer fit?, rowid if there is one, then the layout's columns as stored."""
+        columns: list[ColumnElement[Any]] = [self.state()]
+        columns.append(sa.literal_column("false" if whole else self._is_long()))
+        columns.append(unfit if unfit is not None else sa.literal_column("0"))
         if self.attached.by_rowid:
-            return (sa.literal_column(f"{self.attached.found.quoted}._rowid_"),)
-        captured = self.attached.found.column("captured_at")
-        column: ColumnElement[object] = self.table.c.captured_at
-        if captured is not None and not captured.not_null:
-            lowest = sa.literal_column("'-infinity'::timestamptz" if self.on_postgres else "''")
-            column = sa.func.coalesce(column, lowest)
-        return (column, self.table.c.dlq_id)
+            columns += self.order.columns()
+        columns += [sa.literal_column(self._stored(name, whole=whole)) for name in self.attached.info.columns]
+        return self.source(sa.select(*columns))
 
-    def select(self, *, whole: bool) -> sa.Select[tuple[object, ...]]:
-        """Place columns, held state, clipped?, then the layout's columns as stored."""
-        columns: list[ColumnElement[object]] = list(self.place_columns)
-        columns.append(self._attempt.c.state if self.with_ledger else sa.null().label("held"))
-        columns.append(sa.literal_column("0") if whole else self._is_long())
-        columns += [self._stored(name, whole=whole) for name in self.names]
-        statement = sa.select(*columns)
+    def source(self, statement: sa.Select[Any]) -> sa.Select[Any]:
+        if not self.with_ledger:
+            return statement.select_from(self.table)
+        attempt = self._attempt
+        holding = sa.and_(
+            attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),
+            attempt.c.entry_id == sa.literal_column(f"{self.attached.found.quoted}.dlq_id"),
+            attempt.c.holds == sa.literal_column("1"),
+        )
+        return statement.select_from(self.table.outerjoin(attempt, holding))
+
+    def page(self, where: Filter, stretch: Stretch, *, descending: bool, most: int) -> Query:
+        statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where))
+        statement = self.order.apply(statement, stretch, descending=descending)
+        # In the text: Postgres plans for a limit it knows.
+        return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
+
+    def by_ids(self, *, whole: bool) -> Query:
+        column = f"{self.attached.found.quoted}.dlq_id"
+        if self.on_postgres:
+            if not self.attached.column("dlq_id").type.startswith(_TEXT_TYPES):
+                column = f"CAST({column} AS text)"
+            among = sa.literal_column(column) == sa.func.any(sa.bindparam("ids", type_=sa.ARRAY(sa.Text)))
+        else:
+            listed = sa.func.json_each(sa.bindparam("ids", type_=sa.Text)).table_valued("value")
+            among = sa.literal_column(column).in_(sa.select(listed.c.value))
+        return compiled(self.select(whole=whole).where(among), on_postgres=self.on_postgres)
+
+    def by_bytes(self) -> Query:
+        """SQLite: a row whose id is not plain text, by its bytes."""
+        column = f"{self.attached.found.quoted}.dlq_id"
+        same = sa.literal_column(f"CAST({column} AS BLOB)") == sa.bindparam("raw", type_=sa.types.NullType())
+        return compiled(self.select(whole=True).where(same), on_postgres=False)
+
+    def reader(self) -> Callable[[Sequence[Any]], Entry]:
+        """Row → entry. A page calls it two hundred times: whatever does not hang on the row is settled here."""
+        names, by_rowid, place_of = self.attached.info.columns, self.attached.by_rowid, self.order.placer()
+        counted = "retry_count" in names
+        shown, layout, first = _SHOWN.get, orders.NAME, 4 if by_rowid else 3
+
+        def read(row: Sequence[Any]) -> Entry:
+            values = tuple(row[first:])
+            place = (row[3],) if by_rowid else place_of(values)
+            version = values[-3:-1] if counted else values[-2:-1]
+            identity, captured = values[0], values[1]
+            if type(identity) is not str or not is_encodable(identity):
+                identity = _spelled(identity)
+            if type(captured) is datetime and captured.tzinfo is None and captured in _ENDS:
+                values = (values[0], _ENDS[captured], *values[2:])
+            state = shown(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
+            return Entry(layout, identity, state, version, place, names, values, bool(row[1]))
+
+        return read
+
+    def state(self) -> ColumnElement[Any]:
+        ours = "pending", "dismissed"
+        plain = f"CASE WHEN {self.pending_sql} THEN '{ours[0]}' ELSE '{ours[1]}' END"
+        if not self.with_ledger:
+            return sa.literal_column(plain, sa.Text)
+        return sa.func.coalesce(self._attempt.c.state, sa.literal_column(plain, sa.Text))
+
+    @property
+    def pending_sql(self) -> str:
+        """Not dismissed, in the form the store's own partial index can answer."""
+        column = self.attached.column("dismissed")
+        quoted = f"{self.attached.found.quoted}.dismissed"
+        if self.on_postgres and column.type.startswith("bool"):
+            return f"NOT {quoted}" if column.not_null else f"{quoted} IS NOT TRUE"
+        return f"{quoted} = 0" if column.not_null else f"({quoted} = 0 OR {quoted} IS NULL)"
+
+    def pending(self) -> ColumnElement[bool]:
+        return _verbatim(self.pending_sql)
+
+    def dismissed(self) -> ColumnElement[bool]:
+        return _verbatim(f"NOT ({self.pending_sql})")
+
+    def conditions(self, where: Filter) -> list[ColumnElement[bool]]:
+        return [*self._states(where.states), *condition.matching(where, self.attached)]
+
+    def _states(self, states: frozenset[State]) -> list[ColumnElement[bool]]:
+        if len(states) == 5:
+            return []
+        attempt = self._attempt
+        if states == OPEN_STATES and not self.with_ledger:
+            return [self.pending()]
+        if states == OPEN_STATES and not self.stray:
+            return [self.pending(), attempt.c.state.is_distinct_from(sa.literal_column("'accepted'"))]
+        choices: list[ColumnElement[bool]] = []
+        free = [attempt.c.state.is_(None)] if self.with_ledger else []
+        if "pending" in states:
+            choices.append(sa.and_(self.pending(), *free))
+        if "dismissed" in states:
+            choices.append(sa.and_(self.dismissed(), *free))
         if self.with_ledger:
-            return statement.select_from(self.table.outerjoin(self._attempt, self._holding()))
-        return statement.select_from(self.table)
+            held = [ours for ours, shown in HELD.items() if shown in states]
+            choices += [attempt.c.state == sa.literal_column(f"'{ours}'") for ours in held]
+        return [sa.or_(*choices)] if choices else [sa.false()]
 
-    def entry(self, row: Sequence[object]) -> Entry:
-        width = 1 if self.attached.by_rowid else 2
-        values = tuple(row[width + 2 :])
-        names = self.names
-        dismissed = values[names.index("dismissed")]
-        held = row[width]
-        state: State = _HELD[str(held)] if held is not None else "dismissed" if is_true(dismissed) else "pending"
-        version: tuple[object, ...] = (dismissed,)
-        if "retry_count" in names:
-            version = (values[names.index("retry_count")], dismissed)
-        identity = values[0]
-        return Entry(
-            orders.NAME,
-            identity if isinstance(identity, str) else str(identity),
-            state,
-            version,
-            tuple(row[:width]),
-            names,
-            values,
-            bool(row[width + 1]),
+    def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
+        """Evaluated once a query: has a ledger appeared, or an entry that is held and yet dismissed?"""
+        if not self.with_ledger:
+            return sa.literal_column(present_sql(on_postgres=self.on_postgres))
+        return sa.literal_column(self.stray_sql()) if where.states == OPEN_STATES and not self.stray else None
+
+    def stray_sql(self) -> str:
+        """Counted entry by entry: the few attempts that are open lead, never the store's table."""
+        attempt, found = self._attempt, self.attached.found
+        source = found.shown.replace("'", "''")
+        # Without statistics SQLite would walk every attempt of the source; the plus keeps it to those that are open.
+        of = "o.source" if self.on_postgres else "+o.source"
+        return (
+            f"(EXISTS (SELECT 1 FROM {attempt.fullname} o WHERE o.state IN ('submitting', 'in_doubt') AND o.holds = 1 "
+            f"AND {of} = '{source}' AND (SELECT count(*) FROM {found.quoted} "
+            f"WHERE {found.quoted}.dlq_id = o.entry_id AND NOT ({self.pending_sql})) > 0))"
         )
 
     @property
     def _attempt(self) -> sa.Table:
         return ledger(self.attached.info.dialect).attempt
 
-    def _holding(self) -> ColumnElement[bool]:
-        attempt = self._attempt
-        return sa.and_(
-            attempt.c.source == sa.bindparam("source", self.attached.found.shown),
-            attempt.c.entry_id == self.table.c.dlq_id,
-            attempt.c.holds == 1,
-        )
+    def _stored(self, name: str, *, whole: bool) -> str:
+        value = self._value(name)
+        if whole or not self._may_be_cut(name):
+            return value
+        return f"CASE WHEN {self._exceeds(name)} THEN substr({value}, 1, {CLIP}) ELSE {value} END"
 
-    def _stored(self, name: str, *, whole: bool) -> ColumnElement[object]:
-        column: ColumnElement[object] = self.table.c[name]
-        declared = self.attached.found.column(name)
-        if self.on_postgres and declared is not None:
-            if declared.type in ("json", "jsonb", "real", "uuid") or declared.type.endswith("[]"):
-                column = sa.cast(column, sa.Text)
-            if not whole and self._texty(declared):
-                return sa.func.left(column, CLIP).label(name)
-            return column.label(name)
-        if whole or name == "dlq_id" or not self._texty(declared):
-            return column.label(name)
-        # length() of a text stops at NUL; of a blob it is exact and free.
+    def _value(self, name: str) -> str:
         quoted = f"{self.attached.found.quoted}.{orders.quoted(name)}"
-        return sa.literal_column(
-            f"CASE WHEN length(CAST({quoted} AS BLOB)) > {CLIP} THEN substr({quoted}, 1, {CLIP}) ELSE {quoted} END"
-        ).label(name)
+        declared = self.attached.column(name).type
+        if not self.on_postgres or declared.startswith(_TEXT_TYPES):
+            return quoted
+        if declared == "real":  # its text is shorter, and truer, than the double it would become
+            return f"CAST(CAST({quoted} AS text) AS numeric)"
+        plain = _PLAIN_TYPES if self.as_text else (*_PLAIN_TYPES, *_TIME_TYPES)
+        return quoted if declared.startswith(plain) and not declared.endswith("[]") else f"CAST({quoted} AS text)"
 
-    def _is_long(self) -> ColumnElement[object]:
-        found = self.attached.found
-        texts = [c for c in found.columns if c.name in self.names and c.name != "dlq_id" and self._texty(c)]
-        measure = "octet_length({}::text)" if self.on_postgres else "length(CAST({} AS BLOB))"
-        sizes = [measure.format(f"{found.quoted}.{orders.quoted(c.name)}") for c in texts]
-        if not sizes:
-            return sa.literal_column("0")
-        return sa.literal_column(" OR ".join(f"coalesce({size}, 0) > {CLIP}" for size in sizes))
-
-    def _texty(self, column: Column | None) -> bool:
-        return column is not None and column.name in _TEXTS
-
-    def ordered(
-        self, statement: sa.Select[tuple[object, ...]], *, after: Place | None, descending: bool
-    ) -> sa.Select[tuple[object, ...]]:
-        columns = self.place_columns
-        if after is not None:
-            here = columns[0] if len(columns) == 1 else sa.tuple_(*columns)
-            there = _place_value(columns, after)
-            statement = statement.where(here < there if descending else here > there)
-        return statement.order_by(*(column.desc() if descending else column.asc() for column in columns))
-
-    def where(self, wanted: Filter) -> list[ColumnElement[bool]]:
-        conditions = [*self._states(wanted.states)]
-        for name, value in (
-            ("venue_name", wanted.venue),
-            ("account_id", wanted.account),
-            ("market_id", wanted.market),
-            ("side", wanted.side),
-        ):
-            if value is not None:
-                conditions.append(self.table.c[name] == value if name in self.names else sa.false())
-        for moment, is_since in ((wanted.since, True), (wanted.until, False)):
-            if moment is not None:
-                conditions.append(self._moment(moment.isoformat(), is_since=is_since))
-        conditions += [self._contains(term) for term in wanted.terms]
-        conditions += [sa.not_(self._contains(term)) for term in wanted.without]
-        return conditions
-
-    def pending(self) -> ColumnElement[bool]:
-        """Not dismissed, in the form the store's own partial index can answer."""
-        column = self.attached.found.column("dismissed")
-        quoted = f"{self.attached.found.quoted}.dismissed"
-        if column is not None and column.type.startswith("bool") and self.on_postgres:
-            return sa.literal_column(f"NOT {quoted}" if column.not_null else f"{quoted} IS NOT TRUE", sa.Boolean)
-        if column is not None and column.not_null:
-            return sa.literal_column(f"{quoted} = 0", sa.Boolean)
-        return sa.literal_column(f"({quoted} IS NULL OR {quoted} <> 1)", sa.Boolean)
-
-    def _states(self, states: frozenset[State]) -> list[ColumnElement[bool]]:
-        if len(states) == 5:
-            return []
-        free = self._attempt.c.state.is_(None) if self.with_ledger else sa.true()
-        held = [ours for ours, shown in _HELD.items() if shown in states]
-        choices: list[ColumnElement[bool]] = []
-        if states == OPEN_STATES:
-            if not self.with_ledger:
-                return [self.pending()]
-            if not self.stray:
-                return [self.pending(), self._attempt.c.state.is_distinct_from("accepted")]
-        if "pending" in states:
-            choices.append(sa.and_(self.pending(), free))
-        if "dismissed" in states:
-            choices.append(sa.and_(sa.not_(self.pending()), free))
-        if held and self.with_ledger:
-            choices.append(self._attempt.c.state.in_(held))
-        return [sa.or_(*choices)] if choices else [sa.false()]
-
-    def _moment(self, iso: str, *, is_since: bool) -> ColumnElement[bool]:
-        column = self.table.c.captured_at
-        declared = self.attached.found.column("captured_at")
+    def _exceeds(self, name: str) -> str:
+        value = self._value(name)
         if self.on_postgres:
-            there: ColumnElement[object] = column
-            if declared is not None and not declared.type.startswith("timestamp"):
-                there = sa.literal_column(
-                    f"CASE WHEN {self.attached.found.quoted}.captured_at ~ "
-                    r"'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?$' "
-                    f"THEN CAST({self.attached.found.quoted}.captured_at AS timestamptz) END"
-                )
-            when = sa.cast(sa.literal(iso, sa.Text), sa.TIMESTAMP(timezone=True))
-            return there >= when if is_since else there < when
-        here, limit = sa.func.julianday(column), sa.func.julianday(iso)
-        return here >= limit if is_since else here < limit
+            return f"octet_length({value}) > {CLIP}"
+        # length() of a text stops at NUL; of a blob it is exact and free. Of a number it would be that of its spelling,
+        # made for nothing: texts and blobs alone sort behind ''.
+        size = f"length(CAST({value} AS BLOB)) > {CLIP}"
+        texty = orders.sqlite_affinity(self.attached.column(name).type) == "text"
+        return size if texty else f"({value} >= '' AND {size})"
 
-    def _contains(self, term: str) -> ColumnElement[bool]:
-        pattern = "%" + term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        columns = [self.table.c[name] for name in orders.SEARCHED if name in self.names]
-        if self.on_postgres:
-            return sa.or_(*(sa.func.coalesce(sa.cast(c, sa.Text), "").ilike(pattern, escape="\\") for c in columns))
-        return sa.or_(*(sa.func.coalesce(c, "").like(pattern, escape="\\") for c in columns))
+    def _may_be_cut(self, name: str) -> bool:
+        if name in _UNCUT or (name == "captured_at" and not self.attached.by_rowid):
+            return False
+        declared = self.attached.column(name).type
+        return not self.on_postgres or not declared.startswith((*_PLAIN_TYPES, *_TIME_TYPES, "real"))
+
+    def _is_long(self) -> str:
+        cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]
+        return f"({' OR '.join(cut)})" if cut else "false"
 
 
-def _place_value(columns: Sequence[ColumnElement[object]], place: Place) -> ColumnElement[object]:
-    if len(columns) == 1:
-        return sa.bindparam("place", place[0], sa.BigInteger)
-    return sa.tuple_(
-        *(sa.bindparam(f"place_{n}", value, columns[n].type) for n, value in enumerate(place)),
-    )
+def _verbatim(sql: str) -> ColumnElement[bool]:
+    """Without a type: SQLAlchemy would compare a boolean with 1 for SQLite, which no partial index answers."""
+    condition: ColumnElement[Any] = sa.literal_column(f"({sql})")
+    return condition
 
 
-def is_true(value: object) -> bool:
-    return value is True or value == 1
+@cache
+def _table(found: Found) -> sa.TableClause:
+    columns: list[sa.ColumnClause[Any]] = [sa.column(column.name) for column in found.columns]
+    return sa.table(found.name, *columns, schema=found.schema)
+
+
+def _spelled(identity: object) -> str:
+    """An id that is not text, so that it cannot be taken for one that is."""
+    match identity:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"x'{identity.hex()}'"
+        case _:
+            return readable(identity)

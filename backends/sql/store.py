@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from backends.detect import Attached, detect
-from backends.engine import check_file, reader_engine, writer_engine
+from backends.engine import reader_engine, writer_engine
+from backends.file import check_file, identity
 from backends.ledger.schema import ledger
 from backends.sql.acts import SQLActs
+from backends.sql.briefing import SQLBriefing
 from backends.sql.claims import SQLClaims
+from backends.sql.lane import Lane, Link
+from backends.sql.presence import ledger_finding
 from backends.sql.reads import SQLReads
-from backends.sql.session import Lane, Writer
 from backends.sql.watch import SQLWatch
+from backends.sql.writer import Writer
+from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
 
 
-class SQLStore(SQLReads, SQLActs, SQLClaims, SQLWatch):
-    """Lanes: quick (keys), slow (counts, scans), tolerant (undecodable text), watch (its own data_version)."""
+class SQLStore(SQLBriefing, SQLClaims, SQLWatch):
+    """Lanes: quick (keys), slow (counts, scans), tolerant (odd values), watch (its own data_version)."""
 
-    def __init__(self, attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target | None) -> None:
+    def __init__(self, attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target) -> None:
         book = ledger(attached.info.dialect)
         quick, slow, tolerant, watch = lanes
         self._lanes = lanes
+        check = _Same(target)
         SQLReads.__init__(self, attached, book, (quick, slow, tolerant))
-        writer = None if target is None else Writer(writer_engine(target), attached, book, self.store_id)
+        writer = None
+        if not attached.info.read_only:
+            writer = Writer(writer_engine(target), attached, book, first_id=self.store_id, check=check)
         SQLActs.__init__(self, attached, book, self, writer)
         SQLClaims.__init__(self, attached, book, self)
-        SQLWatch.__init__(self, attached, watch)
+        SQLWatch.__init__(self, attached, watch, check=check)
 
     async def aclose(self) -> None:
         for lane in self._lanes:
@@ -33,19 +41,35 @@ class SQLStore(SQLReads, SQLActs, SQLClaims, SQLWatch):
             await self._writer.aclose()
 
 
+class _Same:
+    """Raises where the file that was attached is no longer the one at its path: acts on it would be lost unseen."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._seen = identity(target.path) if isinstance(target, SQLiteTarget) else None
+
+    def __call__(self) -> None:
+        if isinstance(self._target, SQLiteTarget) and identity(self._target.path) != self._seen:
+            raise Unreachable(f"{self._target.label} was replaced or removed since it was attached: attach again")
+
+
 async def open_sql_store(target: Target, *, read_only: bool, table: str | None) -> SQLStore:
     if isinstance(target, SQLiteTarget):
-        check_file(target, read_only=read_only)
+        check_file(target)
         read_only = read_only or target.immutable
-    lanes = tuple(
-        Lane(reader_engine(target, read_only=read_only, tolerant=tolerant), target.label)
-        for tolerant in (False, False, True, False)
+    quick, slow, tolerant, watch = (
+        Lane(reader_engine(target, read_only=read_only, tolerant=odd), target.label)
+        for odd in (False, False, True, False)
     )
-    quick, slow, tolerant_lane, watch = lanes
+
+    async def attach(link: Link) -> Attached:
+        attached = await detect(link.connection, target, table, read_only=read_only)
+        finding = await ledger_finding(link.connection, attached)
+        return attached if finding is None else attached.with_finding(finding)
+
     try:
-        attached = await quick.run(lambda connection: detect(connection, target, table, read_only=read_only))
+        return SQLStore(await quick.run(attach), (quick, slow, tolerant, watch), target)
     except BaseException:
-        for lane in lanes:
+        for lane in (quick, slow, tolerant, watch):
             await lane.aclose()
         raise
-    return SQLStore(attached, (quick, slow, tolerant_lane, watch), None if read_only else target)

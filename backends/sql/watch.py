@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import asyncpg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
 from backends.ledger.schema import SCHEMA
-from backends.sql.session import Lane
+from backends.sql.lane import Lane, Link
 from backends.store import Change, StoreError
 
 SQLITE_POLL_SECONDS = 0.1
 POSTGRES_POLL_SECONDS = 0.25
 _LONGEST_BACKOFF = 2.0
 _HALF_OPEN_SECONDS = 15.0
+_ANSWER_SECONDS = 10.0  # SQLite itself waits up to five for a lock
 
 
 class SQLWatch:
-    def __init__(self, attached: Attached, lane: Lane) -> None:
+    def __init__(self, attached: Attached, lane: Lane, *, check: Callable[[], None] = lambda: None) -> None:
         self._attached = attached
         self._lane = lane
+        self._is_same = check
 
     async def changes(self) -> AsyncIterator[Change]:
         """Runs until it is closed. After a loss the first word is "back", and everything may have changed."""
@@ -54,11 +55,13 @@ class SQLWatch:
     async def _poll(self, query: str, pause: float) -> AsyncIterator[None]:
         """Any committed write moves the mark; the first look counts, as what came before it is not known."""
 
-        async def work(connection: AsyncConnection) -> object:
-            return (await connection.exec_driver_sql(query)).scalar()
+        async def work(link: Link) -> object:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await link.scalar(query)
 
         seen: object = None
         while True:
+            self._is_same()
             mark = await self._lane.run(work)
             if mark != seen:
                 seen = mark
@@ -75,12 +78,11 @@ class SQLWatch:
             gone.set()
             heard.set()
 
-        async def work(connection: AsyncConnection) -> Any:
-            driver = (await connection.get_raw_connection()).driver_connection
-            driver.add_termination_listener(on_end)
+        async def work(link: Link) -> Any:
+            link.driver.add_termination_listener(on_end)
             for name in (channel, SCHEMA):
-                await driver.add_listener(name, on_note)
-            return driver
+                await link.driver.add_listener(name, on_note)
+            return link.driver
 
         driver = await self._lane.run(work)
         yield
@@ -101,8 +103,9 @@ class SQLWatch:
                 await _unlisten(driver, (channel, SCHEMA), on_note)
 
 
-async def _alive(connection: AsyncConnection) -> None:
-    await connection.exec_driver_sql("SELECT 1")
+async def _alive(link: Link) -> None:
+    async with asyncio.timeout(_ANSWER_SECONDS):
+        await link.scalar("SELECT 1")
 
 
 async def _unlisten(driver: Any, names: tuple[str, ...], callback: Any) -> None:

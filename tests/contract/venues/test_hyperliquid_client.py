@@ -1,11 +1,9 @@
-"""The hyperliquid client on the wire: what is signed and by whom, which digits are taken, what each answer means."""
+"""The hyperliquid client on the wire: what is signed and for which chain, and which digits are taken."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from decimal import Decimal
 
 import msgpack
@@ -15,95 +13,23 @@ from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
 from tests.contract.venues.extra_rig import HEX_KEY, HYPERLIQUID_SECRETS
-from tests.loopback import Answer, Handler, Loopback, Received, reply
+from tests.contract.venues.hyperliquid_stage import ADDRESS, CLOID, action, client, prepared, status
 from venues import (
-    Absent,
     Accepted,
     BadCredentials,
     Credentials,
-    Found,
-    LookupFailed,
     MissingExtra,
     Mode,
     NotSent,
-    OrderAction,
-    Outcome,
     Prepared,
-    RateLimited,
     Refused,
-    Rejected,
     Route,
-    Unknown,
-    VenueClient,
-    VenueError,
     WrongMode,
     connect,
     credential_fields,
     hyperliquid,
     venue_profile,
 )
-from venues.practice import PracticeExchange
-
-CLOID = "0x" + "ab" * 16
-ADDRESS = HYPERLIQUID_SECRETS["account_address"]
-META = {"universe": [{"name": "BTC", "szDecimals": 5}, {"name": "ETH", "szDecimals": 4}]}
-SPOT = {
-    "tokens": [
-        {"name": "USDC", "index": 0, "szDecimals": 8},
-        {"name": "PURR", "index": 1, "szDecimals": 0},
-        {"name": "TWIN", "index": 2, "szDecimals": 2},
-        {"name": "TWIN", "index": 3, "szDecimals": 2},
-    ],
-    "universe": [
-        {"name": "PURR/USDC", "tokens": [1, 0], "index": 0},
-        {"name": "@7", "tokens": [2, 0], "index": 7},
-        {"name": "@8", "tokens": [3, 0], "index": 8},
-    ],
-}
-
-
-def action(**changes: object) -> OrderAction:
-    fields: dict[str, object] = {
-        "verb": "new",
-        "market_id": "ETH",
-        "side": "buy",
-        "quantity": Decimal("0.2"),
-        "order_type": "limit",
-        "price": Decimal("1100"),
-        "order_key": "k",
-    }
-    return OrderAction(**{**fields, **changes})  # type: ignore[arg-type]  # the fields above, by name
-
-
-def venue(answer: Handler | bytes) -> Handler:
-    """Tells the markets; everything else is the test's."""
-
-    def handle(request: Received) -> Answer | Awaitable[Answer]:
-        asked = request.json()
-        assert isinstance(asked, dict)
-        if asked.get("type") in ("meta", "spotMeta"):
-            return reply(200, META if asked["type"] == "meta" else SPOT)
-        return answer if isinstance(answer, bytes) else answer(request)
-
-    return handle
-
-
-@asynccontextmanager
-async def client(
-    answer: Handler | bytes = b"", mode: Mode = "paper", timeout: float = 2.0
-) -> AsyncIterator[tuple[VenueClient, Loopback]]:
-    async with Loopback(venue(answer)) as server:
-        made = connect("hyperliquid", mode, Credentials(HYPERLIQUID_SECRETS), Route(timeout, server.url))
-        await made.open()
-        server.requests.clear()
-        yield made, server
-        await made.aclose()
-
-
-def prepared(made: VenueClient, **changes: object) -> Prepared:
-    ready = made.prepare(action(**changes), CLOID)
-    assert isinstance(ready, Prepared), ready
-    return ready
 
 
 def signer_of(payload: dict[str, object], source: str) -> str:
@@ -123,10 +49,6 @@ def signer_of(payload: dict[str, object], source: str) -> str:
     assert isinstance(signature, dict)
     rsv = tuple(int(signature[name], 16) if name != "v" else signature[name] for name in ("v", "r", "s"))
     return str(Account.recover_message(message, vrs=rsv))
-
-
-def status(**entry: object) -> bytes:
-    return reply(200, {"status": "ok", "response": {"type": "order", "data": {"statuses": [entry]}}})
 
 
 async def test_the_request_is_as_documented_and_goes_out_as_it_was_stored() -> None:
@@ -275,109 +197,6 @@ async def test_a_cloid_is_0x_and_32_hex_digits(cloid: str) -> None:
     assert own.takes_id(own.make_id("0123456789abcdef" * 2))
 
 
-ANSWERS: list[tuple[bytes, Outcome | type[Outcome]]] = [
-    (status(resting={"oid": 5}), Accepted("5", "open")),
-    (status(resting={"oid": 5, "cloid": CLOID}), Accepted("5", "open")),
-    (status(resting={"oid": 5, "cloid": "0x" + "ff" * 16}), Unknown),
-    (status(filled={"oid": 5, "totalSz": "0.2", "avgPx": "1100"}), Accepted("5", "filled")),
-    (status(filled={"oid": 5, "totalSz": "0.1", "avgPx": "1100"}), Accepted("5", "partly_filled")),
-    (status(resting={}), Unknown),
-    (status(error="Insufficient margin to place order. asset=1"), Rejected),
-    (status(error="Order must have minimum value of $10."), Rejected),
-    (status(error="Price must be divisible by tick size. asset=1"), Rejected),
-    (status(error="Post only order would have immediately matched, bbo was 1@2. asset=1"), Rejected),
-    (status(error="Order could not immediately match against any resting orders. asset=1"), Rejected),
-    (status(error="Something nobody wrote down"), Unknown),
-    (reply(200, {"status": "err", "response": "User or API Wallet 0xabc does not exist."}), Rejected),
-    (reply(200, {"status": "err", "response": "Must deposit before performing actions. User: 0xabc"}), Rejected),
-    (reply(200, {"status": "err", "response": "L1 error: unclear"}), Unknown),
-    (reply(200, {"status": "ok", "response": {"type": "default"}}), Unknown),
-    (reply(200, {"error": "Could not parse JSON: hm"}), Unknown),
-    (reply(200, {"status": "ok", "response": {"data": {"statuses": []}}}), Unknown),
-    (reply(422, b"Failed to deserialize the JSON body into the target type"), Rejected),
-    (reply(422, b"unprocessable, says a proxy"), Unknown),
-    (reply(400, {"code": 1}), Unknown),
-    (reply(429, b"too many", Retry_After="3"), RateLimited(3.0)),
-    (reply(500, b"oops"), Unknown),
-]
-
-
-@pytest.mark.parametrize(("answer", "outcome"), ANSWERS)
-async def test_each_answer_is_read_for_what_it_proves(answer: bytes, outcome: Outcome | type[Outcome]) -> None:
-    async with client(answer) as (made, server):
-        got = await made.submit(prepared(made))
-        assert type(got) is outcome if isinstance(outcome, type) else got == outcome, got
-        assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        reply(200, {"status": "err", "response": "Invalid nonce: duplicate nonce 1794795049226"}),
-        status(error=f"Duplicate cloid {CLOID}"),
-        status(error="Order already placed with this cloid"),
-    ],
-)
-async def test_a_duplicate_proves_that_it_arrived(answer: bytes) -> None:
-    async with client(answer) as (made, _):
-        outcome = await made.submit(prepared(made))
-        assert isinstance(outcome, Unknown)
-        assert outcome.arrived
-
-
-async def test_the_account_is_asked_for_not_the_signing_key() -> None:
-    def told(request: Received) -> Answer:
-        assert request.json() == {"type": "orderStatus", "user": ADDRESS.lower(), "oid": CLOID}
-        return reply(200, {"status": "unknownOid"})
-
-    async with client(told) as (made, server):
-        assert await made.lookup(prepared(made)) == Absent()
-        assert [request.target for request in server.requests] == ["/info"]
-
-
-@pytest.mark.parametrize(
-    ("word", "left", "status_"),
-    [
-        ("open", "0.2", "open"),
-        ("open", "0.1", "partly_filled"),
-        ("filled", "0.0", "filled"),
-        ("canceled", "0.2", "cancelled"),
-        ("marginCanceled", "0.2", "cancelled"),
-        ("scheduledCancel", "0.2", "cancelled"),
-        ("rejected", "0.2", "rejected"),
-        ("tickRejected", "0.2", "rejected"),
-        ("somethingNew", "0.2", "unclear"),
-    ],
-)
-async def test_an_order_is_told_in_the_action_s_terms(word: str, left: str, status_: str) -> None:
-    order = {
-        "coin": "ETH",
-        "side": "B",
-        "limitPx": "1100.0",
-        "sz": left,
-        "oid": 9,
-        "origSz": "0.2",
-        "cloid": CLOID,
-        "orderType": "Limit",
-        "tif": "Gtc",
-    }
-    async with client(reply(200, {"status": "order", "order": {"order": order, "status": word}})) as (made, _):
-        found = await made.lookup(prepared(made))
-        assert isinstance(found, Found)
-        assert (found.order.status, found.order.venue_order_id, found.order.side) == (status_, "9", "buy")
-        assert (found.order.market_id, found.order.price, found.order.quantity) == (
-            "ETH",
-            Decimal(1100),
-            Decimal("0.2"),
-        )
-
-
-@pytest.mark.parametrize("answer", [reply(200, {"status": "order"}), reply(500), reply(200, b"null"), reply(200, [])])
-async def test_a_look_up_without_a_clear_answer_proves_nothing(answer: bytes) -> None:
-    async with client(answer) as (made, _):
-        assert isinstance(await made.lookup(prepared(made)), LookupFailed)
-
-
 async def test_the_hosts_are_the_mode_s_and_never_the_other_s() -> None:
     credentials = Credentials(HYPERLIQUID_SECRETS)
     assert connect("hyperliquid", "paper", credentials).host == "api.hyperliquid-testnet.xyz"
@@ -400,28 +219,6 @@ def test_a_missing_extra_says_the_pip_command(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "hyperliquid", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dlq-console\[hyperliquid\]'"):
         connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS))
-
-
-@pytest.mark.parametrize(
-    "handler", [lambda _: reply(503), lambda _: reply(200, {"universe": 5}), lambda _: reply(200, {"universe": [{}]})]
-)
-async def test_markets_in_an_unknown_form_are_said_at_once(handler: Callable[[Received], bytes]) -> None:
-    async with Loopback(handler) as server:
-        made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS), Route(2.0, server.url))
-        with pytest.raises(VenueError, match="markets"):
-            await made.open()
-        await made.aclose()
-
-
-async def test_the_probe_tells_time_and_account() -> None:
-    async with PracticeExchange(fsync=False) as exchange:
-        made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS), Route(2.0, exchange.url))
-        await made.open()
-        seen = await made.probe()
-        assert (seen.reachable, seen.ready, seen.account_usable) == (True, True, True)
-        assert seen.server_time is not None
-        assert exchange.received == ()
-        await made.aclose()
 
 
 def test_its_fields_are_those_of_the_contract() -> None:

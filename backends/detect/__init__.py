@@ -1,0 +1,19 @@
+"""Which dead-letter queue lives in this database: found by its columns, with its drift, holes and privileges."""
+
+from __future__ import annotations
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.detect import postgres, sqlite
+from backends.detect.found import Attached, Column, Found, choose
+from backends.target import SQLiteTarget, Target
+
+__all__ = ["Attached", "Column", "Found", "detect"]
+
+
+async def detect(connection: AsyncConnection, target: Target, table: str | None, *, read_only: bool) -> Attached:
+    if isinstance(target, SQLiteTarget):
+        found = choose(await sqlite.tables(connection), table, target.label)
+        return await sqlite.report(connection, target, found, read_only=read_only)
+    found = choose(await postgres.tables(connection), table, target.label)
+    return await postgres.report(connection, target.label, found, read_only=read_only)

@@ -1,0 +1,133 @@
+"""A table that looks like a dead-letter queue: which of several it is, and how far it drifted from its layout. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from backends.layouts import orders
+from backends.records import Finding, StoreInfo
+from backends.store import BadTarget, NotADLQ
+
+_LAYOUTS = (orders,)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+    not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A candidate, with what its database says about it. Columns that may not be read are not among its columns."""
+
+    schema: str | None
+    name: str
+    kind: str  # "table" or "view"
+    columns: tuple[Column, ...]
+    hidden: tuple[str, ...] = ()  # columns this role may not read
+
+    @property
+    def shown(self) -> str:
+        return self.name if self.schema in (None, "public") else f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        name = orders.quoted(self.name)
+        return name if self.schema is None else f"{orders.quoted(self.schema)}.{name}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that nobody may change, as far as they are there."""
+        return tuple(name for name in orders.IDENTITY if self.column(name))
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Everything the reader and the writer need to know about the table they work on."""
+
+    info: StoreInfo
+    found: Found
+    by_rowid: bool
+    channel: str | None = None  # what the store notifies on, where it does
+    counts_retries: bool = False  # retry_count is there and can be counted up
+
+    def column(self, name: str) -> Column:
+        column = self.found.column(name)
+        if column is None:
+            raise KeyError(name)
+        return column
+
+    def with_finding(self, finding: Finding) -> Attached:
+        return replace(self, info=replace(self.info, findings=(*self.info.findings, finding)))
+
+
+def choose(candidates: Sequence[Found], wanted: str | None, label: str) -> Found:
+    matching = [found for found in candidates if any(_fits(found, layout.ANCHORS) for layout in _LAYOUTS)]
+    if wanted is not None:
+        matching = _named(matching, wanted, label)
+    tables = [found for found in matching if found.kind == "table"] or matching
+    if not tables:
+        raise NotADLQ(
+            f"{label} has no dead-letter queue: no table with the columns {', '.join(sorted(orders.ANCHORS))}"
+        )
+    if len(tables) > 1:
+        names = ", ".join(sorted(found.shown for found in tables))
+        raise BadTarget(f"{label} has several dead-letter queues: say which with --table ({names})")
+    found = tables[0]
+    if hidden := orders.REQUIRED & set(found.hidden):
+        which = "it" if hidden == orders.REQUIRED else f"its columns {', '.join(sorted(hidden))}"
+        raise NotADLQ(f"{label}: {found.shown} is a dead-letter queue, but this role may not read {which}")
+    if missing := orders.REQUIRED - {column.name for column in found.columns}:
+        raise NotADLQ(f"{label}: {found.shown} lacks the column {', '.join(sorted(missing))}: cannot work with it")
+    return found
+
+
+def _named(matching: Sequence[Found], wanted: str, label: str) -> list[Found]:
+    named = [found for found in matching if wanted in (found.name, found.shown, f"{found.schema}.{found.name}")]
+    if not named:
+        there = ", ".join(found.shown for found in matching) or "none"
+        raise BadTarget(f"{label} has no dead-letter queue named {wanted}; there are: {there}")
+    return [found for found in named if wanted == found.shown] or named
+
+
+def _fits(found: Found, anchors: frozenset[str]) -> bool:
+    return anchors <= {column.name for column in found.columns} | set(found.hidden)
+
+
+def drift(found: Found) -> list[Finding]:
+    names = {column.name for column in found.columns}
+    findings = [
+        Finding("missing-column", f"{found.shown} has no column {name}: {effect}")
+        for name, effect in orders.DEGRADED.items()
+        if name not in names
+    ]
+    if extra := sorted(names - set(orders.COLUMNS)):
+        findings.append(Finding("extra-column", f"{found.shown} has further columns, left alone: {', '.join(extra)}"))
+    return findings
+
+
+def type_drift(found: Found, types: Mapping[str, str], expected: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """`types`: what each column holds, in the words of `expected`."""
+    return [
+        Finding(
+            "changed-type", f"{found.shown}.{name} is {held or 'of no type'}, not {expected[name][0]}: {_effect(name)}"
+        )
+        for name, held in types.items()
+        if name in expected and not held.startswith(tuple(expected[name]))
+    ]
+
+
+def _effect(name: str) -> str:
+    match name:
+        case "captured_at":
+            return "pages follow its spelling, which need not be the order of time"
+        case "dlq_id":
+            return "finding an entry reads the whole table"
+        case _:
+            return "read as stored"

@@ -1,0 +1,178 @@
+"""What a Postgres database says of its dead-letter queue: columns, triggers, indexes, and what this role may do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.detect.found import Attached, Column, Found, drift, type_drift
+from backends.layouts import orders
+from backends.ledger.schema import SCHEMA
+from backends.records import Finding, StoreInfo
+from backends.store import NotADLQ
+
+_TABLES = f"""
+SELECT n.nspname, c.relname, c.relkind::text,
+       array_agg(a.attname::text ORDER BY a.attnum),
+       array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+       array_agg(a.attnotnull ORDER BY a.attnum),
+       array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'select')
+                 ORDER BY a.attnum)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
+  AND EXISTS (SELECT 1 FROM pg_attribute x WHERE x.attrelid = c.oid AND x.attname = 'dlq_id')
+GROUP BY c.oid, n.oid, n.nspname, c.relname, c.relkind ORDER BY 1, 2
+"""
+# Every role this one is or could become by SET ROLE; what any of them may write, it could write.
+_RIGHTS = f"""
+SELECT current_user::text, NOT pg_is_in_recovery() AND EXISTS (
+  SELECT 1 FROM pg_roles r, pg_class c
+  WHERE c.oid = CAST(:table AS regclass) AND pg_has_role(current_user, r.oid, 'member') AND (
+    r.rolsuper OR r.rolcreaterole OR r.oid = c.relowner
+    OR r.rolname IN ('pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program')
+    OR has_table_privilege(r.oid, c.oid, 'insert, update, delete, truncate, trigger')
+    OR has_any_column_privilege(r.oid, c.oid, 'insert, update')
+    OR has_schema_privilege(r.oid, c.relnamespace, 'create')
+    OR has_database_privilege(r.oid, current_database(), 'create')
+    OR EXISTS (SELECT 1 FROM pg_class l JOIN pg_namespace n ON n.oid = l.relnamespace AND n.nspname = '{SCHEMA}'
+               WHERE l.relkind = 'r' AND has_table_privilege(r.oid, l.oid, 'insert, update, delete, truncate'))))
+"""
+_TRIGGERS = """
+SELECT t.tgenabled::text, t.tgtype::int, p.prosrc,
+  (SELECT array_agg(a.attname::text) FROM unnest(t.tgattr) k
+   JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = k)
+FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE t.tgrelid = CAST(:table AS regclass) AND NOT t.tgisinternal
+"""
+_INDEXES = """
+SELECT i.indisunique AND i.indpred IS NULL, i.indpred IS NULL,
+  (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(num, n)
+   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.num)
+FROM pg_index i WHERE i.indrelid = CAST(:table AS regclass) AND i.indisvalid
+"""
+_INSERT, _DELETE, _UPDATE, _TRUNCATE = 4, 8, 16, 32  # bits of pg_trigger.tgtype
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+
+
+async def tables(connection: AsyncConnection) -> list[Found]:
+    result = await connection.exec_driver_sql(_TABLES)
+    found = []
+    for row in result.fetchall():
+        schema, name, kind, names, types, not_nulls, readable = tuple(row)
+        columns = [Column(*column) for column in zip(names, types, not_nulls, strict=True)]
+        found.append(
+            Found(
+                schema,
+                name,
+                "table" if kind in ("r", "p") else "view",
+                tuple(column for column, may in zip(columns, readable, strict=True) if may),
+                tuple(column.name for column, may in zip(columns, readable, strict=True) if not may),
+            )
+        )
+    return found
+
+
+async def report(connection: AsyncConnection, label: str, found: Found, *, read_only: bool) -> Attached:
+    args = {"table": found.quoted}
+    role, can_write = (await connection.execute(sa.text(_RIGHTS), args)).one()
+    triggers = [tuple(row) for row in (await connection.execute(sa.text(_TRIGGERS), args)).fetchall()]
+    indexes = [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), args)).fetchall()]
+    dismissed, retries = found.column("dismissed"), found.column("retry_count")
+    if dismissed is None or not dismissed.type.startswith(("boolean", *_NUMBERS)):
+        held = "" if dismissed is None else dismissed.type
+        raise NotADLQ(f"{label}: {found.shown}.dismissed is {held}: cannot tell what is open")
+    held_types = {column.name: column.type for column in found.columns}
+    findings = [
+        *drift(found),
+        *type_drift(found, held_types, orders.POSTGRES_TYPES),
+        *_holes(found, triggers),
+        *_index_holes(found, indexes),
+    ]
+    info = StoreInfo(
+        label=label,
+        dialect="postgresql",
+        layout=orders.NAME,
+        table=found.shown,
+        columns=tuple(name for name in orders.COLUMNS if found.column(name)),
+        order="captured_at",
+        read_only=read_only,
+        read_only_enforced_by="client" if can_write else "database",
+        role=role,
+        findings=tuple(findings),
+    )
+    counts_retries = retries is not None and retries.type.startswith(_NUMBERS)
+    return Attached(info, found, by_rowid=False, channel=_channel(triggers), counts_retries=counts_retries)
+
+
+def _holes(found: Found, triggers: list[tuple[Any, ...]]) -> list[Finding]:
+    if found.kind != "table":
+        return [Finding("view", f"{found.shown} is a view: it can be read, acts go to the table behind it")]
+    # json has no equality of its own.
+    compared = tuple(
+        f"{c.name}::text" if c.type == "json" else c.name for c in found.columns if c.name in found.identity
+    )
+    worm = orders.postgres_worm(found.name, found.schema or "public", columns=compared, mark="console_worm")
+    fix = ";\n".join(worm) + ";"
+    guards = [trigger for trigger in triggers if "raise" in trigger[2].lower() and trigger[0] != "D"]
+    findings, seldom = [], []
+    for bit, code, text in (
+        (_UPDATE, "no-update-trigger", "can be changed"),
+        (_DELETE, "no-delete-trigger", "entries can be deleted"),
+        (_TRUNCATE, "no-truncate-trigger", "the table can be truncated"),
+    ):
+        mine = [guard for guard in guards if guard[1] & bit and _covers(found, guard)]
+        if not mine:
+            what = f"identity columns {text}" if bit == _UPDATE else text
+            findings.append(Finding(code, f"{found.shown}: {what} (no trigger forbids it)", fix))
+        elif not any(guard[0] == "A" for guard in mine):
+            seldom.append(text)
+    if seldom:
+        text = (
+            f"{found.shown}: the WORM triggers do not fire for session_replication_role = replica (not ENABLE ALWAYS)"
+        )
+        findings.append(Finding("trigger-not-always", text, fix))
+    return findings
+
+
+def _covers(found: Found, guard: tuple[Any, ...]) -> bool:
+    """A trigger that fires for some columns only guards nothing but these."""
+    return not guard[3] or set(found.identity) <= set(guard[3])
+
+
+def _index_holes(found: Found, indexes: list[tuple[Any, ...]]) -> list[Finding]:
+    if found.kind != "table":
+        return []
+    findings = []
+    if not any(unique and names == ["dlq_id"] for unique, _, names in indexes):
+        findings.append(
+            Finding(
+                "no-unique-id",
+                f"{found.shown}.dlq_id has no unique index: finding an entry reads the whole table",
+                f"CREATE UNIQUE INDEX CONCURRENTLY ON {found.quoted} (dlq_id)",
+            )
+        )
+    if not any(whole and names and names[0] == "captured_at" for _, whole, names in indexes):
+        findings.append(
+            Finding(
+                "no-captured-index",
+                f"{found.shown} has no index on captured_at: pages of a large store are slow",
+                orders.postgres_index(found.name, found.schema or "public").replace("INDEX", "INDEX CONCURRENTLY", 1),
+            )
+        )
+    return findings
+
+
+def _channel(triggers: list[tuple[Any, ...]]) -> str | None:
+    """The channel of a trigger that tells of inserts and of updates alike."""
+    heard: dict[str, int] = {}
+    for enabled, kind, source, _ in triggers:
+        match = re.search(r"pg_notify\(\s*'((?:[^']|'')+)'\s*,", source)
+        if match and enabled != "D":
+            name = match[1].replace("''", "'")
+            heard[name] = heard.get(name, 0) | kind
+    return next((name for name, kind in heard.items() if kind & _INSERT and kind & _UPDATE), None)

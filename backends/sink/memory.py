@@ -1,0 +1,72 @@
+"""`InMemoryDLQ`: a sink for tests and research, with the same rules as the others and no file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from backends.records import DeadLetteredOrder
+from backends.sink.contract import Entries, check_usable
+from backends.sink.row import values
+from backends.store import DuplicateEntry
+
+
+class InMemoryDLQ:
+    def __init__(self) -> None:
+        self._entries: dict[str, DeadLetteredOrder] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def write(self, entry: DeadLetteredOrder) -> None:
+        values(entry)
+        with self._lock:
+            self._check()
+            if entry.dlq_id in self._entries:
+                raise DuplicateEntry(f"{entry.dlq_id} is already in memory; nothing was overwritten")
+            self._entries[entry.dlq_id] = entry
+
+    def list(self, *, include_dismissed: bool = False) -> Entries:
+        with self._lock:
+            self._check()
+            return [entry for entry in self._entries.values() if include_dismissed or not entry.dismissed]
+
+    def get(self, dlq_id: str) -> DeadLetteredOrder | None:
+        with self._lock:
+            self._check()
+            return self._entries.get(dlq_id)
+
+    def mark_dismissed(self, dlq_id: str) -> bool:
+        with self._lock:
+            self._check()
+            if dlq_id not in self._entries:
+                return False
+            self._entries[dlq_id] = replace(self._entries[dlq_id], dismissed=True)
+            return True
+
+    def bump_retry(self, dlq_id: str) -> int:
+        with self._lock:
+            self._check()
+            entry = self._entries[dlq_id]
+            self._entries[dlq_id] = replace(entry, retry_count=entry.retry_count + 1)
+            return entry.retry_count + 1
+
+    def depth(self) -> int:
+        return len(self.list())
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check(self) -> None:
+        check_usable(closed=self._closed, pid=os.getpid())  # a fork copies the memory: each copy may be used
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "InMemoryDLQ()"

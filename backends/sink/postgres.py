@@ -1,0 +1,181 @@
+"""`PostgresDLQ`: a sink for several writers on one Postgres. Every act is one short transaction."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import asyncpg
+
+from backends.layouts import orders
+from backends.records import DeadLetteredOrder
+from backends.sink.contract import BadEntry, Entries
+from backends.sink.line import Line
+from backends.sink.row import Values, differing, is_same, record, refuse_nul, values
+from backends.sink.table import Table, choose, pending, taken
+from backends.store import ActRefused, BadTarget, DuplicateEntry, NotADLQ
+from backends.target import PostgresTarget, parse_target
+
+_MAKING = 0x646C715F6D616B65  # the advisory lock that makers of a layout take
+_TABLES = """
+SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind = 'r' AS is_heap,
+       array_agg(a.attname::text) AS names, array_agg(format_type(a.atttypid, a.atttypmod)) AS types,
+       array_agg(a.attnotnull) AS not_null,
+       EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = 'dlq_id'
+               WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+                 AND i.indnkeyatts = 1 AND i.indkey[0] = k.attnum) AS has_key
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|information_schema$|dlq_console$)'
+  AND 3 = (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid AND x.attname = ANY ($1))
+GROUP BY c.oid, n.nspname, c.relname, c.relkind
+"""
+_READ_AS_IS = frozenset({"text", "double precision", "boolean", "smallint", "integer", "bigint"})
+_RACED = frozenset({"42P07", "42710", "42723", "23505", "XX000"})  # what a maker without our lock makes us see
+
+
+class PostgresDLQ:
+    """Takes `postgresql://user@host/db`; makes the layout where it is missing, else uses the table it finds.
+
+    No call takes longer than `timeout` seconds; within it, a server that restarts is waited for. `url` (which never
+    holds the password) and `table` name the same entries to `open_store`.
+    """
+
+    def __init__(self, url: str, *, table: str | None = None, timeout: float = 10.0) -> None:
+        target = parse_target(url)
+        if not isinstance(target, PostgresTarget):
+            raise BadTarget("PostgresDLQ takes postgresql://user@host/db; for a file there is SQLiteDLQ")
+        if not timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds")
+        self._given = url
+        self._label = target.label
+        self._line = Line(target, timeout)
+        try:
+            self._table = self._line.call(lambda link, _: _attach(link, table, self._label), "settles", patient=False)
+        except BaseException:
+            self._line.close()
+            raise
+        self._columns = ", ".join(_reading(name, self._table.types[name]) for name in orders.COLUMNS)
+        places = (f"CAST(${n}::text AS {self._table.types[name]})" for n, name in enumerate(orders.COLUMNS, 1))
+        self._insert = (
+            f"INSERT INTO {self._table.quoted} ({', '.join(orders.COLUMNS)}) VALUES ({', '.join(places)}) "
+            f"RETURNING {self._columns}"
+        )
+        self.url = target.dsn
+        self.table = self._table.shown
+
+    def write(self, entry: DeadLetteredOrder) -> None:
+        row = values(entry)
+        refuse_nul(row, self._label)
+        self._line.call(lambda link, repeated: self._write(link, row, repeated), "settles")
+
+    def list(self, *, include_dismissed: bool = False) -> Entries:
+        where = "" if include_dismissed else f" WHERE {self._table.pending}"
+        sql = f"SELECT {self._columns} FROM {self._table.quoted}{where} ORDER BY {self._table.order}"
+        rows: list[Any] = self._line.call(lambda link, _: link.fetch(sql), "reads")
+        return [record(row) for row in rows]
+
+    def get(self, dlq_id: str) -> DeadLetteredOrder | None:
+        row: Any = self._line.call(lambda link, _: self._fetch(link, dlq_id), "reads")
+        return None if row is None else record(row)
+
+    def mark_dismissed(self, dlq_id: str) -> bool:
+        yes = f"CAST('1' AS {self._table.types['dismissed']})"
+        sql = f"UPDATE {self._table.quoted} SET dismissed = {yes} WHERE dlq_id = $1 RETURNING 1"
+        found: int | None = self._line.call(lambda link, _: link.fetchval(sql, dlq_id), "settles")
+        return found is not None
+
+    def bump_retry(self, dlq_id: str) -> int:
+        sql = (
+            f"UPDATE {self._table.quoted} SET retry_count = coalesce(retry_count, 0) + 1 WHERE dlq_id = $1 "
+            "RETURNING retry_count"
+        )
+        count: int | None = self._line.call(lambda link, _: link.fetchval(sql, dlq_id), "counts")
+        if count is None:
+            raise KeyError(dlq_id)
+        return int(count)
+
+    def depth(self) -> int:
+        sql = f"SELECT count(*) FROM {self._table.quoted} WHERE {self._table.pending}"
+        count: int = self._line.call(lambda link, _: link.fetchval(sql), "reads")
+        return count
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _dsn(self) -> str:
+        """What `open_store` needs to open the same database: as given, with the password if it had one."""
+        return self._given
+
+    async def _write(self, link: Any, row: Values, repeated: bool) -> None:
+        given = [value if value is None else str(value) for value in row]
+        try:
+            async with link.transaction():
+                # A column of another type or a trigger of the owner may alter what it is given: rather none than that.
+                if changed := differing(row, await link.fetchrow(self._insert, *given)):
+                    raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+        except asyncpg.UniqueViolationError:
+            stored = await self._fetch(link, str(row[0]))
+            if stored is None:
+                raise ActRefused(f"{self._label} refused the entry: another rule than the id's is broken") from None
+            if not (repeated and is_same(row, stored)):
+                raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
+
+    async def _fetch(self, link: Any, dlq_id: str) -> Any:
+        return await link.fetchrow(f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = $1", dlq_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"PostgresDLQ({self._label!r}, table={self.table!r})"
+
+
+def _reading(name: str, declared: str) -> str:
+    # Text shows a number of another type as its digits, where the driver would widen or round it.
+    as_is = declared in _READ_AS_IS or declared.startswith("timestamp")
+    return name if as_is else f"CAST({name} AS text)"
+
+
+async def _attach(link: Any, wanted: str | None, label: str) -> Table:
+    found = await _find(link, wanted, label)
+    if found is not None:
+        return found
+    schema, _, name = (wanted or orders.DEFAULT_TABLE).rpartition(".")
+    try:
+        async with link.transaction(isolation="read_committed"):
+            await link.execute("SELECT pg_advisory_xact_lock($1)", _MAKING)
+            if await _find(link, wanted, label) is None:
+                for statement in orders.postgres_ddl(name, schema or "public"):
+                    await link.execute(statement)
+    except asyncpg.InsufficientPrivilegeError:
+        raise ActRefused(f"{label}: this role may not make {name}; its owner can, with `dlq init`") from None
+    except asyncpg.PostgresError as problem:
+        if problem.sqlstate not in _RACED:
+            raise
+    made = await _find(link, wanted, label)
+    if made is None:
+        raise taken(name, label)
+    return made
+
+
+def _table(row: Any) -> Table:
+    types = dict(zip(row["names"], row["types"], strict=True))
+    not_null = dict(zip(row["names"], row["not_null"], strict=True))
+    is_open = pending(is_boolean=types["dismissed"] == "boolean", is_required=not_null["dismissed"])
+    # Among entries of one instant, the place in the heap is the order of arrival while they are untouched.
+    order = "captured_at, ctid" if row["is_heap"] else "captured_at, dlq_id"
+    return Table(row["schema"], row["name"], types, is_open, order)
+
+
+async def _find(link: Any, wanted: str | None, label: str) -> Table | None:
+    rows = await link.fetch(_TABLES, sorted(orders.ANCHORS))
+    tables = [_table(row) for row in rows]
+    found = choose(tables, wanted, label)
+    if found is not None and not rows[tables.index(found)]["has_key"]:
+        fix = f"CREATE UNIQUE INDEX ON {found.quoted} (dlq_id)"
+        raise NotADLQ(f"{label}: {found.shown} does not keep dlq_id unique, so an entry could be there twice; {fix}")
+    return found

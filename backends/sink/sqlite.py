@@ -1,0 +1,229 @@
+"""`SQLiteDLQ`: a sink on a SQLite file. One connection under one lock; every act is one short transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from backends.layouts import orders
+from backends.records import DeadLetteredOrder
+from backends.sink.contract import BadEntry, Entries, check_usable
+from backends.sink.fault import sqlite_fault
+from backends.sink.row import Values, differing, record, values
+from backends.sink.table import Table, choose, pending, taken
+from backends.store import BadTarget, DuplicateEntry, NotADLQ, Unreachable
+from backends.target import SQLiteTarget, parse_target
+
+BUSY_SECONDS = 30.0
+_TABLES = (
+    'SELECT m.name, t.wr, c.name, c.type, c."notnull" OR c.pk FROM sqlite_master m '
+    "JOIN pragma_table_list(m.name) t ON t.schema = 'main' JOIN pragma_table_xinfo(m.name) c WHERE m.type = 'table' "
+    "AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND m.name NOT LIKE 'console\\_%' ESCAPE '\\' ORDER BY m.name, c.cid"
+)
+
+
+class SQLiteDLQ:
+    """Takes a path or `sqlite:///path`; makes file and layout where they are missing, else uses the table it finds.
+
+    `url` and `table` name the same entries to `open_store`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, table: str | None = None) -> None:
+        target = _target(path)
+        self._label = target.label
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._connection = _connect(target)
+        try:
+            with self._transaction() as connection:
+                self._table = _attach(connection, table, self._label)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._columns = ", ".join(orders.COLUMNS)
+        self.url = f"sqlite:///{quote(str(target.path))}"
+        self.table = self._table.shown
+
+    def write(self, entry: DeadLetteredOrder) -> None:
+        row = values(entry)
+        places = ", ".join("?" for _ in row)
+        with self._transaction() as connection:
+            if self._fetch(connection, entry.dlq_id) is not None:
+                raise DuplicateEntry(f"{entry.dlq_id} is already in {self._label}; nothing was overwritten")
+            connection.execute(
+                f"INSERT INTO {self._table.quoted} ({self._columns}) VALUES ({places})", _bound(row, self._table)
+            )
+            # A column of another type or a trigger of the owner may alter what it is given: rather none than another.
+            if changed := differing(row, self._fetch(connection, entry.dlq_id)):
+                raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+
+    def list(self, *, include_dismissed: bool = False) -> Entries:
+        where = "" if include_dismissed else f" WHERE {self._table.pending}"
+        sql = f"SELECT {self._columns} FROM {self._table.quoted}{where} ORDER BY {self._table.order}"
+        with self._reading() as connection:
+            rows = connection.execute(sql).fetchall()
+        return [record(row) for row in rows]
+
+    def get(self, dlq_id: str) -> DeadLetteredOrder | None:
+        with self._reading() as connection:
+            row = self._fetch(connection, dlq_id)
+        return None if row is None else record(row)
+
+    def mark_dismissed(self, dlq_id: str) -> bool:
+        with self._transaction() as connection:
+            sql = f"UPDATE {self._table.quoted} SET dismissed = 1 WHERE dlq_id = ?"
+            return connection.execute(sql, (dlq_id,)).rowcount > 0
+
+    def bump_retry(self, dlq_id: str) -> int:
+        with self._transaction() as connection:
+            sql = f"UPDATE {self._table.quoted} SET retry_count = coalesce(retry_count, 0) + 1 WHERE dlq_id = ?"
+            if connection.execute(sql, (dlq_id,)).rowcount < 1:
+                raise KeyError(dlq_id)
+            sql = f"SELECT retry_count FROM {self._table.quoted} WHERE dlq_id = ?"
+            return int(connection.execute(sql, (dlq_id,)).fetchone()[0])
+
+    def depth(self) -> int:
+        with self._reading() as connection:
+            sql = f"SELECT count(*) FROM {self._table.quoted} WHERE {self._table.pending}"
+            return int(connection.execute(sql).fetchone()[0])
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return  # the connection is the parent's
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    def _dsn(self) -> str:
+        """What `open_store` needs to open the same database."""
+        return self.url
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        check_usable(closed=self._closed, pid=self._pid)
+        with self._lock:
+            check_usable(closed=self._closed, pid=self._pid)
+            try:
+                yield self._connection
+            except sqlite3.Error as problem:
+                raise sqlite_fault(problem, self._label) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _fetch(self, connection: sqlite3.Connection, dlq_id: str) -> tuple[Any, ...] | None:
+        sql = f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = ?"
+        row: tuple[Any, ...] | None = connection.execute(sql, (dlq_id,)).fetchone()
+        return row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SQLiteDLQ({self._label!r}, table={self.table!r})"
+
+
+def _bound(row: Values, table: Table) -> list[object]:
+    bound: list[object] = list(row)
+    for name in ("quantity", "price"):
+        place = orders.COLUMNS.index(name)
+        number = row[place]
+        # SQLite takes a NaN for NULL, and cuts a float to 15 digits where the column holds text.
+        if isinstance(number, str) and number != "nan" and orders.sqlite_affinity(table.types[name]) != "text":
+            bound[place] = float(number)
+    return bound
+
+
+def _target(path: str | os.PathLike[str]) -> SQLiteTarget:
+    text = os.fspath(path)
+    if text == ":memory:":
+        raise BadTarget("a sink in memory is InMemoryDLQ()")
+    target = parse_target(text) if isinstance(path, str) else SQLiteTarget(Path(path))
+    if not isinstance(target, SQLiteTarget):
+        raise BadTarget("SQLiteDLQ takes a path or sqlite:///path; for Postgres there is PostgresDLQ")
+    if target.immutable:
+        raise BadTarget("an engine cannot write to an immutable store")
+    return SQLiteTarget(target.path.absolute())
+
+
+def _connect(target: SQLiteTarget) -> sqlite3.Connection:
+    if target.path.is_dir():
+        raise NotADLQ(f"{target.label} is a directory, not a SQLite file")
+    if not target.path.parent.is_dir():
+        raise Unreachable(f"{target.label} cannot be made: there is no directory {target.path.parent}")
+    uri = f"file:{quote(str(target.path))}?mode=rwc"
+    try:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
+    except sqlite3.Error as problem:
+        raise sqlite_fault(problem, target.label) from None
+    # What somebody else stored there may not be text; it must not make the rest unreadable.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+            _write_ahead(connection)
+    except sqlite3.Error as problem:
+        connection.close()
+        raise sqlite_fault(problem, target.label) from None
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers then never block the engine. The switch does not heed the busy timeout, so several makers take turns."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as problem:
+            if not problem.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _attach(connection: sqlite3.Connection, wanted: str | None, label: str) -> Table:
+    found = choose(_tables(connection), wanted, label)
+    if found is not None:
+        return found
+    name = wanted or orders.DEFAULT_TABLE
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE lower(name) = lower(?)", (name,)).fetchone():
+        raise taken(name, label)
+    for statement in orders.sqlite_ddl(name):
+        connection.execute(statement)
+    made = choose(_tables(connection), name, label)
+    if made is None:
+        raise BadTarget(f"{label}: {name} cannot be the name of a table of entries")
+    return made
+
+
+def _tables(connection: sqlite3.Connection) -> list[Table]:
+    types: dict[str, dict[str, str]] = {}
+    pending_as: dict[str, str] = {}
+    order: dict[str, str] = {}
+    for name, without_rowid, column, declared, not_null in connection.execute(_TABLES):
+        types.setdefault(name, {})[column] = (declared or "").lower()
+        if column == "dismissed":
+            pending_as[name] = pending(is_boolean=False, is_required=bool(not_null))
+        order[name] = "captured_at, dlq_id" if without_rowid else "_rowid_"
+    return [Table(None, name, types[name], pending_as[name], order[name]) for name in pending_as]

@@ -1,0 +1,100 @@
+"""Dismiss and restore as one statement: only rows that are as they were seen, and that nobody holds, move."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.detect import Attached
+from backends.ledger.schema import SCHEMA
+from backends.records import Selection, Version
+from backends.sql.shape import Shape
+from backends.value import is_encodable
+
+SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
+_RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double precision": sa.Float}
+
+
+def is_plain(entry_id: str) -> bool:
+    """An id that both engines take as it is; no other can be acted on."""
+    return "\0" not in entry_id and is_encodable(entry_id)
+
+
+def is_comparable(version: Version, attached: Attached) -> bool:
+    """The seen retry count can be told to the store, so that it can say whether it still is so."""
+    retries = version[0] if attached.counts_retries else None
+    match retries:
+        case bytes():
+            return False
+        case str():
+            return is_plain(retries)
+        case float():
+            return math.isfinite(retries)
+        case _:
+            return True
+
+
+def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
+    picks = [
+        (entry_id, version[0] if attached.counts_retries else None)
+        for entry_id, version in selection.picks
+        if is_plain(entry_id) and is_comparable(version, attached)
+    ]
+    if attached.info.dialect == "postgresql":
+        args: dict[str, object] = {"ids": [entry_id for entry_id, _ in picks], "source": attached.info.table}
+        return args | ({"retries": [retries for _, retries in picks]} if attached.counts_retries else {})
+    return {"picks": json.dumps(dict(picks), ensure_ascii=False), "source": attached.info.table}
+
+
+def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
+    on_postgres = attached.info.dialect == "postgresql"
+    table, counted = _verbatim(attached.found.quoted), attached.counts_retries
+    column = attached.column("dismissed")
+    no, yes = ("false", "true") if on_postgres and column.type.startswith("bool") else ("0", "1")
+    is_open = _verbatim(Shape(attached, with_ledger=False).pending_sql)
+    seen = f"({is_open})" if dismiss else f"NOT ({is_open})"
+    if on_postgres:
+        attempt, claim, now = f"{SCHEMA}.attempt", f"{SCHEMA}.claim", POSTGRES_NOW
+        same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
+        arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
+        picks, identity = f"unnest({arrays}) AS p(id{', retries' if counted else ''})", "p.id"
+        here = _verbatim(_postgres_id(attached))
+    else:
+        attempt, claim, now = "console_attempt", "console_claim", SQLITE_NOW
+        same = f" AND {table}.retry_count IS p.value" if counted else ""
+        picks, identity, here = "json_each(:picks) AS p", "p.key", f"{table}.dlq_id"
+    held = f"FROM {{}} h WHERE h.source = :source AND h.entry_id = {identity}"
+    text = sa.text(
+        f"UPDATE {table} SET dismissed = {yes if dismiss else no} FROM {picks} "
+        f"WHERE {here} = {identity} AND {seen}{same} "
+        f"AND NOT EXISTS (SELECT 1 {held.format(attempt)} AND h.holds = 1) "
+        f"AND NOT EXISTS (SELECT 1 {held.format(claim)} AND h.released IS NULL AND h.expires_at > {now}) "
+        f"RETURNING {f'{table}.' if on_postgres else ''}dlq_id"
+    )
+    return text.bindparams(*_binds(attached)) if on_postgres else text
+
+
+def _verbatim(sql: str) -> str:
+    """A colon in a table's name is no parameter."""
+    return sql.replace(":", "\\:")
+
+
+def _postgres_id(attached: Attached) -> str:
+    plain = attached.column("dlq_id").type.startswith(("text", "character varying"))
+    column = f"{attached.found.quoted}.dlq_id"
+    return column if plain else f"CAST({column} AS text)"
+
+
+def _binds(attached: Attached) -> list[sa.BindParameter[Any]]:
+    binds: list[sa.BindParameter[Any]] = [
+        sa.bindparam("ids", type_=sa.ARRAY(sa.Text)),
+        sa.bindparam("source", type_=sa.Text),
+    ]
+    if attached.counts_retries:
+        declared = attached.column("retry_count").type.partition("(")[0]
+        binds.append(sa.bindparam("retries", type_=sa.ARRAY(_RETRIES.get(declared, sa.BigInteger))))
+    return binds

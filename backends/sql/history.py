@@ -1,0 +1,176 @@
+"""What the ledger remembers: attempts, audit events, notes, the halt flag, the store's name. Never writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.detect import Attached
+from backends.ledger.schema import Ledger
+from backends.records import Attempt, AuditEvent, Halt, Note, parse_time, readable, storable
+from backends.sql.lane import Lane, Link, UndecodableValue
+from backends.sql.order import Order
+from backends.sql.presence import Presence, presence
+
+_BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
+_MOST_EVENTS = 5000
+_OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
+
+
+class SQLHistory:
+    """`quick` answers keys, `slow` walks the chain, `tolerant` reads rows that hold odd values."""
+
+    def __init__(self, attached: Attached, book: Ledger, lanes: tuple[Lane, Lane, Lane]) -> None:
+        self._attached = attached
+        self._book = book
+        self._quick, self._slow, self._tolerant = lanes
+        self._ledger: Presence = "absent"
+
+    @property
+    def ledger(self) -> Presence:
+        """As of the last look."""
+        return self._ledger
+
+    async def attempts(self, entry_id: str) -> tuple[Attempt, ...]:
+        attempt = self._book.attempt
+        return await self._attempts((attempt.c.entry_id == storable(entry_id),), attempt.c.attempt_no)
+
+    async def open_attempts(self) -> tuple[Attempt, ...]:
+        attempt = self._book.attempt
+        return await self._attempts((attempt.c.state.in_(("submitting", "in_doubt")),), attempt.c.id)
+
+    async def _attempts(self, conditions: tuple[Any, ...], order: Any) -> tuple[Attempt, ...]:
+        attempt, claim = self._book.attempt, self._book.claim
+        statement = (
+            sa.select(attempt, claim.c.expires_at)
+            .select_from(attempt.outerjoin(claim, claim.c.token == attempt.c.token))
+            .where(attempt.c.source == self._attached.found.shown, *conditions)
+            .order_by(order)
+        )
+
+        async def work(link: Link) -> tuple[Attempt, ...]:
+            if not await self._has_ledger(link):
+                return ()
+            return tuple(_attempt(row) for row in (await link.execute(statement)).mappings())
+
+        return await self._quick.run(work)
+
+    async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
+        audit, index = self._book.audit, self._book.audit_entry
+        rows = await self._ledger_rows(
+            sa.select(audit.c.seq, audit.c.body, audit.c.hash)
+            .join(index, index.c.seq == audit.c.seq)
+            .where(index.c.entry_id == storable(entry_id), index.c.source == self._attached.found.shown)
+            .order_by(audit.c.seq)
+        )
+        return tuple(AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows)
+
+    async def notes(self, entry_id: str) -> tuple[Note, ...]:
+        note = self._book.note
+        rows = await self._ledger_rows(
+            sa.select(note.c.at, note.c.operator, note.c.text)
+            .where(note.c.source == self._attached.found.shown, note.c.entry_id == storable(entry_id))
+            .order_by(note.c.id)
+        )
+        return tuple(Note(*row) for row in rows)
+
+    async def halted(self) -> Halt | None:
+        halt = self._book.halt
+        rows = await self._ledger_rows(sa.select(halt.c.since, halt.c.operator, halt.c.note))
+        return Halt(*rows[0]) if rows else None
+
+    async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
+        audit = self._book.audit
+        if not await self._slow.run(self._has_ledger):
+            return
+        columns = sa.select(audit.c.seq, audit.c.body, audit.c.hash).order_by(audit.c.seq)
+        count = 100
+        while True:
+            statement = columns.where(audit.c.seq > after).limit(count)
+
+            async def work(link: Link, statement: sa.Executable = statement) -> list[AuditEvent]:
+                return [AuditEvent(row[0], row[1], row[2]) for row in (await link.execute(statement)).fetchall()]
+
+            block = await self._slow.run(work)
+            if not block:
+                return
+            yield block
+            after = block[-1].seq
+            size = sum(len(event.body) for event in block) // len(block)
+            count = max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100)))
+
+    async def store_id(self) -> str:
+        meta = self._book.meta
+        kept = await self._ledger_rows(sa.select(meta.c.value).where(meta.c.key == "store_id"))
+        if kept:
+            return str(kept[0][0])
+        seed = json.dumps([self._attached.found.name, *map(readable, await self._first_row())])
+        return hashlib.sha256(seed.encode()).hexdigest()[:32]
+
+    async def _first_row(self) -> Sequence[Any]:
+        quoted, order = self._attached.found.quoted, Order(self._attached)
+        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({quoted}.captured_at AS TEXT)")
+        table = sa.text(quoted)
+        first = sa.select(sa.literal_column(f"{quoted}.dlq_id"), captured).select_from(table).limit(1)
+
+        async def work(link: Link) -> Sequence[Any]:
+            for stretch in order.stretches(None, descending=False):
+                row = (await link.execute(order.apply(first, stretch, descending=False))).first()
+                if row is not None:
+                    return tuple(row)
+            return ()
+
+        try:
+            return await self._quick.run(work)
+        except UndecodableValue:
+            return await self._tolerant.run(work)
+
+    async def clock(self) -> datetime:
+        on_postgres = self._attached.info.dialect == "postgresql"
+        query = "SELECT clock_timestamp()" if on_postgres else "SELECT strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
+
+        async def work(link: Link) -> datetime:
+            return parse_time(await link.scalar(query)) or datetime.now(UTC)
+
+        return await self._quick.run(work)
+
+    async def _has_ledger(self, link: Link) -> bool:
+        if self._ledger != "ready":
+            on_postgres = self._attached.info.dialect == "postgresql"
+            self._ledger = await presence(link.connection, on_postgres=on_postgres)
+        return self._ledger == "ready"
+
+    async def _ledger_rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+        async def work(link: Link) -> Sequence[Any]:
+            if not await self._has_ledger(link):
+                return ()
+            return (await link.execute(statement)).fetchall()
+
+        return await self._quick.run(work)
+
+
+def _attempt(row: Any) -> Attempt:
+    state = row["state"]
+    return Attempt(
+        entry_id=row["entry_id"],
+        attempt_no=row["attempt_no"],
+        mode=row["mode"],
+        venue=row["venue"],
+        client_order_id=row["client_order_id"],
+        payload_hash=row["payload_hash"],
+        outcome=_OUTCOME.get(state, state),
+        venue_order_id=row["venue_order_id"],
+        error=row["error"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        operator=row["operator"],
+        os_user=row["os_user"],
+        rehearsal=bool(row["rehearsal"]),
+        payload=bytes(row["payload"]),
+        lease_until=row["expires_at"] or 0.0,
+    )

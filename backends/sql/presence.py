@@ -1,0 +1,76 @@
+"""Is the ledger there, may this role use it, and what would its owner run so that it may? Runs one query at most."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.detect import Attached
+from backends.layouts.orders import WRITTEN, quoted
+from backends.ledger.schema import GRANTS, SCHEMA, VERSION, create_statements, ledger
+from backends.records import Finding
+
+Presence = Literal["ready", "absent", "unreadable"]
+_SQLITE = "(EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'))"
+_POSTGRES = (
+    "SELECT CASE WHEN count(*) > 0 THEN count(*) = {count} AND bool_and("
+    "has_schema_privilege(n.oid, 'usage') AND has_table_privilege(c.oid, 'select')) END "
+    "FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' "
+    f"AND c.relname = ANY('{{names}}') WHERE n.nspname = '{SCHEMA}'"
+)
+
+
+def _postgres_sql() -> str:
+    names = sorted(table.name for table in ledger("postgresql").metadata.tables.values())
+    return _POSTGRES.format(count=len(names), names="{" + ",".join(names) + "}")
+
+
+def present_sql(*, on_postgres: bool) -> str:
+    """True where a ledger is there and can be read."""
+    return f"(({_postgres_sql()}) IS TRUE)" if on_postgres else _SQLITE
+
+
+async def presence(connection: AsyncConnection, *, on_postgres: bool) -> Presence:
+    if not on_postgres:
+        found = (await connection.exec_driver_sql(f"SELECT {_SQLITE}")).scalar()
+        return "ready" if found else "absent"
+    # NULL: there is not even one of its tables.
+    usable = (await connection.exec_driver_sql(_postgres_sql())).scalar()
+    return "absent" if usable is None else "ready" if usable else "unreadable"
+
+
+async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
+    """What an operator must know of the ledger when attaching."""
+    on_postgres = attached.info.dialect == "postgresql"
+    match await presence(connection, on_postgres=on_postgres):
+        case "absent":
+            return None
+        case "unreadable":
+            text = (
+                f"the console's ledger (schema {SCHEMA}) is there, but this role may not read it: what is in flight, "
+                "in doubt or replayed shows as pending or dismissed, and acts are refused"
+            )
+            return Finding("ledger-unreadable", text, owner_sql(attached))
+        case "ready":
+            meta = ledger(attached.info.dialect).meta.fullname
+            kept = await connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE key = 'schema_version'")
+            if is_newer(kept.scalar()):
+                return Finding("ledger-newer", "the console's ledger was made by a newer dlq-console: acts are refused")
+            return None
+
+
+def is_newer(version: object) -> bool:
+    return version is not None and (not str(version).isdecimal() or int(str(version)) > int(VERSION))
+
+
+def owner_sql(attached: Attached) -> str:
+    """What makes acts possible for this role, run by the owner of the database."""
+    statements = list(create_statements(attached.info.dialect))
+    if attached.info.dialect == "postgresql":
+        role, columns = quoted(attached.info.role), [name for name in WRITTEN if name in attached.info.columns]
+        statements.append(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
+        statements += [f"GRANT {rights} ON {SCHEMA}.{table} TO {role}" for table, rights in GRANTS.items()]
+        statements.append(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role}")
+        statements.append(f"GRANT SELECT, UPDATE ({', '.join(columns)}) ON {attached.found.quoted} TO {role}")
+    return ";\n".join(statements) + ";"

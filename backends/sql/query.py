@@ -1,0 +1,35 @@
+"""A Core statement compiled once: its text and the order of its values, for the driver itself to run.
+
+A page is asked for at every key press; building and caching it anew costs more than the store needs to answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine.url import make_url
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    text: str
+    names: tuple[str, ...]  # of the values, in their order
+    own: Mapping[str, object]  # values that the statement itself brought along
+
+    def values(self, given: Mapping[str, object]) -> list[object]:
+        return [given[name] if name in given else self.own[name] for name in self.names]
+
+
+def compiled(statement: sa.Select[Any], *, on_postgres: bool) -> Query:
+    made = statement.compile(dialect=_dialect(on_postgres=on_postgres))
+    own = {name: bind.value for name, bind in made.binds.items() if not bind.required}
+    return Query(str(made), tuple(made.positiontup or ()), own)
+
+
+@cache
+def _dialect(*, on_postgres: bool) -> sa.Dialect:
+    return make_url("postgresql+asyncpg://" if on_postgres else "sqlite+aiosqlite://").get_dialect()()

@@ -1,0 +1,89 @@
+"""An act in the making: its statements and its audit event, which commit together or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.ledger import chain
+from backends.ledger.schema import SCHEMA, Ledger
+from backends.records import Actor, Why, storable
+
+
+@dataclass(slots=True)
+class Transaction:
+    connection: AsyncConnection
+    book: Ledger
+    on_postgres: bool
+    source: str
+    role: str
+    hash: bytes | None = None  # of its last audit event: the proof that it took place
+    seq: int = 0
+    _tail: tuple[int, bytes] | None = field(default=None)
+
+    async def execute(
+        self, statement: sa.Executable, args: Mapping[str, object] | None = None
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
+        return await self.connection.execute(statement, dict(args or {}))
+
+    async def audit(
+        self,
+        kind: str,
+        ids: Sequence[str],
+        actor: Actor,
+        why: Why,
+        *,
+        detail: Mapping[str, object] | None = None,
+    ) -> None:
+        """Append one event that names every entry; each of them finds it by the index."""
+        seq, previous = self._tail or await self._read_tail()
+        self.seq = seq + 1
+        body = chain.canonical(
+            {
+                "v": 1,
+                "seq": self.seq,
+                "kind": kind,
+                "operation": why.operation,
+                "at": why.at.isoformat(),
+                "who": {
+                    "operator": actor.operator,
+                    "os_user": actor.os_user,
+                    "host": actor.host,
+                    "db_role": self.role,
+                    "program": actor.program,
+                },
+                "source": self.source,
+                "reason": why.reason,
+                "note": why.note,
+                **(detail or {"entries": list(ids)}),
+            }
+        )
+        self.hash = chain.link(previous, body)
+        self._tail = (self.seq, self.hash)
+        await self.execute(self.book.audit.insert(), {"seq": self.seq, "body": body, "hash": self.hash})
+        if ids:
+            named = list(dict.fromkeys(storable(entry_id) for entry_id in ids))
+            await self.execute(
+                _INDEX_POSTGRES if self.on_postgres else _INDEX_SQLITE,
+                {"ids": named if self.on_postgres else json.dumps(named), "source": self.source, "seq": self.seq},
+            )
+
+    async def _read_tail(self) -> tuple[int, bytes]:
+        audit = self.book.audit
+        last = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+        row = (await self.execute(last)).first()
+        return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
+
+
+_INDEX_SQLITE = sa.text(
+    "INSERT INTO console_audit_entry (entry_id, source, seq) SELECT value, :source, :seq FROM json_each(:ids)"
+)
+_INDEX_POSTGRES = sa.text(
+    f"INSERT INTO {SCHEMA}.audit_entry (entry_id, source, seq) "
+    "SELECT id, CAST(:source AS text), CAST(:seq AS bigint) FROM unnest(CAST(:ids AS text[])) id"
+).bindparams(sa.bindparam("ids", type_=sa.ARRAY(sa.Text)))

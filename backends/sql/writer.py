@@ -1,0 +1,192 @@
+"""The only way to change anything: short transactions that begin with the write lock in hand.
+
+Owns the writing connection, the making of the ledger, and what a commit came to whose answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from backends.detect import Attached
+from backends.failure import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
+from backends.ledger.schema import SCHEMA, VERSION, Ledger, create_statements
+from backends.sql.presence import is_newer, owner_sql, presence
+from backends.sql.transaction import Transaction
+from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
+
+T = TypeVar("T")
+_AUDIT_LOCK = 0x646C71  # "dlq": one writer of the chain at a time, for as long as its transaction lasts
+_RECONNECTS = 20
+_RECONNECT_SECONDS = 0.25
+
+
+class Writer:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        attached: Attached,
+        book: Ledger,
+        *,
+        first_id: Callable[[], Awaitable[str]],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`first_id` names the store at its first act; `check` raises where the store is no longer the one attached."""
+        self._engine = engine
+        self._attached = attached
+        self._book = book
+        self._first_id = first_id
+        self._check = check
+        self._connection: AsyncConnection | None = None
+        self._ready = False
+        self._lock = asyncio.Lock()
+        self._on_postgres = attached.info.dialect == "postgresql"
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """One transaction. Once begun it is not torn by cancellation: it commits or fails.
+
+        `work` may be run again where the connection was lost before the commit: it must only use its transaction.
+        """
+        task = asyncio.ensure_future(self._run(work))
+        self._running.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async with self._lock:
+            self._check()
+            store_id = "" if self._ready else await self._first_id()
+            with store_errors(self._attached.info.label):
+                try:
+                    return await self._once(work, store_id)
+                except DRIVER_ERRORS as problem:
+                    if is_denied(problem):
+                        raise self._refusal("this role may not do that") from None
+                    if not is_lost(problem):
+                        raise
+                return await self._once(work, store_id)
+
+    async def _once(self, work: Callable[[Transaction], Awaitable[T]], store_id: str) -> T:
+        try:
+            connection = self._connection or await self._open()
+            await connection.begin()
+            transaction = await self._begin(connection, store_id)
+            result = await work(transaction)
+        except BaseException as problem:
+            await self._undo(problem)
+            raise
+        try:
+            await connection.commit()
+        except DRIVER_ERRORS as problem:
+            await self._drop()  # ends a transaction that the store still holds open, too
+            if not is_lost(problem):
+                raise
+            await self._resolve(transaction)
+        self._ready = True
+        return result
+
+    async def _open(self) -> AsyncConnection:
+        self._connection = await self._engine.connect()
+        return self._connection
+
+    async def _undo(self, problem: BaseException) -> None:
+        if self._connection is None or not isinstance(problem, StoreError):
+            await self._drop()
+            return
+        try:
+            await self._connection.rollback()
+        except DRIVER_ERRORS:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.invalidate()
+            await connection.close()
+
+    async def _begin(self, connection: AsyncConnection, store_id: str) -> Transaction:
+        transaction = Transaction(
+            connection, self._book, self._on_postgres, self._attached.found.shown, self._attached.info.role
+        )
+        if self._on_postgres:
+            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
+        if not self._ready:
+            await self._make_ledger(transaction, store_id)
+        if self._on_postgres:
+            await connection.exec_driver_sql(f"SELECT pg_notify('{SCHEMA}', '')")
+        return transaction
+
+    async def _make_ledger(self, transaction: Transaction, store_id: str) -> None:
+        connection, meta = transaction.connection, self._book.meta
+        there = await presence(connection, on_postgres=self._on_postgres)
+        if there == "unreadable":
+            raise self._refusal("this role may not use the console's ledger")
+        if there == "absent":
+            await self._create(connection)
+        have = {row[0]: row[1] for row in await transaction.execute(sa.select(meta.c.key, meta.c.value))}
+        if is_newer(have.get("schema_version")):
+            raise ActRefused("the console's ledger was made by a newer version of dlq-console: upgrade to act here")
+        if "store_id" not in have:
+            for key, value in (("schema_version", VERSION), ("store_id", store_id)):
+                await transaction.execute(meta.insert(), {"key": key, "value": value})
+
+    async def _create(self, connection: AsyncConnection) -> None:
+        try:
+            for statement in create_statements(self._attached.info.dialect):
+                await connection.exec_driver_sql(statement)
+        except SQLAlchemyError as problem:
+            if isinstance(translate(problem, self._attached.info.label), ActRefused):
+                raise self._refusal("the console's ledger is not there and this role may not make it") from None
+            raise
+
+    def _refusal(self, text: str) -> ActRefused:
+        return ActRefused(f"{text}; an owner would run:\n{owner_sql(self._attached)}")
+
+    async def _resolve(self, transaction: Transaction) -> None:
+        """After a commit whose answer was lost: the chain tells. Returns where the act took place."""
+        label = self._attached.info.label
+        if transaction.hash is None:
+            raise Unreachable(f"{label} was lost while it committed: try again")
+        for _ in range(_RECONNECTS):
+            try:
+                took_place = await self._is_in_chain(transaction)
+            except DRIVER_ERRORS as problem:
+                await self._drop()
+                if not is_lost(problem) and not isinstance(translate(problem, label), Unreachable):
+                    raise
+                await asyncio.sleep(_RECONNECT_SECONDS)
+                continue
+            if took_place:
+                return
+            raise Unreachable(f"{label} was lost before the act was committed: nothing was changed")
+        raise CommitUnknown(f"{label} was lost while it committed; whether the act took place is not known: look again")
+
+    async def _is_in_chain(self, transaction: Transaction) -> bool:
+        connection = self._connection or await self._open()
+        audit = self._book.audit
+        await connection.begin()
+        # The lost transaction holds this lock until it has ended, one way or the other.
+        await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
+        row = (await connection.execute(sa.select(audit.c.hash).where(audit.c.seq == transaction.seq))).first()
+        await connection.rollback()
+        return row is not None and bytes(row[0]) == transaction.hash
+
+    async def aclose(self) -> None:
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with store_errors(self._attached.info.label):
+                await connection.close()
+        await self._engine.dispose()

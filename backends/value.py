@@ -1,0 +1,80 @@
+"""Single stored values: what they read as, and whether they are a time or a number. Stdlib only; knows no record."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def readable(value: object) -> str:
+    """Any stored value as text that loses nothing: bytes and undecodable text by their escapes."""
+    match value:
+        case str():
+            return value if is_encodable(value) else _SURROGATE.sub(_escape, value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).decode("utf-8", "backslashreplace")
+        case datetime():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def storable(text: str) -> str:
+    """Text that any store can hold: what is not Unicode, and NUL, by their escapes."""
+    return readable(text).replace("\0", "\\x00")
+
+
+def is_encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def parse_time(value: object) -> datetime | None:
+    """The instant, in UTC; None where the text is no time or does not say its zone."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        return None
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def number(value: object) -> Decimal | None:
+    """The stored number, exactly; None where it is none."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return Decimal(value)
+        case float() if math.isfinite(value):
+            return Decimal(repr(value))
+        case Decimal() if value.is_finite():
+            return value
+        case _:
+            return None
+
+
+def is_naive(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text.strip()).utcoffset() is None
+    except ValueError:
+        return False

@@ -1,0 +1,141 @@
+"""The words of the command line. Builds the parser; does nothing else."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from console import __version__
+
+CATEGORIES = ("transient", "schema", "business", "integration")
+STATES = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
+
+
+class UsageError(Exception):
+    """The words of a command are off: exit 2, nothing is done."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} ({self.prog} --help says more)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    everywhere = _Parser(add_help=False)
+    everywhere.add_argument(
+        "--db", metavar="TARGET", help="path, sqlite:///path, postgresql://user@host/db, or a store"
+    )
+    everywhere.add_argument("--config", metavar="FILE", help="the config file")
+    everywhere.add_argument("--operator", metavar="NAME", help="a label for the record; your identity is the OS user")
+    everywhere.add_argument("--table", metavar="[SCHEMA.]NAME", help="which dead-letter queue, where there are several")
+    everywhere.add_argument("--read-only", action="store_true", help="attach so that nothing can be changed")
+    parser = _Parser(
+        prog="dlq", description="The console for a trading engine's dead-letter queue.", parents=[everywhere]
+    )
+    parser.add_argument("--version", action="version", version=f"dlq-console {__version__}")
+    parser.add_argument("--open", metavar="ID", help="start at this entry")
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        return verbs.add_parser(name, help=text, description=text, parents=[_again(everywhere)])
+
+    _looking(verb)
+    _acting(verb)
+    _keeping(verb)
+    return parser
+
+
+def _again(parser: _Parser) -> _Parser:
+    """The same words after the command; said there they win, unsaid they leave what stood before it."""
+    twin = _Parser(add_help=False)
+    for action in parser._actions:
+        kind = {"action": "store_true"} if action.nargs == 0 else {"metavar": action.metavar}
+        twin.add_argument(*action.option_strings, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
+    return twin
+
+
+def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
+    group = parser.add_argument_group("filters")
+    if venue:
+        group.add_argument("--venue", metavar="V")
+    group.add_argument("--account", metavar="A")
+    group.add_argument("--market", metavar="M")
+    group.add_argument("--side", metavar="S")
+    group.add_argument("--category", choices=CATEGORIES)
+    group.add_argument("--state", choices=STATES)
+    group.add_argument("--group", metavar="FINGERPRINT")
+    group.add_argument("--since", metavar="WHEN", help="8h, or an ISO time")
+    group.add_argument("--until", metavar="WHEN")
+    group.add_argument("--search", metavar="TEXT")
+
+
+def _mode(parser: argparse.ArgumentParser) -> None:
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--paper", dest="mode", action="store_const", const="paper")
+    mode.add_argument("--live", dest="mode", action="store_const", const="live")
+
+
+def _looking(verb: object) -> None:
+    listing = verb("list", "list entries, in the order they came")  # type: ignore[operator]  # the closure above
+    listing.add_argument("--all", action="store_true", help="also what is replayed or dismissed")
+    listing.add_argument("--limit", type=int, metavar="N")
+    listing.add_argument("--json", action="store_true")
+    _filters(listing)
+    show = verb("show", "an entry with its retry history and audit events")  # type: ignore[operator]
+    show.add_argument("id", metavar="ID")
+    show.add_argument("--json", action="store_true")
+    export = verb("export", "write entries as CSV or JSON Lines")  # type: ignore[operator]
+    export.add_argument("--format", choices=("csv", "jsonl"), required=True)
+    export.add_argument("--all", action="store_true")
+    _filters(export)
+    doctor = verb("doctor", "the attach report: layout, drift, triggers, read-only enforcement")  # type: ignore[operator]
+    doctor.add_argument("--json", action="store_true")
+    audit = verb("audit", "verify or export the audit chain")  # type: ignore[operator]
+    audit.add_argument("what", choices=("verify", "export"))
+    audit.add_argument("--head", metavar="COUNT:HASH", help="a head kept elsewhere")
+
+
+def _acting(verb: object) -> None:
+    dismiss = verb("dismiss", "settle entries without sending them; the rows stay")  # type: ignore[operator]
+    dismiss.add_argument("ids", metavar="ID", nargs="*")
+    dismiss.add_argument("--reason", metavar="CODE")
+    dismiss.add_argument("--note", metavar="TEXT")
+    restore = verb("restore", "take a dismissal back")  # type: ignore[operator]
+    restore.add_argument("ids", metavar="ID", nargs="+")
+    restore.add_argument("--note", metavar="TEXT")
+    restore.add_argument("--json", action="store_true")
+    replay = verb("replay", "send entries to their venue again")  # type: ignore[operator]
+    replay.add_argument("ids", metavar="ID", nargs="*")
+    _mode(replay)
+    replay.add_argument("--venue", metavar="V", help="send to this venue; without ids also a filter")
+    replay.add_argument("--dry-run", action="store_true", help="show the plan; nothing is sent or written")
+    replay.add_argument("--override", metavar="GUARD,...", help="guards to pass, with --note")
+    replay.add_argument("--note", metavar="TEXT")
+    for parser, venue in ((dismiss, True), (replay, False)):
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--expect", type=int, metavar="N", help="refuse unless exactly N match")
+        _filters(parser, venue=venue)
+    reconcile = verb("reconcile", "ask the venue about entries in doubt")  # type: ignore[operator]
+    reconcile.add_argument("ids", metavar="ID", nargs="*")
+    _mode(reconcile)
+    reconcile.add_argument("--json", action="store_true")
+    approve = verb("approve", "the second person's approval of a plan")  # type: ignore[operator]
+    approve.add_argument("plan", metavar="PLAN")
+    for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
+        verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
+
+
+def _keeping(verb: object) -> None:
+    verb("init", "make an order store in an empty database")  # type: ignore[operator]
+    verb("demo", "a throw-away store and a practice venue")  # type: ignore[operator]
+    secrets = verb("secrets", "credentials in the keyring")  # type: ignore[operator]
+    secrets.add_argument("what", choices=("set", "list", "check", "delete"))
+    secrets.add_argument("venue", metavar="VENUE", nargs="?")
+    _mode(secrets)
+    practice = verb("practice", "the practice exchange on loopback")  # type: ignore[operator]
+    practice.add_argument("--port", type=int, default=0)
+    practice.add_argument("--ledger", metavar="FILE")
+    practice.add_argument("--script", metavar="FILE", help="faults on demand, as JSON")
+    completions = verb("completions", "completion script for a shell")  # type: ignore[operator]
+    completions.add_argument("shell", choices=("bash", "zsh", "fish"))

@@ -1,0 +1,102 @@
+"""What every verb starts from: config, actor, clock, and the store opened and closed around it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from backends import open_store
+from backends.records import OPEN_STATES, STATES, Actor, Filter
+from backends.store import Store
+from console import clock
+from console.cli.arguments import UsageError
+from console.config import Config, StoreConfig
+from console.duration import parse_moment
+from console.services.triage import Query, Triage
+
+DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    args: argparse.Namespace
+    config: Config
+    actor: Actor
+
+    @property
+    def target(self) -> str:
+        target = self.args.db or os.environ.get("DLQ_DB")
+        if not target:
+            raise UsageError("which store? give --db TARGET or set DLQ_DB")
+        return str(target)
+
+    @property
+    def store_config(self) -> StoreConfig:
+        """What the config says of this store; a bare target has no settings."""
+        known = self.config.stores.get(self.target)
+        return known or StoreConfig(name=self.target, url=self.target)
+
+    def now(self) -> datetime:
+        return clock.now()
+
+    @asynccontextmanager
+    async def store(self, *, read_only: bool | None = None) -> AsyncIterator[Store]:
+        settings = self.store_config
+        store = await open_store(
+            settings.url,
+            read_only=self.args.read_only if read_only is None else read_only,
+            table=self.args.table or settings.table,
+            password=self._password(settings),
+        )
+        try:
+            yield store
+        finally:
+            await store.aclose()
+
+    @asynccontextmanager
+    async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
+        async with self.store(read_only=read_only) as store:
+            yield Triage(store, self.actor, clock.now)
+
+    def _password(self, settings: StoreConfig) -> str | None:
+        if settings.name not in self.config.stores or not settings.url.startswith("postgres"):
+            return None
+        from console.secrets import store_password
+
+        return store_password(settings.name)
+
+    def query(self, *, everything: bool = False) -> Query:
+        """The filters of the command line."""
+        args = self.args
+        try:
+            since = parse_moment(args.since, self.now()) if args.since else None
+            until = parse_moment(args.until, self.now()) if args.until else None
+        except ValueError as problem:
+            raise UsageError(str(problem)) from None
+        states = frozenset(STATES) if everything else OPEN_STATES
+        if args.state:
+            states = frozenset({args.state})
+        where = Filter(
+            states=states,
+            venue=args.venue,
+            account=args.account,
+            market=args.market,
+            side=args.side,
+            since=since,
+            until=until,
+            terms=(args.search,) if args.search else (),
+        )
+        return Query(where, category=args.category, group=args.group)
+
+    @property
+    def has_filters(self) -> bool:
+        names = ("account", "market", "side", "category", "state", "group", "since", "until", "search")
+        return any(getattr(self.args, name, None) for name in names)
+
+
+def without_venue(query: Query) -> Query:
+    return replace(query, where=replace(query.where, venue=None))

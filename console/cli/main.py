@@ -1,0 +1,74 @@
+"""Runs one command: words → verb → exit code. Every expected problem ends here as one clear line on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import traceback
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from backends.store import ActRefused, BadTarget, StoreError
+from console.cli.arguments import UsageError, build_parser
+from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context
+from console.config import ConfigError, load_config
+from console.identity import current_actor
+
+_CRASHED = 70
+
+
+def run(argv: Sequence[str]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        return _run(argv)
+    except UsageError as problem:
+        return complain(str(problem), USAGE)
+    except (ConfigError, BadTarget) as problem:
+        return complain(str(problem), USAGE)
+    except ActRefused as problem:
+        return complain(str(problem), NOT_ACTED)
+    except StoreError as problem:
+        return complain(str(problem), UNREACHABLE)
+    except KeyboardInterrupt:
+        return complain("stopped", 130)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else IN_DOUBT
+    except Exception as bug:  # noqa: BLE001 - the last exit: a bug must not show a traceback with values in it
+        return crash(bug)
+
+
+def _run(argv: Sequence[str]) -> int:
+    args = build_parser().parse_args(argv)
+    config = load_config(args.config, os.environ)
+    for warning in config.warnings:
+        print(f"dlq: {warning}", file=sys.stderr)
+    context = Context(args, config, current_actor(args.operator))
+    if args.verb is None:
+        from console.cli.screen import open_console
+
+        return open_console(context)
+    from console.cli.verbs import VERBS
+
+    verb = VERBS[args.verb]
+    outcome = verb(context)
+    return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+
+
+def complain(message: str, code: int) -> int:
+    print(f"dlq: {message}", file=sys.stderr)
+    return code
+
+
+def crash(bug: BaseException) -> int:
+    """Where it happened, never what was in the variables."""
+    reference = uuid.uuid4().hex[:8]
+    frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
+    print(
+        f"dlq: this is a bug ({type(bug).__name__}, reference {reference}); acts are complete or undone. "
+        f"At: {' < '.join(reversed(frames[-4:]))}",
+        file=sys.stderr,
+    )
+    return _CRASHED

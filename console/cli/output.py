@@ -1,0 +1,163 @@
+"""How results look on stdout: Horizon's plain lines, and JSON Lines with values as stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from backends.records import Attempt, AuditEvent, malformed, number, parse_time, readable
+from console.safetext import safe
+from console.services.triage import History, Row
+
+
+def plain_line(row: Row) -> str:
+    entry = row.entry
+    retries = entry.text("retry_count") or "0"
+    return (
+        f"{safe(entry.id, 200)}  {moment(entry.get('captured_at'))}  {safe(entry.text('venue_name'), 200)}  "
+        f"{order_text(row)}  [{entry.state}, retries={safe(retries, 40)}]"
+    )
+
+
+def plain_entry(row: Row) -> str:
+    return f"{plain_line(row)}\n  error: {safe(row.entry.text('error'))}"
+
+
+def order_text(row: Row) -> str:
+    """`buy 100 AAPL @ 180.0`; no price → `@ market`."""
+    entry = row.entry
+    price = entry.get("price")
+    return (
+        f"{safe(entry.text('side'), 40)} {quantity_text(entry.get('quantity'))} {safe(entry.text('market_id'), 200)} "
+        f"@ {'market' if price is None else safe(stored_number(price), 60)}"
+    )
+
+
+def quantity_text(value: object) -> str:
+    """The shortest decimal, without `.0`."""
+    exact = number(value)
+    if exact is None:
+        return safe(readable(value), 60)
+    text = format(exact, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def stored_number(value: object) -> str:
+    return repr(value) if isinstance(value, float) else readable(value)
+
+
+def moment(value: object) -> str:
+    """UTC to the second with Z; what is no time is shown as it stands."""
+    at = parse_time(value)
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else safe(readable(value), 60)
+
+
+def json_row(row: Row) -> str:
+    pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
+    pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
+    if wrong := malformed(row.entry):
+        pairs["malformed"] = list(wrong)
+    return json_line(pairs)
+
+
+def json_line(pairs: Mapping[str, object]) -> str:
+    """One flat object; numbers keep their own digits."""
+    return "{" + ", ".join(f"{json.dumps(key)}: {json_value(key, value)}" for key, value in pairs.items()) + "}"
+
+
+def json_value(key: str, value: object) -> str:
+    match value:
+        case None | True | False | str():
+            return json.dumps(readable(value) if isinstance(value, str) else value)
+        case int() if key == "dismissed" and value in (0, 1):
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value) if math.isfinite(value) else json.dumps(str(value))
+        case Decimal():
+            return str(value) if value.is_finite() else json.dumps(str(value))
+        case datetime():
+            return json.dumps(value.isoformat())
+        case bytes():
+            return json.dumps(readable(value))
+        case _:
+            return json.dumps(value, default=readable)
+
+
+def history_json(history: History) -> str:
+    rest = {
+        "attempts": [attempt_pairs(attempt) for attempt in history.attempts],
+        "audit": [event_pairs(event) for event in history.events],
+        "notes": [{"at": note.at, "operator": note.operator, "text": note.text} for note in history.notes],
+        "retries_not_recorded": history.unrecorded,
+    }
+    # The entry is put in as text: its numbers keep their own digits.
+    return f'{{"entry": {json_row(history.entry)}, {json.dumps(rest, default=str)[1:]}'
+
+
+def attempt_pairs(attempt: Attempt) -> dict[str, object]:
+    return {
+        "attempt_no": attempt.attempt_no,
+        "mode": attempt.mode,
+        "venue": attempt.venue,
+        "client_order_id": attempt.client_order_id,
+        "outcome": attempt.outcome,
+        "venue_order_id": attempt.venue_order_id,
+        "error": attempt.error,
+        "started_at": attempt.started_at,
+        "finished_at": attempt.finished_at,
+        "operator": attempt.operator,
+        "os_user": attempt.os_user,
+        "payload_hash": attempt.payload_hash,
+        "rehearsal": attempt.rehearsal,
+    }
+
+
+def event_pairs(event: AuditEvent) -> dict[str, object]:
+    try:
+        body = json.loads(event.body)
+    except ValueError:
+        body = {"malformed": readable(event.body)}
+    return {**(body if isinstance(body, dict) else {"body": body}), "seq": event.seq, "hash": event.hash.hex()}
+
+
+def history_lines(history: History) -> Iterable[str]:
+    row = history.entry
+    yield plain_entry(row)
+    yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
+    yield f"  could it have reached the venue: {row.reach}"
+    if row.next_step:
+        yield f"  next: {safe(row.next_step, 200)}"
+    for name in ("account_id", "order_type", "client_order_id", "action_json"):
+        if text := row.entry.text(name):
+            yield f"  {name}: {safe(text)}"
+    for wrong in malformed(row.entry):
+        yield f"  malformed: {safe(wrong)}"
+    if history.unrecorded:
+        yield f"retries: {history.unrecorded} earlier, not recorded"
+    for attempt in history.attempts:
+        rehearsal = " rehearsal" if attempt.rehearsal else ""
+        yield (
+            f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {attempt.mode}{rehearsal} "
+            f"{safe(attempt.venue)} {attempt.outcome or 'in flight'} order {safe(attempt.venue_order_id or '-')} "
+            f"id {safe(attempt.client_order_id)} by {safe(attempt.operator)}"
+            + (f": {safe(attempt.error)}" if attempt.error else "")
+        )
+    for note in history.notes:
+        yield f"note: {moment(note.at)} {safe(note.operator)}: {safe(note.text)}"
+    for event in history.events:
+        yield event_line(event)
+
+
+def event_line(event: AuditEvent) -> str:
+    pairs = event_pairs(event)
+    who = pairs.get("who")
+    operator = who.get("operator", "?") if isinstance(who, dict) else "?"
+    reason, note = pairs.get("reason"), pairs.get("note")
+    why = "".join(f" {safe(str(part), 200)}" for part in (reason, note) if part)
+    kind = safe(str(pairs.get("kind")), 40)
+    return f"audit {event.seq}: {moment(pairs.get('at'))} {kind} by {safe(str(operator), 80)}{why}"

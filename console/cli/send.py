@@ -1,0 +1,206 @@
+"""The verbs that reach a venue: replay, reconcile, approve."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from backends.records import Attempt
+from backends.store import Store
+from console import clock
+from console.cli.act import chosen_entries
+from console.cli.arguments import UsageError
+from console.cli.context import DONE, NOT_ACTED, Context
+from console.cli.progress import run_batch, say, say_plan
+from console.safetext import safe
+from console.secrets import Vault
+from console.services.approval import Approvals, absence_hash
+from console.services.batch import Handle
+from console.services.desk import Desk
+from console.services.guards import OVERRIDABLE
+from console.services.outcome import Ended
+from console.services.plan import ReplayPlan, plan
+from console.services.preflight import Preflight, Request
+from console.services.reconcile import Reconcile
+from console.services.replay import Replay
+from console.services.triage import Triage
+from venues import Mode
+
+
+def replay_verb(context: Context) -> int:
+    request = _request(context)
+    if not context.args.dry_run:
+        _check_said(context, request.mode)
+    return run_batch(lambda handle: _replay(context, request, handle), as_json=context.args.json)
+
+
+def reconcile_verb(context: Context) -> int:
+    mode = said_mode(context)
+    return run_batch(lambda handle: _reconcile(context, mode, handle), as_json=context.args.json)
+
+
+async def approve_verb(context: Context) -> int:
+    async with context.triage() as triage:
+        try:
+            summary = await Approvals(triage.store, context.actor, clock.now).approve(context.args.plan)
+        except KeyError:
+            raise UsageError("no such plan was put up for approval on this store") from None
+    if summary is None:
+        say("refused: the one who asked cannot approve; another OS user or database role must")
+        return NOT_ACTED
+    print(f"approved {safe(context.args.plan, 80)}: {safe(summary)}")
+    return DONE
+
+
+def _request(context: Context) -> Request:
+    args = context.args
+    overrides = frozenset(filter(None, (args.override or "").split(",")))
+    if unknown := sorted(overrides - set(OVERRIDABLE)):
+        raise UsageError(f"{unknown[0]!r} cannot be overridden; these can: {' '.join(OVERRIDABLE)}")
+    if overrides and not (args.note or "").strip():
+        raise UsageError("--override needs a --note that says why")
+    return Request(
+        mode=said_mode(context),
+        venue=args.venue if args.ids else None,
+        overrides=overrides,
+        single=len(args.ids) == 1,
+    )
+
+
+def said_mode(context: Context) -> Mode:
+    mode = context.args.mode or context.store_config.mode
+    if mode is None:
+        raise UsageError("say --paper or --live")
+    return "live" if mode == "live" else "paper"
+
+
+def _check_said(context: Context, mode: Mode) -> None:
+    """Live without a terminal needs --yes and, for more than one entry, --expect N."""
+    args = context.args
+    if mode != "live" or sys.stdin.isatty():
+        return
+    if not args.yes:
+        raise UsageError("live without a terminal needs --yes")
+    if len(args.ids) != 1 and args.expect is None:
+        raise UsageError("live without a terminal needs --expect N for more than one entry")
+
+
+@asynccontextmanager
+async def _tools(context: Context) -> AsyncIterator[tuple[Store, Desk, Triage]]:
+    desk = Desk(context.config.venues, Vault(context.config.credentials_dir).credentials)
+    async with context.triage() as triage:
+        try:
+            yield triage.store, desk, triage
+        finally:
+            await desk.aclose()
+
+
+async def _replay(context: Context, request: Request, handle: Handle) -> tuple[Ended, ...]:
+    args = context.args
+    async with _tools(context) as (store, desk, triage):
+        entries = await chosen_entries(context, triage)
+        live_store = context.store_config.environment == "live"
+        preflight = Preflight(store, desk, context.config.limits, clock.now, live_store=live_store)
+        made = plan(entries, await preflight.facts(entries, request))
+        if not args.json:
+            say_plan(made)
+        if args.dry_run:
+            return _told(handle, planned(made))
+        if blocked := tuple(one.entry_id for one in made.blocked):
+            await triage.refuse("replay", blocked, "; ".join(one.text for one in made.blocked)[:2000])
+        if made.steps and not await _approved(context, made, store):
+            return _told(handle, refused(made, f"needs a second person: {made.needs_second}"))
+        if made.steps and not _confirmed(context, made):
+            return _told(handle, refused(made, "not confirmed"))
+        replay = Replay(store, desk, context.actor, clock.now)
+        handle.attend(replay)
+        return await replay.run(made, note=args.note, tell=handle.tell)
+
+
+def planned(made: ReplayPlan) -> list[Ended]:
+    """A dry run: the very plan, said instead of done."""
+    steps = [
+        Ended(
+            step.command.entry_id, "planned", made.mode, None, step.command.client_order_id, _notes(step.command.notes)
+        )
+        for step in made.steps
+    ]
+    superseded = [
+        Ended(one.entry_id, "superseded", made.mode, detail=f"superseded by {one.by}") for one in made.superseded
+    ]
+    return steps + superseded + [Ended(one.entry_id, "refused", made.mode, detail=one.text) for one in made.blocked]
+
+
+def refused(made: ReplayPlan, why: str) -> list[Ended]:
+    ids = [step.command.entry_id for step in made.steps] + [one.entry_id for one in made.superseded]
+    held = [Ended(entry_id, "refused", made.mode, detail=why) for entry_id in ids]
+    return held + [Ended(one.entry_id, "refused", made.mode, detail=one.text) for one in made.blocked]
+
+
+def _notes(notes: tuple[str, ...]) -> str | None:
+    return "; ".join(notes) or None
+
+
+def _told(handle: Handle, results: list[Ended]) -> tuple[Ended, ...]:
+    for result in results:
+        handle.tell(result)
+    return tuple(results)
+
+
+async def _approved(context: Context, made: ReplayPlan, store: Store) -> bool:
+    if made.needs_second is None:
+        return True
+    summary = f"replay {len(made.steps)} in {made.mode}, gross {made.gross:f}: {made.needs_second}"
+    if await Approvals(store, context.actor, clock.now).given_or_asked(made.hash, summary):
+        return True
+    say(f"a second person must approve ({made.needs_second}): dlq approve {made.hash} --db {context.args.db or '…'}")
+    print(f"plan {made.hash}", file=sys.stderr)
+    return False
+
+
+def _confirmed(context: Context, made: ReplayPlan) -> bool:
+    if context.args.yes or not sys.stdin.isatty():
+        return True
+    if made.mode == "paper" and len(made.steps) == 1:
+        return True
+    answer = f"live {len(made.steps)}" if made.mode == "live" else str(len(made.steps))
+    print(f"type {answer} to send: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == answer
+
+
+async def _reconcile(context: Context, mode: Mode, handle: Handle) -> tuple[Ended, ...]:
+    ids = tuple(dict.fromkeys(context.args.ids))
+    async with _tools(context) as (store, desk, triage):
+        _, missing = await triage.chosen(ids)
+        if missing:
+            raise UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
+        reconcile = Reconcile(store, desk, context.actor, clock.now)
+        attempts = await reconcile.open(ids, mode)
+        if not attempts and not ids:
+            say("nothing is in doubt")
+        results = _told(handle, await _nothing_to_ask(store, ids, attempts, mode))
+        approvals = Approvals(store, context.actor, clock.now)
+        agreed = {one.client_order_id for one in attempts if await approvals.given(absence_hash(one))}
+        done = await reconcile.run(attempts, approved=lambda one: one.client_order_id in agreed, tell=handle.tell)
+        for attempt in reconcile.needing_second:
+            await approvals.given_or_asked(
+                absence_hash(attempt), f"declare {attempt.entry_id} absent at {attempt.venue}"
+            )
+            print(f"plan {absence_hash(attempt)}", file=sys.stderr)
+        return (*results, *done)
+
+
+async def _nothing_to_ask(store: Store, ids: tuple[str, ...], attempts: tuple[Attempt, ...], mode: Mode) -> list[Ended]:
+    asked = {attempt.entry_id for attempt in attempts}
+    other = {attempt.entry_id: attempt.mode for attempt in await store.open_attempts() if attempt.mode != mode}
+    return [
+        Ended(
+            entry_id,
+            "skipped",
+            mode,
+            detail=f"in doubt in {other[entry_id]}: say --{other[entry_id]}" if entry_id in other else "not in doubt",
+        )
+        for entry_id in ids
+        if entry_id not in asked
+    ]

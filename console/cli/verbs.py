@@ -1,0 +1,29 @@
+"""Which function runs which verb; each room is imported only when one of its verbs is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import Any
+
+from console.cli.context import Context
+
+Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
+_ROOMS = {
+    "look": ("list", "show", "export", "doctor", "audit"),
+    "act": ("dismiss", "restore", "halt", "resume"),
+    "keep": ("init", "completions", "demo", "practice"),
+    "secret": ("secrets",),
+    "send": ("replay", "reconcile", "approve"),
+}
+
+
+def _lazy(room: str, name: str) -> Verb:
+    def run(context: Context) -> int | Coroutine[Any, Any, int]:
+        verb: Verb = getattr(import_module(f"console.cli.{room}"), f"{name}_verb")
+        return verb(context)
+
+    return run
+
+
+VERBS: dict[str, Verb] = {name: _lazy(room, name) for room, names in _ROOMS.items() for name in names}

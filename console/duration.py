@@ -1,0 +1,47 @@
+"""Lengths of time as people write them (`90s 15m 8h 2d`), and as an age is shown. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def parse_duration(text: str) -> timedelta:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no length of time: write 90s, 15m, 8h or 2d")
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """`8h` is that long ago; else an ISO time, in UTC unless it says otherwise."""
+    try:
+        return now - parse_duration(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write 8h, 2026-04-18 or 2026-04-18T14:32:15Z") from None
+    return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def age(since: datetime, now: datetime) -> str:
+    """`12s 4m 3h 2d`: one unit, never more than four characters for a year."""
+    seconds = max(0, int((now - since).total_seconds()))
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def long_age(since: datetime, now: datetime) -> str:
+    """`3h12m`: two units, where one is too rough."""
+    minutes = max(0, int((now - since).total_seconds())) // 60
+    if minutes < 60:
+        return age(since, now)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}d{hours:02}h" if days else f"{hours}h{minutes:02}m"

@@ -1,0 +1,141 @@
+"""Lines of toned text: what every widget paints. Knows how wide a text is; knows nothing of records and colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+
+from console.safetext import safe
+
+Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", "key"]
+TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of text in one tone. Only `own` and `said` make them, so that nothing unsafe gets in."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+Line = tuple[Cell, ...]
+EMPTY: Line = ()
+
+
+def own(text: str, tone: Tone = "plain") -> Cell:
+    """Our own words."""
+    return Cell(text, tone)
+
+
+def said(text: str, tone: Tone = "plain", *, limit: int = 2000) -> Cell:
+    """Words from a store, a venue, a config or an operator."""
+    return Cell(safe(text, limit), tone)
+
+
+def line(*parts: Cell | str) -> Line:
+    """Bare strings here are literals of our own; `tests/unit/test_inert.py` looks after that."""
+    return tuple(part if isinstance(part, Cell) else Cell(part) for part in parts)
+
+
+def plain(cells: Line) -> str:
+    return "".join(cell.text for cell in cells)
+
+
+def width(cells: Line) -> int:
+    return sum(cell_len(cell.text) for cell in cells)
+
+
+def fit(text: str, size: int, *, right: bool = False) -> str:
+    """Exactly `size` cells: cut with an ellipsis or filled up."""
+    if size <= 0:
+        return ""
+    length = cell_len(text)
+    if length > size:
+        return set_cell_size(text, size - 1) + "…"
+    space = " " * (size - length)
+    return space + text if right else text + space
+
+
+def clip(cells: Line, size: int) -> Line:
+    """No wider than `size`, with an ellipsis where something is lost."""
+    if width(cells) <= size:
+        return cells
+    kept: list[Cell] = []
+    left = size
+    for cell in cells:
+        length = cell_len(cell.text)
+        if length > left or (length == left and cell is not cells[-1]):
+            kept.append(Cell(fit(cell.text + " ", left) if length < left else fit(cell.text + "…", left), cell.tone))
+            break
+        kept.append(cell)
+        left -= length
+    return tuple(kept)
+
+
+def spread(left: Line, right: Line, size: int) -> Line:
+    """Left and right of one line; where both do not fit, the left one gives way."""
+    right = clip(right, size)
+    room = size - width(right)
+    if room < 2:
+        return right
+    left = clip(left, room - 1)
+    return (*left, Cell(" " * (room - width(left))), *right)
+
+
+def wrap(cells: Line, size: int) -> Iterator[Line]:
+    """Broken at spaces where there are some, else hard; a word longer than the line is cut, never lost."""
+    if size <= 0:
+        return
+    current: list[Cell] = []
+    used = 0
+    for cell in cells:
+        for word in _words(cell.text):
+            length = cell_len(word)
+            if used + length > size and used and word.strip():
+                yield tuple(current)
+                current, used = [], 0
+            while length > size:
+                head = _head(word, size)
+                yield (Cell(head, cell.tone),)
+                word = word[len(head) :]
+                length = cell_len(word)
+            if used + length <= size:
+                current.append(Cell(word, cell.tone))
+                used += length
+    yield tuple(current)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\s+|\S+", text)
+
+
+def _head(word: str, size: int) -> str:
+    """As many characters as fit; at least one, so that it ends."""
+    count = min(size, len(word))
+    while count > 1 and cell_len(word[:count]) > size:
+        count -= 1
+    return word[:count]
+
+
+def block(text: str, tone: Tone = "plain") -> list[Line]:
+    """A text of several lines that is safe already."""
+    return [(Cell(part, tone),) for part in text.split("\n")]
+
+
+def joined(parts: Iterable[Line], between: str = "   ") -> Line:
+    made: list[Cell] = []
+    for part in parts:
+        if part:
+            made += [Cell(between), *part] if made else part
+    return tuple(made)
+
+
+def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
+    """Names in a column of their own, what they mean beside them."""
+    size = max((cell_len(name) for name, _ in rows), default=0)
+    return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), *rest) for name, rest in rows]

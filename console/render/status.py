@@ -1,0 +1,133 @@
+"""The frame's words: store, PAPER or LIVE, READ-ONLY, operator, counts, trend, keys. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from backends.records import Counts, Halt
+from console.duration import long_age
+from console.keys import Key
+from console.render import value
+from console.render.line import Cell, Line, clip, joined, line, own, said, spread, width
+from console.safetext import safe
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Arrivals in equal spans of time up to now; `hours` is what they cover, which may be less than a day."""
+
+    tally: tuple[int, ...]
+    hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the frame says wherever the operator is."""
+
+    store: str
+    label: str
+    operator: str
+    mode: str = "paper"
+    read_only: bool = False
+    counts: Counts | None = None
+    halt: Halt | None = None
+    trend: Trend | None = None
+    lost: str | None = None  # the store does not answer: its own words
+    running: str | None = None  # a batch: how far it is
+    attaching: bool = False
+
+
+def title(standing: Standing, size: int) -> Line:
+    """On the frame's upper edge: nothing of it may be cut but the store's address."""
+    mode = own(f" {standing.mode.upper()} ", "strong")
+    words = [mode] if not standing.read_only else [own(" READ-ONLY ", "strong"), mode]
+    tail = own(f" operator {safe(standing.operator, 24)} ")
+    name = safe(standing.store, 40)
+    fixed = width((*words, tail)) + len(name) + 5
+    room = size - fixed - 3
+    label = f" · {value_label(standing.label, room)}" if room > 8 and standing.label != standing.store else ""
+    return (*words, own(f"· {name}{label} ·"), tail)
+
+
+def value_label(label: str, room: int) -> str:
+    """The end of an address says more than its beginning."""
+    text = safe(label, 300)
+    return text if len(text) <= room else f"…{text[-(room - 1) :]}"
+
+
+def status(standing: Standing, now: datetime, size: int) -> Line:
+    left: list[Line] = []
+    if standing.lost is not None:
+        left.append(line(own("STORE LOST", "danger"), own(" "), said(standing.lost, "danger", limit=200)))
+    if standing.halt is not None:
+        left.append(_halt(standing.halt))
+    if standing.running is not None:
+        left.append(line(own(standing.running, "accent")))
+    left.append(_counts(standing, now))
+    return spread(joined(left), _sparkline(standing.trend), size)
+
+
+def _halt(halt: Halt) -> Line:
+    who, note = safe(halt.operator, 20), safe(halt.note, 60)
+    return line(own("HALT", "danger"), own(f" by {who}: {note}", "danger"))
+
+
+def _counts(standing: Standing, now: datetime) -> Line:
+    counts = standing.counts
+    if counts is None:
+        return line(own("attaching …" if standing.attaching else "counting …", "dim"))
+    pending, doubt = counts.by_state.get("pending", 0), counts.by_state.get("in_doubt", 0)
+    flight = counts.by_state.get("in_flight", 0)
+    parts = [
+        line(own("pending ", "dim"), own(value.count(pending), "strong")),
+        line(own("in doubt ", "dim"), own(value.count(doubt), "danger" if doubt else "strong")),
+    ]
+    if flight:
+        parts.append(line(own("in flight ", "dim"), own(value.count(flight), "warning")))
+    if counts.oldest_pending is not None:
+        parts.append(line(own("oldest ", "dim"), own(long_age(counts.oldest_pending, now))))
+    return joined(parts)
+
+
+def _sparkline(trend: Trend | None) -> Line:
+    if trend is None or not any(trend.tally):
+        return ()
+    most = max(trend.tally)
+    bars = "".join(_BARS[(len(_BARS) - 1) * count // most] if count else " " for count in trend.tally)
+    return line(own(bars, "accent"), own(f" {trend.hours}h", "dim"))
+
+
+def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars: int = 24) -> Trend:
+    """`whole`: these are all of the last day; else they reach as far back as the oldest of them."""
+    ages = sorted((now - moment).total_seconds() / 3600 for moment in moments)
+    reach = 24 if whole or not ages else max(1, min(24, int(ages[-1])))
+    tally = [0] * bars
+    for age in ages:
+        if 0 <= age < reach:
+            tally[bars - 1 - int(age * bars / reach)] += 1
+    return Trend(tuple(tally), reach)
+
+
+def footer(keys: Sequence[Key], size: int, *, lead: Line = ()) -> Line:
+    """What can be pressed next, as much of it as there is room for; help is always there."""
+    parts = [lead] if lead else []
+    used = width(lead) + (3 if lead else 0)
+    last = keys[-1:]
+    tail = sum(len(key.shown) + len(key.label) + 3 for key in last)
+    for key in keys[:-1]:
+        need = len(key.shown) + len(key.label) + 3
+        if used + need + tail > size:
+            continue
+        used += need
+        parts.append(_hint(key))
+    parts += [_hint(key) for key in last]
+    head, rest = (parts[:1], parts[1:]) if lead else ([], parts)
+    return clip(joined([*head, joined(rest, "  ")]), size)
+
+
+def _hint(key: Key) -> Line:
+    return (Cell(key.shown, "key"), Cell(f" {key.label}", "dim"))

@@ -1,0 +1,104 @@
+"""Single values as people read them: orders, quantities, prices, moments, counts. Pure."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from backends.records import Entry, number, parse_time, readable
+from console.duration import age
+from console.safetext import safe
+
+_NAME_LENGTH = 128
+
+
+def quantity(value: object) -> str:
+    """The shortest decimal, without `.0`."""
+    exact = number(value)
+    if exact is None:
+        return safe(readable(value), 60) if value is not None else "?"
+    text = format(exact, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def price(value: object) -> str:
+    """As stored."""
+    return repr(value) if isinstance(value, float) else safe(readable(value), 60)
+
+
+def money(value: Decimal, *, signed: bool = False) -> str:
+    text = f"{value:+,.2f}" if signed else f"{value:,.2f}"
+    return text.replace("-", "−")
+
+
+def count(value: int) -> str:
+    return f"{value:,}"
+
+
+def many(value: int, word: str) -> str:
+    """`1 entry`, `12 entries`."""
+    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{value:,} {word if value == 1 else plural}"
+
+
+def moment(value: object) -> str:
+    """UTC to the second; what is no time is shown as it stands."""
+    at = parse_time(value)
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at else safe(readable(value), 60)
+
+
+def entry_age(entry: Entry, now: datetime) -> str:
+    captured = parse_time(entry.get("captured_at"))
+    return age(captured, now) if captured else "?"
+
+
+def action(entry: Entry) -> tuple[str, str]:
+    """(new, replace or cancel; time in force) as far as a glance at the action tells."""
+    text = entry.text("action_json")
+    if not text:
+        return "new", ""
+    try:
+        stored = json.loads(text)
+    except (ValueError, RecursionError):
+        return "?", ""
+    if not isinstance(stored, dict):
+        return "?", ""
+    verb, tif = stored.get("action", "new"), stored.get("time_in_force", stored.get("tif", ""))
+    return _word(verb) or "?", _word(tif)
+
+
+def _word(value: object) -> str:
+    return safe(value.lower(), 12) if isinstance(value, str) else ""
+
+
+def order(entry: Entry) -> str:
+    """`buy 100 AAPL @ 180.0 day`; what is not a new order says so first."""
+    if "market_id" not in entry.names:
+        return safe(entry.id, 60)
+    verb, tif = action(entry)
+    stored = entry.get("price")
+    parts = [
+        "" if verb == "new" else verb,
+        safe(entry.text("side"), 12),
+        quantity(entry.get("quantity")),
+        name(entry.text("market_id")),
+        "market" if stored is None else f"@ {price(stored)}",
+        tif,
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def name(text: str) -> str:
+    """An identifier that matters: what could pass for another one is flagged."""
+    shown = safe(text, _NAME_LENGTH)
+    if not shown:
+        return "(none)"
+    return shown if text.isascii() and " " not in text else f"⚠{shown}"
+
+
+def error_head(entry: Entry) -> str:
+    """The first line that says something."""
+    text = entry.text("error")[:600]
+    first = next((part for part in text.splitlines() if part.strip()), "")
+    return safe(first.strip(), 300)

@@ -1,0 +1,65 @@
+"""The one way untrusted text reaches a screen: cut first, then every character that could act is shown, not sent."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+
+_HARMLESS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"}) | {
+    "Sm",
+    "Sc",
+    "Sk",
+    "So",
+    "Zs",
+}
+_MARKS = frozenset({"Mn", "Mc", "Me"})
+_PLAIN = re.compile(r"[\x20-\x7e]*")
+_MARKS_PER_LETTER = 2
+
+
+def safe(text: str, limit: int = 2000) -> str:
+    """One line: control, format, bidi, private and unassigned characters as `<1B>` or `<U+202E>`."""
+    cut = text[: limit + 1]
+    shown = cut if _PLAIN.fullmatch(cut) else _escaped(cut, keep="")
+    return shown if len(text) <= limit else f"{shown[:limit]}…"
+
+
+def safe_block(text: str, limit: int = 100_000) -> str:
+    """Several lines: as `safe`, but line ends and tabs keep their meaning."""
+    cut = text[: limit + 1].replace("\r\n", "\n").replace("\t", "    ")
+    shown = cut if _PLAIN.fullmatch(cut) else _escaped(cut, keep="\n")
+    return shown if len(text) <= limit else f"{shown[:limit]}…"
+
+
+def _escaped(text: str, *, keep: str) -> str:
+    out: list[str] = []
+    marks = 0
+    for character in text:
+        category = unicodedata.category(character)
+        if category in _MARKS and marks < _MARKS_PER_LETTER and out:
+            marks += 1
+            out.append(character)
+            continue
+        if category in _HARMLESS:
+            marks = 0
+            out.append(" " if category == "Zs" else character)
+        elif character in keep:
+            out.append(character)
+        else:
+            out.append(_code(character))
+    return "".join(out)
+
+
+def _code(character: str) -> str:
+    point = ord(character)
+    return f"<{point:02X}>" if point < 0x100 else f"<U+{point:04X}>"
+
+
+def is_forbidden(character: str) -> bool:
+    """Would `safe` show this one by its code?"""
+    return unicodedata.category(character) not in _HARMLESS | _MARKS
+
+
+def forbidden_points() -> tuple[int, ...]:
+    return tuple(point for point in range(sys.maxunicode + 1) if is_forbidden(chr(point)))

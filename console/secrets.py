@@ -1,0 +1,160 @@
+"""Secrets: the only importer of keyring. Credentials for venues, passwords for stores; never prints one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import keyring
+import keyring.errors
+from keyring.backend import KeyringBackend
+
+from venues import BadCredentials, Credentials, Mode, credential_fields
+
+_REFUSED = ("keyring.backends.null", "keyring.backends.fail")
+_WINDOWS_LIMIT = 1200  # characters that surely fit Windows' 2,560-byte blob in UTF-16
+
+
+class SecretError(Exception):
+    """Secrets cannot be kept or read here; `str()` says what to do."""
+
+
+def service(venue: str, mode: Mode) -> str:
+    return f"dlq-console/{venue}/{mode}"
+
+
+class Vault:
+    """One keyring backend, or a directory of owner-only files; chosen once, named when asked."""
+
+    def __init__(self, credentials_dir: Path | None, environ: Mapping[str, str] = os.environ) -> None:
+        given = environ.get("CREDENTIALS_DIRECTORY")
+        self._dirs = [path for path in (credentials_dir, Path(given) if given else None) if path is not None]
+
+    def read(self, venue: str, mode: Mode, field: str) -> str | None:
+        for folder in self._dirs:
+            path = folder / f"{venue}.{mode}.{field}"
+            if path.exists():
+                return _owner_only(path)
+        if self._dirs and not _usable():
+            return None
+        return _get(service(venue, mode), field)
+
+    def write(self, venue: str, mode: Mode, field: str, value: str) -> None:
+        backend = _backend()
+        name = service(venue, mode)
+        _delete(name, field)
+        if len(value) <= _WINDOWS_LIMIT or not type(backend).__module__.startswith("keyring.backends.Windows"):
+            _set(name, field, value)
+            return
+        parts = [value[start : start + _WINDOWS_LIMIT] for start in range(0, len(value), _WINDOWS_LIMIT)]
+        for number, part in enumerate(parts):
+            _set(name, f"{field}#{number}", part)
+        _set(name, f"{field}#n", str(len(parts)))
+
+    def delete(self, venue: str, mode: Mode, field: str) -> bool:
+        _backend()
+        return _delete(service(venue, mode), field)
+
+    def credentials(self, name: str, kind: str, mode: Mode) -> Credentials:
+        """What this venue's client needs; the venue's own name first, then its kind. Raises BadCredentials."""
+        found: dict[str, str] = {}
+        for field in credential_fields(kind):
+            try:
+                value = self.read(name, mode, field) or (self.read(kind, mode, field) if kind != name else None)
+            except SecretError as problem:
+                raise BadCredentials(str(problem)) from None
+            if not value:
+                raise BadCredentials(f"{name} {mode}: {field} is not set: run dlq secrets set {name} --{mode}")
+            found[field] = value
+        return Credentials(found)
+
+    def where(self) -> str:
+        if self._dirs:
+            return f"files in {', '.join(map(str, self._dirs))}"
+        backend = _backend()
+        return f"keyring {type(backend).__module__}.{type(backend).__qualname__}"
+
+
+def store_password(store: str) -> str | None:
+    """The password of a store in the config; None leaves it to .pgpass."""
+    if not _usable():
+        return None
+    name = f"dlq-console/store/{store}"
+    try:
+        return _get(name, "password")
+    except SecretError:
+        return None
+
+
+def _backend() -> KeyringBackend:
+    """The backend keyring chose, unless it keeps nothing or keeps it in the clear."""
+    try:
+        backend = keyring.get_keyring()
+    except (keyring.errors.KeyringError, ImportError, AttributeError, ValueError, TypeError):
+        raise SecretError("the keyring backend cannot be loaded: check PYTHON_KEYRING_BACKEND") from None
+    chain = getattr(backend, "backends", None)
+    first = next(iter(chain), backend) if chain is not None else backend
+    kind = type(first)
+    if kind.__module__.startswith(_REFUSED):
+        raise SecretError(
+            "no keyring backend is available here: unlock or install one, or set credentials_dir in the config "
+            "to a directory of owner-only files named <venue>.<mode>.<field>"
+        )
+    if "plaintext" in kind.__qualname__.lower():
+        raise SecretError("the keyring backend keeps secrets in plain text: refused; choose another one")
+    return first
+
+
+def _usable() -> bool:
+    try:
+        _backend()
+    except SecretError:
+        return False
+    return True
+
+
+def _get(name: str, field: str) -> str | None:
+    _backend()
+    try:
+        value = keyring.get_password(name, field)
+        count = keyring.get_password(name, f"{field}#n") if value is None else None
+        if count is None:
+            return value
+        return "".join(keyring.get_password(name, f"{field}#{number}") or "" for number in range(int(count)))
+    except (keyring.errors.KeyringError, ValueError):
+        raise SecretError("the keyring did not answer: is it unlocked?") from None
+
+
+def _set(name: str, field: str, value: str) -> None:
+    try:
+        keyring.set_password(name, field, value)
+    except keyring.errors.KeyringError:
+        raise SecretError("the keyring did not take the secret: is it unlocked?") from None
+
+
+def _delete(name: str, field: str) -> bool:
+    gone = False
+    try:
+        count = keyring.get_password(name, f"{field}#n")
+        parts = [f"{field}#{number}" for number in range(int(count))] + [f"{field}#n"] if count else []
+        for item in (field, *parts):
+            if keyring.get_password(name, item) is not None:
+                keyring.delete_password(name, item)
+                gone = True
+    except keyring.errors.PasswordDeleteError:
+        return gone
+    except (keyring.errors.KeyringError, ValueError):
+        raise SecretError("the keyring did not answer: is it unlocked?") from None
+    return gone
+
+
+def _owner_only(path: Path) -> str:
+    try:
+        status = path.stat()
+        if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
+            raise SecretError(f"{path} must belong to you and be readable by you alone (chmod 600)")
+        return path.read_text().rstrip("\n")
+    except OSError as problem:
+        raise SecretError(f"cannot read {path}: {problem.strerror}") from None

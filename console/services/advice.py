@@ -1,0 +1,49 @@
+"""What to do next with an entry: one sentence, from its state, its error and its attempts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backends.records import Attempt
+from console.services.triage import Row
+
+
+def next_step(row: Row, attempts: Sequence[Attempt] = (), *, read_only: bool = False) -> str:
+    entry = row.entry
+    match entry.state:
+        case "in_doubt":
+            return "reconcile (C): the venue may have it; until it is asked nothing else may be done"
+        case "in_flight":
+            return "wait: it is being sent; if its owner is gone, reconcile (C)"
+        case "replayed":
+            return "nothing: it was sent and accepted"
+        case "dismissed":
+            return "nothing: it is settled; restore (U) takes that back"
+        case "pending":
+            pass
+    if read_only:
+        return row.next_step or "read the error"
+    last = attempts[-1] if attempts else None
+    if last is not None and last.rehearsal and last.outcome == "accepted":
+        return "rehearsed on paper and accepted: replay (R) in live when it should go out"
+    return _named(row.next_step, entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
+
+
+def _named(step: str, venue: str) -> str:
+    return step.replace("VENUE", venue) if venue.replace("-", "").replace(":", "").isalnum() else step
+
+
+def difference(before: Attempt, after: Attempt) -> str:
+    """What changed from one attempt to the next; "" where it was the very same request and answer."""
+    changes = []
+    if before.payload_hash != after.payload_hash:
+        changes.append("another request")
+    if before.client_order_id != after.client_order_id:
+        changes.append("another client order id")
+    if before.mode != after.mode:
+        changes.append(f"{before.mode} → {after.mode}")
+    if before.outcome != after.outcome:
+        changes.append(f"{before.outcome or 'in flight'} → {after.outcome or 'in flight'}")
+    elif before.error != after.error:
+        changes.append("another error")
+    return ", ".join(changes)

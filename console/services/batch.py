@@ -1,0 +1,82 @@
+"""A replay off the caller's thread, with its own loop: it outlives a screen, a signal and a stuck terminal.
+
+The thread is not a daemon: the process waits for what has begun to be recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+
+from console.services.outcome import Ended
+from console.services.replay import Replay
+
+Work = Callable[["Handle"], Awaitable[tuple[Ended, ...]]]
+
+
+class Handle:
+    """What the running work shows and obeys; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._replay: Replay | None = None
+        self._lock = threading.Lock()
+
+    def tell(self, ended: Ended) -> None:
+        self.events.put(ended)
+
+    def attend(self, replay: Replay) -> None:
+        """Called from the work's own loop once there is something to stop."""
+        with self._lock:
+            self._loop, self._replay = asyncio.get_running_loop(), replay
+        if self._stop.is_set():
+            replay.stop()
+
+    def stop(self) -> None:
+        self._stop.set()
+        with self._lock:
+            if self._loop is not None and self._replay is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._replay.stop)
+
+
+class Batch:
+    """One run. `results` after `join`; an unexpected error is raised there, not swallowed."""
+
+    def __init__(self, work: Work) -> None:
+        self.handle = Handle()
+        self._work = work
+        self._results: tuple[Ended, ...] = ()
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="dlq-batch")
+
+    def start(self) -> Batch:
+        self._thread.start()
+        return self
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        self.handle.stop()
+
+    def join(self) -> tuple[Ended, ...]:
+        self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+        return self._results
+
+    def _run(self) -> None:
+        try:
+            self._results = asyncio.run(self._main())
+        except BaseException as problem:  # noqa: BLE001 - handed to whoever joins
+            self._problem = problem
+        finally:
+            self.handle.events.put(None)
+
+    async def _main(self) -> tuple[Ended, ...]:
+        return await self._work(self.handle)

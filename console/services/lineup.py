@@ -1,0 +1,140 @@
+"""The console's order of a store: in doubt first, then newest (or oldest) first; read by keys in both directions.
+
+Never counts, never offsets, holds no more than a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from backends.records import Entry, Page, Place, Version
+from backends.store import Store
+from console.services.expression import split_held
+from console.services.triage import Query, look, matches
+
+_SCAN = 500  # entries of a page where the classification picks
+_LONGEST_SCAN = 20_000  # entries looked at for one answer, so that a rare class never blocks the view
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    query: Query = field(default_factory=Query)
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An entry where it stands in the lineup."""
+
+    part: int
+    entry: Entry
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.part, self.entry.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    part: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    spots: tuple[Spot, ...]
+    more: bool  # there is something beyond, in the direction of reading
+    reached: Mark | None = None  # how far was looked, where that is further than the last spot
+
+
+class Lineup:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def after(self, view: View, mark: Mark | None, limit: int) -> Stretch:
+        return await self._read(view, mark, limit, forward=True)
+
+    async def before(self, view: View, mark: Mark | None, limit: int) -> Stretch:
+        """The `limit` spots just before a mark (or before the end), in the lineup's own order."""
+        return await self._read(view, mark, limit, forward=False)
+
+    async def around(self, view: View, spot: Spot, limit: int) -> tuple[Stretch, Stretch]:
+        """What stands before a spot, and from it on as far as it still matches."""
+        before = await self.before(view, spot.mark, limit)
+        last = before.spots[-1].mark if before.spots else before.reached
+        return before, await self.after(view, last, limit)
+
+    async def chosen(self, view: View) -> AsyncIterator[list[tuple[str, Version]]]:
+        """Every match, as seen now, a page at a time: what "mark all" freezes."""
+        mark: Mark | None = None
+        while True:
+            stretch = await self.after(view, mark, _SCAN)
+            yield [(spot.entry.id, spot.entry.version) for spot in stretch.spots]
+            if not stretch.more:
+                return
+            mark = stretch.reached or stretch.spots[-1].mark
+
+    async def newer(self, view: View, than: Place, limit: int) -> tuple[Entry, ...]:
+        """What has come since; oldest of it first."""
+        page = await self._store.page(view.query.where, limit=limit, after=than)
+        return tuple(entry for entry in page.entries if _fits(entry, view.query))
+
+    async def newest(self, view: View) -> Place | None:
+        page = await self._store.page(view.query.where, limit=1, newest_first=True)
+        return page.entries[0].place if page.entries else None
+
+    async def _read(self, view: View, mark: Mark | None, limit: int, *, forward: bool) -> Stretch:
+        queries = split_held(view.query)
+        order = list(range(len(queries))) if forward else list(reversed(range(len(queries))))
+        if mark is not None:
+            order = order[order.index(min(mark.part, len(queries) - 1)) :]
+        found: list[Spot] = []
+        for part in order:
+            place = mark.place if mark is not None and mark.part == part else None
+            entries, more, reached = await self._part(view, queries[part], place, limit - len(found), forward=forward)
+            found += [Spot(part, entry) for entry in entries]
+            if more or len(found) >= limit:
+                at_last = part == order[-1] and not more
+                where = Mark(part, reached) if reached is not None else None
+                return _stretch(found, forward=forward, more=not at_last, reached=where)
+        return _stretch(found, forward=forward, more=False, reached=None)
+
+    async def _part(
+        self, view: View, query: Query, place: Place | None, limit: int, *, forward: bool
+    ) -> tuple[list[Entry], bool, Place | None]:
+        """Entries in reading direction, is there more, and how far was looked."""
+        found: list[Entry] = []
+        looked = 0
+        while True:
+            size = _SCAN if query.by_class else limit - len(found)
+            page = await self._page(view, query, place, size, forward=forward)
+            read = page.entries if forward else tuple(reversed(page.entries))
+            for entry in read:
+                place = entry.place
+                if _fits(entry, query):
+                    found.append(entry)
+                    if len(found) >= limit:
+                        return found, page.more or entry is not read[-1], None
+            looked += len(read)
+            if not page.more:
+                return found, False, None
+            if not query.by_class or looked >= _LONGEST_SCAN:
+                return found, True, place
+
+    async def _page(self, view: View, query: Query, place: Place | None, limit: int, *, forward: bool) -> Page:
+        newest_first = view.newest_first
+        if forward:
+            return await self._store.page(query.where, limit=limit, after=place, newest_first=newest_first)
+        if place is not None:
+            return await self._store.page(query.where, limit=limit, before=place, newest_first=newest_first)
+        page = await self._store.page(query.where, limit=limit, newest_first=not newest_first)
+        return Page(tuple(reversed(page.entries)), page.more)
+
+
+def _fits(entry: Entry, query: Query) -> bool:
+    return not query.by_class or matches(look(entry), query)
+
+
+def _stretch(found: list[Spot], *, forward: bool, more: bool, reached: Mark | None) -> Stretch:
+    return Stretch(tuple(found if forward else reversed(found)), more, reached)

@@ -1,0 +1,31 @@
+"""How each entry of a batch ended, in the words the outside knows, and what that means for the exit code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Word = Literal["accepted", "rejected", "unknown", "not_sent", "refused", "skipped", "superseded", "planned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    entry_id: str
+    outcome: Word
+    mode: str
+    venue_order_id: str | None = None
+    client_order_id: str | None = None
+    detail: str | None = None
+
+
+def exit_code(results: Iterable[Ended]) -> int:
+    """3 in doubt, then 1 rejected, then 4 not acted on; a dry run of nothing is 4."""
+    words = {result.outcome for result in results}
+    if "unknown" in words:
+        return 3
+    if "rejected" in words:
+        return 1
+    if "planned" in words:
+        return 0
+    return 4 if words & {"refused", "skipped", "not_sent"} else 0

@@ -1,0 +1,107 @@
+"""What of an entry's way reaches the ledger: its intent, its outcome, the claim given back. Sends nothing.
+
+What cannot be recorded is left as it stands there: in flight, for reconcile to settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from backends.records import Actor, Attempt, Why
+from backends.store import Claim, Intent, Result, Store, StoreError, Taken
+from console.clock import Clock
+from console.services import payload
+from console.services.journey import Journey, Sent, Signal
+from console.services.outcome import Ended, Word
+from venues import Prepared
+
+_RECORD_TRIES = 20
+_RECORD_SECONDS = 0.5
+
+
+class Recorder:
+    def __init__(self, store: Store, actor: Actor, moment: Clock) -> None:
+        self._store = store
+        self._actor = actor
+        self._moment = moment
+
+    async def intend(self, journey: Journey, prepared: Prepared, detail: str) -> Attempt | Taken:
+        """Committed when it returns; where it does not, nothing may be sent and the claim is free again."""
+        why = self._now(journey.why)
+        intent = self._intent(journey, prepared, detail)
+        try:
+            attempt = await self._store.intend(journey.claim, intent, self._actor, why)
+        except StoreError:
+            await self._withdraw(journey, why)
+            raise
+        if isinstance(attempt, Taken):
+            await self.release(journey.claim)
+        return attempt
+
+    async def _withdraw(self, journey: Journey, why: Why) -> None:
+        """The intent's commit is in doubt, but it is certain that nothing was sent."""
+        try:
+            attempts = await self._store.attempts(journey.command.entry_id)
+            if any(one.outcome is None and one.started_at == why.at.isoformat() for one in attempts):
+                text = "the intent's commit was in doubt: nothing was sent"
+                result = Result("not_sent", error=text, evidence=text)
+                await self._store.conclude(journey.claim, result, self._actor, self._now(journey.why))
+        except StoreError:
+            return  # still away: the attempt, if there is one, is for reconcile
+        await self.release(journey.claim)
+
+    async def conclude(self, journey: Journey, result: Result, signal: Signal, detail: str | None = None) -> Sent:
+        """The outcome must reach the ledger: a store that is away for a moment is waited for."""
+        ended = journey.ended(result.outcome, result.venue_order_id, detail or result.error)
+        for remaining in reversed(range(_RECORD_TRIES)):
+            try:
+                mine = await self._store.conclude(journey.claim, result, self._actor, self._now(journey.why))
+                return Sent(ended if mine else await self._settled_elsewhere(journey, ended), signal)
+            except StoreError as problem:
+                if not remaining:
+                    order = f" {result.venue_order_id}" if result.venue_order_id else ""
+                    text = f"the venue said {result.outcome}{order} but it could not be recorded: {problem}"
+                    return Sent(journey.ended("unknown", result.venue_order_id, text), signal)
+                await asyncio.sleep(_RECORD_SECONDS)
+        raise AssertionError("the last try returns")
+
+    async def _settled_elsewhere(self, journey: Journey, ended: Ended) -> Ended:
+        """Somebody reconciled this attempt while we waited: theirs is the record, ours is in the audit."""
+        attempts = await self._store.attempts(journey.command.entry_id)
+        last = next((one for one in reversed(attempts) if one.outcome), None)
+        word = _word(last.outcome) if last else None
+        if last is None or word is None:
+            return replace(ended, outcome="unknown", detail="settled elsewhere meanwhile: look again")
+        if (word, last.venue_order_id) == (ended.outcome, ended.venue_order_id):
+            return ended  # our own commit, whose answer was lost
+        return replace(ended, outcome=word, venue_order_id=last.venue_order_id, detail="reconciled elsewhere meanwhile")
+
+    async def release(self, claim: Claim) -> None:
+        try:
+            await self._store.release(claim)
+        except StoreError:
+            return  # its lease runs out by itself
+
+    def _intent(self, journey: Journey, prepared: Prepared, detail: str) -> Intent:
+        overridden = ", ".join(journey.step.overridden)
+        return Intent(
+            mode=journey.plan.mode,
+            venue=journey.command.venue,
+            client_order_id=prepared.client_order_id,
+            payload=payload.encode(prepared),
+            payload_hash=payload.fingerprint_of(prepared),
+            rehearsal=journey.plan.rehearsal,
+            detail=f"{detail}; overridden: {overridden}" if overridden else detail,
+        )
+
+    def _now(self, why: Why) -> Why:
+        return replace(why, at=self._moment())
+
+
+def _word(outcome: str | None) -> Word | None:
+    match outcome:
+        case "accepted" | "rejected" | "unknown" | "not_sent":
+            return outcome
+        case _:
+            return None

@@ -1,0 +1,187 @@
+"""One attached store with everything a screen may ask of it. What reaches a venue is imported only when it is asked for.
+
+Plans, replays and reconciliations run on loops and connections of their own: the caller's loop never waits for a venue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from backends.ledger.chain import Verifier
+from backends.records import Actor, Entry, Halt, Selection, StoreInfo
+from backends.store import Store
+from console.clock import Clock
+from console.config import Config, StoreConfig
+from console.services.lineup import Lineup
+from console.services.outcome import Ended
+from console.services.triage import Triage
+
+if TYPE_CHECKING:
+    from console.services.batch import Handle, Work
+    from console.services.desk import CredentialSource, Desk
+    from console.services.plan import Blocked, ReplayPlan
+
+Mode = Literal["paper", "live"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a workplace is made of; `credentials` is asked only when a venue is."""
+
+    config: Config
+    store: StoreConfig
+    actor: Actor
+    clock: Clock
+    open: Callable[[], Awaitable[Store]]
+    credentials: Callable[[], CredentialSource]
+
+    @property
+    def is_live_store(self) -> bool:
+        return self.store.environment == "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    head: str
+    count: int
+    problem: str | None
+
+
+class Workplace:
+    def __init__(self, setting: Setting, store: Store) -> None:
+        self.setting = setting
+        self.store = store
+        self.triage = Triage(store, setting.actor, setting.clock)
+        self.lineup = Lineup(store)
+
+    @classmethod
+    async def attach(cls, setting: Setting) -> Workplace:
+        return cls(setting, await setting.open())
+
+    @property
+    def info(self) -> StoreInfo:
+        return self.store.info
+
+    async def aclose(self) -> None:
+        await self.store.aclose()
+
+    async def plan(self, selection: Selection, mode: Mode, overrides: frozenset[str] = frozenset()) -> ReplayPlan:
+        """What a replay would do. Asks store and venues; writes and sends nothing."""
+        return await asyncio.to_thread(asyncio.run, self._plan(selection, mode, overrides))
+
+    async def _plan(self, selection: Selection, mode: Mode, overrides: frozenset[str]) -> ReplayPlan:
+        from console.services.plan import plan
+        from console.services.preflight import Preflight, Request
+
+        async with self._tools() as (store, desk):
+            found, _ = await Triage(store, self.setting.actor, self.setting.clock).chosen(selection.ids)
+            entries = _unmoved(selection, found)
+            preflight = Preflight(
+                store, desk, self.setting.config.limits, self.setting.clock, live_store=self.setting.is_live_store
+            )
+            request = Request(mode=mode, overrides=overrides, single=len(selection) == 1)
+            made = plan(entries, await preflight.facts(entries, request))
+        return replace(made, blocked=(*made.blocked, *_moved(selection, found)))
+
+    @asynccontextmanager
+    async def _tools(self) -> AsyncIterator[tuple[Store, Desk]]:
+        from console.services.desk import Desk
+
+        desk = Desk(self.setting.config.venues, self.setting.credentials())
+        store = await self.setting.open()
+        try:
+            yield store, desk
+        finally:
+            await desk.aclose()
+            await store.aclose()
+
+    async def is_approved(self, plan: ReplayPlan) -> bool:
+        """Whether the second person has agreed; where not, the plan is put up for them."""
+        from console.services.approval import Approvals
+
+        if plan.needs_second is None:
+            return True
+        summary = f"replay {len(plan.steps)} in {plan.mode}, gross {plan.gross:f}: {plan.needs_second}"
+        return await Approvals(self.store, self.setting.actor, self.setting.clock).given_or_asked(plan.hash, summary)
+
+    async def approve(self, plan_hash: str) -> str | None:
+        """What was approved; None where this person may not. Raises KeyError where nobody put it up."""
+        from console.services.approval import Approvals
+
+        return await Approvals(self.store, self.setting.actor, self.setting.clock).approve(plan_hash)
+
+    async def resume(self, halt: Halt, note: str) -> bool:
+        """False: a second person must agree first, and has been asked."""
+        if self.setting.is_live_store:
+            from console.services.approval import Approvals, resume_hash
+
+            approvals = Approvals(self.store, self.setting.actor, self.setting.clock)
+            if not await approvals.given_or_asked(resume_hash(halt), f"resume after the halt by {halt.operator}"):
+                return False
+        await self.triage.resume(note)
+        return True
+
+    def replay_work(self, plan: ReplayPlan, note: str | None) -> Work:
+        async def work(handle: Handle) -> tuple[Ended, ...]:
+            from console.services.replay import Replay
+
+            async with self._tools() as (store, desk):
+                if blocked := tuple(one.entry_id for one in plan.blocked):
+                    triage = Triage(store, self.setting.actor, self.setting.clock)
+                    await triage.refuse("replay", blocked, "; ".join(one.text for one in plan.blocked)[:2000])
+                replay = Replay(store, desk, self.setting.actor, self.setting.clock)
+                handle.attend(replay)
+                return await replay.run(plan, note=note, tell=handle.tell)
+
+        return work
+
+    def reconcile_work(self, ids: tuple[str, ...]) -> Work:
+        """Every open attempt of these entries, in the mode it was sent in."""
+
+        async def work(handle: Handle) -> tuple[Ended, ...]:
+            from console.services.approval import Approvals, absence_hash
+            from console.services.reconcile import Reconcile
+
+            async with self._tools() as (store, desk):
+                reconcile = Reconcile(store, desk, self.setting.actor, self.setting.clock)
+                approvals = Approvals(store, self.setting.actor, self.setting.clock)
+                attempts = [one for mode in ("paper", "live") for one in await reconcile.open(ids, mode)]
+                agreed = {one.client_order_id for one in attempts if await approvals.given(absence_hash(one))}
+                done = await reconcile.run(
+                    tuple(attempts), approved=lambda one: one.client_order_id in agreed, tell=handle.tell
+                )
+                for one in reconcile.needing_second:
+                    await approvals.given_or_asked(absence_hash(one), f"declare {one.entry_id} absent at {one.venue}")
+                return done
+
+        return work
+
+    async def verify(self) -> Verified:
+        verifier = Verifier()
+        async for events in self.store.audit():
+            if not await asyncio.to_thread(verifier.feed, events):
+                break
+        problem = verifier.finish()
+        return Verified(str(verifier.head), verifier.head.count, problem)
+
+
+def _unmoved(selection: Selection, found: dict[str, Entry]) -> list[Entry]:
+    return [found[entry_id] for entry_id, seen in selection.picks if entry_id in found and found[entry_id].version == seen]
+
+
+def _moved(selection: Selection, found: dict[str, Entry]) -> list[Blocked]:
+    from console.services.guards import Guard
+    from console.services.plan import Blocked
+
+    blocked = []
+    for entry_id, seen in selection.picks:
+        entry = found.get(entry_id)
+        if entry is None:
+            blocked.append(Blocked(entry_id, (Guard("changed", "it is no longer there"),)))
+        elif entry.version != seen:
+            blocked.append(Blocked(entry_id, (Guard("changed", f"changed since it was marked: now {entry.state}"),)))
+    return blocked

@@ -1,0 +1,152 @@
+"""dismiss, restore, halt, resume, audit, init: conditional, recorded, and refused in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Dlq, Make, fetch
+from tests.orders import row, sqlite_store
+
+ONE, TWO = "dlq_0000000000000001", "dlq_0000000000000002"
+
+
+def test_dismiss_says_horizons_line_and_keeps_the_row(dlq: Dlq, make: Make) -> None:
+    target = make([row(1), row(2)])
+    ran = dlq("dismiss", ONE, "--db", target, "--reason", "market-closed", "--note", "holiday")
+    assert (ran.code, ran.out) == (0, f"dismissed {ONE}\n")
+    assert [bool(flag) for (flag,) in fetch(target, "SELECT dismissed FROM order_dlq ORDER BY dlq_id")] == [True, False]
+    event = dlq("show", ONE, "--db", target, "--json").rows[0]["audit"][0]
+    assert (event["reason"], event["note"]) == ("market-closed", "holiday")
+    assert event["entries"] == [[ONE, 0, 0]]
+
+
+def test_a_second_dismiss_is_not_acted_on(dlq: Dlq, make: Make) -> None:
+    target = make([row(1), row(2)])
+    assert dlq("dismiss", ONE, "--db", target, "--reason", "test").code == 0
+    ran = dlq("dismiss", ONE, TWO, "--db", target, "--reason", "test")
+    assert (ran.code, ran.out) == (4, f"dismissed {TWO}\n")
+    assert ONE in ran.err
+    assert "dismissed" in ran.err
+
+
+def test_restore_takes_it_back(dlq: Dlq, make: Make) -> None:
+    target = make([row(1)])
+    dlq("dismiss", ONE, "--db", target, "--reason", "test")
+    assert dlq("restore", ONE, "--db", target, "--note", "mistake").out == f"restored {ONE}\n"
+    assert dlq("list", "--db", target, "--json").rows[0]["state"] == "pending"
+    assert dlq("restore", ONE, "--db", target).code == 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dismiss", ONE),
+        ("dismiss", ONE, "--reason", "bored"),
+        ("dismiss", ONE, "--reason", "other"),
+        ("dismiss", "dlq_nope", "--reason", "test"),
+        ("dismiss", ONE, "dlq_nope", "--reason", "test"),
+        ("dismiss", "--reason", "test"),
+        ("dismiss", "--venue", "alpaca", "--reason", "test"),
+        ("dismiss", "--venue", "alpaca", "--reason", "test", "--expect", "7"),
+        ("dismiss", ONE, "--venue", "alpaca", "--reason", "test", "--expect", "1"),
+        ("restore", "dlq_nope"),
+        ("halt",),
+        ("resume",),
+        ("list", "--since", "yesterdayish"),
+        ("list", "--limit", "-1"),
+        ("audit", "verify", "--head", "zebra"),
+    ],
+)
+def test_bad_input_does_nothing(dlq: Dlq, make: Make, words: tuple[str, ...]) -> None:
+    target = make([row(1), row(2)])
+    before = fetch(target, "SELECT * FROM order_dlq ORDER BY dlq_id")
+    ran = dlq(*words, "--db", target)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("dlq: ")
+    assert ran.err.count("\n") == 1
+    assert fetch(target, "SELECT * FROM order_dlq ORDER BY dlq_id") == before
+
+
+def test_dismiss_by_filter_with_the_expected_count(dlq: Dlq, make: Make) -> None:
+    target = make([row(1), row(2, venue_name="kalshi"), row(3)])
+    ran = dlq("dismiss", "--venue", "alpaca", "--expect", "2", "--db", target, "--reason", "duplicate", "--json")
+    assert ran.code == 0
+    assert [(one["dlq_id"][-1], one["outcome"]) for one in ran.rows] == [("1", "dismissed"), ("3", "dismissed")]
+
+
+def test_halt_and_resume_are_recorded(dlq: Dlq, make: Make) -> None:
+    target = make([row(1)])
+    assert dlq("resume", "--note", "x", "--db", target).code == 4
+    assert dlq("halt", "--note", "fat finger", "--db", target).code == 0
+    assert '"halted": true' in dlq("doctor", "--db", target, "--json").out
+    assert dlq("resume", "--note", "all clear", "--db", target).code == 0
+    assert [event["kind"] for event in dlq("audit", "export", "--db", target).rows] == ["halt", "resume"]
+
+
+def test_the_head_is_printed_and_finds_a_cut(dlq: Dlq, make: Make) -> None:
+    target = make([row(1), row(2)])
+    dlq("dismiss", ONE, "--db", target, "--reason", "test")
+    first = dlq("audit", "verify", "--db", target)
+    dlq("dismiss", TWO, "--db", target, "--reason", "test")
+    second = dlq("audit", "verify", "--db", target)
+    assert first.code == second.code == 0
+    assert second.out.startswith("2:")
+    assert dlq("audit", "verify", "--db", target, "--head", first.out.strip()).code == 0
+    longer = f"3:{'0' * 64}"
+    broken = dlq("audit", "verify", "--db", target, "--head", longer)
+    assert broken.code == 1
+    assert "truncated" in broken.err
+
+
+def test_read_only_refuses_acts(dlq: Dlq, make: Make) -> None:
+    target = make([row(1)])
+    ran = dlq("dismiss", ONE, "--db", target, "--reason", "test", "--read-only")
+    assert ran.code == 4
+    assert "read-only" in ran.err
+    assert dlq("list", "--db", target, "--json").rows[0]["state"] == "pending"
+
+
+def test_init_makes_a_guarded_store_once(dlq: Dlq, tmp_path: Path, postgres_db: str) -> None:
+    for target in (str(tmp_path / "new.db"), postgres_db):
+        assert dlq("init", "--db", target).code == 0
+        again = dlq("init", "--db", target)
+        assert again.code == 2
+        assert "already" in again.err
+        assert dlq("list", "--db", target).out == ""
+
+
+def test_a_missing_store_is_named_and_not_made(dlq: Dlq, tmp_path: Path) -> None:
+    ran = dlq("list", "--db", str(tmp_path / "nope.db"))
+    assert ran.code == 5
+    assert "no such file" in ran.err
+    assert not (tmp_path / "nope.db").exists()
+
+
+def test_the_target_can_come_from_the_environment_or_the_config(
+    dlq: Dlq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(1)])
+    config = tmp_path / "config.toml"
+    config.write_text(f'[stores.prod]\nurl = "{target}"\n')
+    assert len(dlq("list", "--json", "--db", "prod", "--config", str(config)).rows) == 1
+    monkeypatch.setenv("DLQ_DB", target)
+    assert len(dlq("list", "--json").rows) == 1
+    monkeypatch.delenv("DLQ_DB")
+    assert dlq("list").code == 2
+
+
+def test_a_misspelt_limit_is_an_error(dlq: Dlq, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[limits]\nmax_notionl = 5\n")
+    ran = dlq("list", "--db", "x", "--config", str(config))
+    assert ran.code == 2
+    assert "max_notionl" in ran.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_know_every_verb(dlq: Dlq, shell: str) -> None:
+    script = dlq("completions", shell).out
+    for word in ("reconcile", "dismiss", "practice"):
+        assert word in script
