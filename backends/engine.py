@@ -13,6 +13,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from backends.passfile import password_for
 from backends.target import PostgresTarget, SQLiteTarget, Target
 
 BUSY_SECONDS = 5.0
@@ -110,7 +111,7 @@ async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
 async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
     return await asyncpg.connect(
         dsn=target.dsn,
-        password=target.password,
+        password=password_for(target),
         timeout=CONNECT_SECONDS,
         server_settings=_SPELLING | settings,
     )

@@ -70,7 +70,7 @@ class Taken:
 
     entry_id: str
     why: str  # "claimed by oncall@host", "in doubt", "dismissed", "changed", "halt", "gone"
-    code: Literal["claimed", "in-doubt", "settled", "changed", "halt", "gone"]
+    code: Literal["claimed", "in-doubt", "settled", "changed", "halt", "gone", "conflict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ class Result:
     venue_order_id: str | None = None
     error: str | None = None
     evidence: str = ""  # for the audit: what the venue said
+    counts: bool | None = None  # as a retry of the entry; None: as its outcome has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,14 @@ def is_encodable(text: str) -> bool:
     return True
 
 
+def to_bytes(text: str) -> bytes:
+    """What a database holds where it holds this text, be it Unicode or not."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

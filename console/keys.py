@@ -47,8 +47,8 @@ KEYS: tuple[Key, ...] = (
     Key("page-up", ("pageup", "ctrl+b"), "page up", "one page up", _MOVES),
     Key("page-down", ("pagedown", "ctrl+f"), "page down", "one page down", _MOVES),
     Key("open", ("enter",), "open", "open what is under the cursor", _LISTS),
-    Key("back", ("escape",), "back", "back; in the queue: clear the filter, then the marks", EVERYWHERE),
-    Key("filter", ("/",), "filter", "filter: text, venue:alpaca, state:in_doubt, age>1h, !timeout", ("queue",)),
+    Key("back", ("escape",), "back", "back; here: clear the filter, then the marks", EVERYWHERE),
+    Key("filter", ("/",), "filter", "filter by text, venue:alpaca, age>1h, !timeout", ("queue",)),
     Key("command", (":",), "command", "type a command", _ENTRIES),
     Key("palette", ("ctrl+p",), "palette", "find a command by its name", _ENTRIES),
     Key("help", ("?", "f1"), "help", "all keys", ("queue", "entry", "batch", "audit", "attach", "groups")),
@@ -91,7 +91,9 @@ _NAMES = {
     "backspace": "backspace", **{f"f{n}": f"f{n}" for n in range(1, 13)},
 }  # fmt: skip
 _MODIFIED = re.compile(r"(?P<modifiers>((ctrl|alt|shift)\+)+)(?P<key>.+)")
-_SHOWN = {"escape": "esc", "pageup": "PgUp", "pagedown": "PgDn", "down": "↓", "up": "↑", **{f"f{n}": f"F{n}" for n in range(1, 13)}}
+_SHOWN = {"escape": "esc", "pageup": "PgUp", "pagedown": "PgDn", "down": "↓", "up": "↑"} | {
+    f"f{n}": f"F{n}" for n in range(1, 13)
+}
 
 
 def spelled(key: str) -> str:

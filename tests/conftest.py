@@ -52,6 +52,6 @@ def postgres_db(postgres_dsn: str) -> Iterator[str]:
     name = f"t_{uuid.uuid4().hex[:12]}"
     _apart(_admin(postgres_dsn, f'CREATE DATABASE "{name}"'))
     yield postgres_dsn.replace("{db}", name)
-    roles = f"SELECT rolname FROM pg_roles WHERE rolname LIKE '%\\_{name}'"
+    roles = f"SELECT quote_ident(rolname) FROM pg_roles WHERE rolname LIKE '%\\_{name}'"
     left = _apart(_admin(postgres_dsn, f'DROP DATABASE "{name}" WITH (FORCE)', roles))
-    _apart(_admin(postgres_dsn, *(f'DROP ROLE "{role}"' for role in left)))
+    _apart(_admin(postgres_dsn, *(f"DROP ROLE {role}" for role in left)))

@@ -1,4 +1,4 @@
-"""A real Postgres for the tests: the wheel's binaries driven directly, as root or not; or the server of DLQ_TEST_PG_DSN."""
+"""A real Postgres for the tests: the wheel's binaries driven directly, as root or not."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _NOBODY = 65534
 
 
 class Postgres:
-    """One throw-away server on 127.0.0.1. `dsn(db)` names a database of it."""
+    """One throw-away server on 127.0.0.1. `dsn(db)` names a database of it. With a password it asks for it (SCRAM)."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, password: str | None = None) -> None:
         self._durable = durable
+        self._password = password
         self._home = Path(tempfile.mkdtemp(prefix="dlq-pg-"))
         self._as_root = os.geteuid() == 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,24 +38,19 @@ class Postgres:
             self._home.chmod(0o755)
             data.mkdir()
             os.chown(data, _NOBODY, _NOBODY)
-        self._run(
-            [
-                self._bin / "initdb",
-                "-D",
-                data,
-                "--no-sync",
-                "-A",
-                "trust",
-                "--locale=C",
-                "-E",
-                "UTF8",
-                "-U",
-                "postgres",
-            ]
-        )
+        self._initdb(data)
         self.port = _free_port()
         self.up()
         return self
+
+    def _initdb(self, data: Path) -> None:
+        login: list[object] = ["-A", "trust"]
+        if self._password is not None:
+            file = self._home / "password"
+            file.write_text(self._password)
+            file.chmod(0o644)
+            login = ["-A", "scram-sha-256", "--pwfile", file]
+        self._run([self._bin / "initdb", "-D", data, "--no-sync", *login, "--locale=C", "-E", "UTF8", "-U", "postgres"])
 
     def up(self) -> None:
         """Start (again) on the same port and data."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import asyncpg
 
@@ -181,10 +182,10 @@ class PostgresRig(Rig):
     async def role(self, name: str, *grants: str) -> str:
         """A login role with these rights (`GRANT … TO role`), gone with the server. → its target."""
         unique = f"{name}_{self.target.rpartition('/')[2]}"
-        await self.sql(f'CREATE ROLE "{unique}" LOGIN')
+        await self.sql(f"CREATE ROLE {orders.quoted(unique)} LOGIN")
         for grant in grants:
-            await self.sql(f'GRANT {grant} TO "{unique}"')
-        return self.target.replace("postgres@", f"{unique}@", 1)
+            await self.sql(f"GRANT {grant} TO {orders.quoted(unique)}")
+        return self.target.replace("postgres@", f"{quote(unique, safe='')}@", 1)
 
 
 def sqlite_rig(folder: Path) -> SQLiteRig:
@@ -262,3 +263,8 @@ def recount(entries: Iterable[Entry]) -> dict[str, int]:
     for entry in entries:
         tally[entry.state] = tally.get(entry.state, 0) + 1
     return tally
+
+
+async def choose(store: Store, *wanted: str) -> Selection:
+    """These entries, as they are now."""
+    return Selection.of(list((await store.many(wanted)).values()))

@@ -55,7 +55,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Cc
     extra.require("ccxt", "ccxt")
     for field in row.fields:
         credentials.reveal(field)
-    return CcxtClient(Setup(row, mode, credentials, route), table.profile(name).tuned(route))
+    return CcxtClient(Setup(row, mode, credentials=credentials, route=route), table.profile(name).tuned(route))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ class CcxtClient:
         await self.build()
         try:
             with at(Reading()):
-                await self._exchange.load_markets()
+                if not await self._exchange.load_markets():
+                    raise LookupError
             if "A" in self._row.has:
                 await self._rehearse()
         except (self._errors.BaseError, *order.STUMBLES) as error:
@@ -100,10 +101,8 @@ class CcxtClient:
     async def _rehearse(self) -> None:
         """Some exchanges are asked about the account before the first order; let that be now, not at `prepare`."""
         active = (m for m in self._exchange.markets.values() if m.get("active") is not False and m.get("spot"))
-        market = next(active, None) or next(iter(self._exchange.markets.values()), None)
-        if market is None:
-            raise LookupError
-        token = self.profile.make_id("d1c0" * 8)
+        market = next(active, None) or next(iter(self._exchange.markets.values()))
+        token = "d1c0" * 4
         params = {"clientOrderId": token}
         with at(Rehearsing(token)):
             try:
@@ -124,15 +123,15 @@ class CcxtClient:
         if isinstance(symbol, Refused):
             return symbol
         try:
-            return self._captured(action, symbol, client_order_id)
+            return self._captured(action, symbol, client_order_id=client_order_id)
         except (self._errors.BaseError, *order.STUMBLES) as error:
             why = wire.blanked(str(error)[:200], self._setup.secrets())
             return Refused(f"ccxt makes no request of this ({type(error).__name__}: {why})")
 
-    def _captured(self, action: OrderAction, symbol: str, client_order_id: str) -> Prepared | Refused:
-        if action.verb != "cancel" and (refused := order.inexact(self._exchange, action, symbol)) is not None:
+    def _captured(self, action: OrderAction, symbol: str, *, client_order_id: str) -> Prepared | Refused:
+        if action.verb != "cancel" and (refused := order.inexact(self._exchange, action, symbol=symbol)) is not None:
             return refused
-        call = order.call(action, symbol, client_order_id, self._row)
+        call = order.call(action, symbol, client_order_id=client_order_id, row=self._row)
         if isinstance(call, Refused):
             return call
         with at(Capturing()):
@@ -140,12 +139,14 @@ class CcxtClient:
             caught = wire.run(lambda: method(*call.arguments, call.params))
         if caught is None:
             return Refused(f"{self.profile.name} needs another request before this one, which prepare does not make")
-        refused = order.changed(caught, action, client_order_id=client_order_id, row=self._row)
-        if refused is None and (why := self._setup.refuses(caught, public=False)) is not None:
-            refused = Refused(f"not sent in {self.mode} mode: {why}")
-        return self._kept(caught, call, action, client_order_id) if refused is None else refused
+        sent_id = client_order_id if order.sends_id(action.verb, symbol, row=self._row) else None
+        if (why := order.unlike(caught, action, client_order_id=sent_id)) is not None:
+            return Refused(f"{self.profile.name} would not send what was asked: {why}")
+        if (why := self._setup.refuses(caught, public=False)) is not None:
+            return Refused(f"not sent in {self.mode} mode: {why}")
+        return self._kept(caught, call, action=action, client_order_id=client_order_id)
 
-    def _kept(self, caught: wire.Wire, call: order.Call, action: OrderAction, client_order_id: str) -> Prepared:
+    def _kept(self, caught: wire.Wire, call: order.Call, *, action: OrderAction, client_order_id: str) -> Prepared:
         now, secrets = time.monotonic(), self._setup.secrets()
         self._held = {key: held for key, held in self._held.items() if now - held.since <= self._valid_for}
         self._held[caught.digest] = Held(caught, call, now)
@@ -159,9 +160,9 @@ class CcxtClient:
             request={
                 "digest": caught.digest,
                 "host": caught.host,
-                "signed_at": datetime.fromtimestamp(time.time(), UTC).isoformat(),
+                "own_id": order.sends_id(action.verb, call.symbol, row=self._row),
             },
-            notes=order.notes(action, self._exchange.market(call.symbol), self._row),
+            notes=order.notes(action, self._exchange.market(call.symbol), row=self._row),
         )
 
     @property
@@ -189,13 +190,13 @@ class CcxtClient:
         # Otherwise ccxt reads a revoked key as a busy exchange once another request went well.
         options["hasAlreadyAuthenticatedSuccessfully"] = False
         with at(Sending(held.wire)) as sending:
-            return await self._sent(sending, held.call, prepared)
+            return await self._sent(sending, held.call, prepared=prepared)
 
-    async def _sent(self, sending: Sending, call: order.Call, prepared: Prepared) -> Outcome:
+    async def _sent(self, sending: Sending, call: order.Call, *, prepared: Prepared) -> Outcome:
         error: BaseException | None = None
         try:
             made = await getattr(self._exchange, call.method)(*call.arguments, call.params)
-            return answer.placed(sending, made, prepared)
+            return answer.placed(sending, made, prepared=prepared)
         except (Lost, asyncio.CancelledError):
             pass
         except self._errors.BaseError as raised:
@@ -210,18 +211,20 @@ class CcxtClient:
         if isinstance(symbol, Refused):
             return LookupFailed(symbol.why)
         try:
-            if prepared.verb == "cancel" and prepared.action.venue_order_id:
-                return await self._fetched(prepared, symbol, prepared.action.venue_order_id, {})
+            if prepared.action.venue_order_id and not prepared.request.get("own_id"):
+                return await self._fetched(prepared, symbol, order_id=prepared.action.venue_order_id, params={})
             if "I" in self._row.has:
-                return await self._fetched(prepared, symbol, prepared.client_order_id, {})
+                return await self._fetched(prepared, symbol, order_id=prepared.client_order_id, params={})
             if "L" in self._row.has:
-                return await self._fetched(prepared, symbol, None, {"clientOrderId": prepared.client_order_id})
+                return await self._fetched(
+                    prepared, symbol, order_id=None, params={"clientOrderId": prepared.client_order_id}
+                )
             return await self._scanned(prepared, symbol)
         except (self._errors.BaseError, *order.STUMBLES) as error:
             return LookupFailed(f"the look-up failed ({type(error).__name__})")
 
     async def _fetched(
-        self, prepared: Prepared, symbol: str, order_id: str | None, params: dict[str, object]
+        self, prepared: Prepared, symbol: str, *, order_id: str | None, params: dict[str, object]
     ) -> Lookup:
         about = order_id or prepared.client_order_id
         with at(Reading(about=about)) as reading:
@@ -230,7 +233,7 @@ class CcxtClient:
             except self._errors.OrderNotFound:
                 proper = reading.asked and reading.own
                 return Absent() if proper else LookupFailed("not found, but not in the exchange's own words")
-        seen = answer.venue_order(found, prepared.action, symbol) if reading.asked else None
+        seen = answer.venue_order(found, prepared.action, symbol=symbol) if reading.asked else None
         if seen is None or about not in (seen.client_order_id, seen.venue_order_id):
             return LookupFailed("the answer is not the order that was asked for")
         return Found(seen)
@@ -245,8 +248,8 @@ class CcxtClient:
             with at(Reading(about=symbol)):
                 orders = await getattr(self._exchange, method)(symbol)
             for each in orders:
-                seen = answer.venue_order(each, prepared.action, symbol)
-                if seen is not None and seen.client_order_id == prepared.client_order_id:
+                seen = answer.venue_order(each, prepared.action, symbol=symbol)
+                if seen is not None and answer.same_id(seen.client_order_id, prepared.client_order_id):
                     return Found(seen)
         return LookupFailed(f"not among the recent orders; {self.profile.name} cannot be asked by client order id")
 

@@ -69,7 +69,7 @@ def failed(sending: Sending, error: BaseException | None, *, verb: str, secrets:
     return Rejected(name, text)
 
 
-def placed(sending: Sending, order: object, prepared: Prepared) -> Outcome:
+def placed(sending: Sending, order: object, *, prepared: Prepared) -> Outcome:
     """ccxt returned an order; it does so for any garbage with HTTP 200."""
     reply = sending.result
     if not isinstance(reply, Reply) or not 200 <= reply.status < 300 or not isinstance(order, dict):
@@ -83,14 +83,14 @@ def placed(sending: Sending, order: object, prepared: Prepared) -> Outcome:
     if found is None:
         return Unknown("accepted, it seems, but without an order id")
     echoed = _identity(order.get("clientOrderId"))
-    if echoed is not None and echoed != prepared.client_order_id:
+    if prepared.request.get("own_id") and echoed is not None and not same_id(echoed, prepared.client_order_id):
         return Unknown("the answer names another client order id")
     if status == "rejected":
         return Rejected("rejected", f"order {found} was taken and refused")
     return Accepted(found, status)
 
 
-def venue_order(order: Mapping[str, Any], action: OrderAction, symbol: str) -> VenueOrder | None:
+def venue_order(order: Mapping[str, Any], action: OrderAction, *, symbol: str) -> VenueOrder | None:
     found = _identity(order.get("id"))
     if found is None:
         return None
@@ -118,6 +118,11 @@ def _status(order: Mapping[str, Any]) -> Status:
     if status == "filled" and filled is not None and amount is not None and filled < amount:
         return "partly_filled"
     return status
+
+
+def same_id(echoed: str | None, own: str) -> bool:
+    """Some exchanges put a prefix before it: gate answers t-… ."""
+    return echoed is not None and (echoed == own or echoed.endswith(f"-{own}"))
 
 
 def _is_order_error(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from venues.http import Headers, Reply, Result, Transport
 
 # What ccxt does on its own with a key in its hands: grant itself a fee, name itself as the referrer.
 UNASKED = ("initialize_client", "handle_builder_fee_approval", "approve_builder_fee", "set_ref")
+_MARKET_LIST = 64 << 20  # some exchanges answer with every market they have
 _NEVER_READ = re.compile(r"approve|authorize_?builder|referr|withdraw|transfer|leverage", re.IGNORECASE)
 _LOGIN = re.compile(r"/(?:log-?in|sign-?in|auth|authenticate|sessions?|tokens?)/?(?:\?|$)", re.IGNORECASE)
 
@@ -72,7 +73,9 @@ def at(task: _T) -> Iterator[_T]:
 
 
 class Line:
-    def __init__(self, exchange: Any, errors: Any, timeout: float, guard: Callable[[Wire, bool], str | None]) -> None:
+    def __init__(
+        self, exchange: Any, errors: Any, *, timeout: float, guard: Callable[[Wire, bool], str | None]
+    ) -> None:
         """`guard(request, public)` says why a request may not go; asked for every one."""
         self._exchange = exchange
         self._errors = errors
@@ -98,7 +101,8 @@ class Line:
         return self._sign(path, api, *rest, **named)
 
     async def _fetch(self, url: str, method: str = "GET", headers: Any = None, body: Any = None) -> object:
-        wire, public = self._wire(url, method, headers, body), self._public
+        # In place of ccxt's own, so with its parameters.
+        wire, public = self._wire(url, method, headers=headers, body=body), self._public
         task = _TASK.get()
         match task:
             case Capturing():
@@ -157,11 +161,11 @@ class Line:
             reply.status, "", wire.url, wire.method, headers, reply.body.decode(errors="replace"), {}, ""
         )
         parsed = exchange.parse_json(text)
-        self._own_errors(wire, reply, text, parsed)
+        self._own_errors(wire, reply, text=text, parsed=parsed)
         exchange.handle_http_status_code(reply.status, "", wire.url, wire.method, text)
         return text if parsed is None else parsed
 
-    def _own_errors(self, wire: Wire, reply: Reply, text: str, parsed: object) -> None:
+    def _own_errors(self, wire: Wire, reply: Reply, *, text: str, parsed: object) -> None:
         request = wire.body.decode(errors="replace")
         self._exchange.handle_errors(
             reply.status, "", wire.url, wire.method, dict(reply.headers), text, parsed, {}, request
@@ -171,15 +175,15 @@ class Line:
         """Is it the exchange's own body that is an error, and not just the HTTP status of somebody in between?"""
         text = reply.body.decode(errors="replace").strip()
         parsed = self._exchange.parse_json(text)
-        if not isinstance(parsed, dict | list):
+        if reply.status >= 500 or not isinstance(parsed, dict | list):
             return False
         try:
-            self._own_errors(wire, reply, text, parsed)
+            self._own_errors(wire, reply, text=text, parsed=parsed)
         except self._errors.BaseError:
             return True
         return False
 
-    def _wire(self, url: str, method: str, headers: Any, body: Any) -> Wire:
+    def _wire(self, url: str, method: str, *, headers: Any, body: Any) -> Wire:
         if body is not None and not isinstance(body, str | bytes):
             raise self._errors.NotSupported("a request with a multipart body cannot be stored")
         given = self._exchange.prepare_request_headers(dict(headers or {}))
@@ -189,7 +193,7 @@ class Line:
 
     def _transport(self, wire: Wire) -> Transport:
         if wire.origin not in self._transports:
-            self._transports[wire.origin] = Transport(wire.origin, self._timeout)
+            self._transports[wire.origin] = Transport(wire.origin, self._timeout, max_reply=_MARKET_LIST)
         return self._transports[wire.origin]
 
 

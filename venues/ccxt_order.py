@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from venues.ccxt_table import ID_PARAMS, Row
+from venues.ccxt_table import ID_PARAMS, RENAMED_BY_EDIT, Row
 from venues.ccxt_wire import Wire, aims_at_nothing, mentions, numbers, payload
-from venues.orders import OrderAction, Refused, plain
+from venues.orders import OrderAction, Refused, Verb, plain
 
 # What ccxt raises when it cannot make or read something: its own errors come on top. Its code is generated from
 # another language and not written for foreign input, so a slip in it is an answer about this order, not a bug here.
@@ -42,7 +42,7 @@ def symbol_of(exchange: Any, market_id: str) -> str | Refused:
     return Refused(f"{exchange.id} has no market {market_id} (ccxt writes BTC/USDT, and BTC/USDT:USDT for a perpetual)")
 
 
-def inexact(exchange: Any, action: OrderAction, symbol: str) -> Refused | None:
+def inexact(exchange: Any, action: OrderAction, *, symbol: str) -> Refused | None:
     """Refused where the exchange's precision, or a float, is not enough for these digits."""
     checks = [("quantity", action.quantity, exchange.amount_to_precision)]
     if action.order_type == "limit":
@@ -58,7 +58,7 @@ def inexact(exchange: Any, action: OrderAction, symbol: str) -> Refused | None:
     return None
 
 
-def call(action: OrderAction, symbol: str, client_order_id: str, row: Row) -> Call | Refused:
+def call(action: OrderAction, symbol: str, *, client_order_id: str, row: Row) -> Call | Refused:
     if action.verb == "cancel":
         return _aimed(Call("cancel_order", symbol, (symbol,), {}), action)
     if action.side not in ("buy", "sell") or action.order_type not in ("market", "limit"):
@@ -67,7 +67,7 @@ def call(action: OrderAction, symbol: str, client_order_id: str, row: Row) -> Ca
     if tif not in ("gtc", *_TIF_WORDS) or (action.order_type == "market" and action.time_in_force not in (None, "ioc")):
         return Refused(f"time in force {tif} for a {action.order_type} order: ccxt takes gtc, ioc and fok")
     named = ID_PARAMS.get(row.exchange_id, "clientOrderId")
-    params: dict[str, object] = {named: client_order_id} if "C" in row.has else {}
+    params: dict[str, object] = {named: client_order_id} if sends_id(action.verb, symbol, row=row) else {}
     if tif in _TIF_WORDS and action.order_type == "limit":
         params["timeInForce"] = tif.upper()
     price = float(action.price) if action.price is not None and action.order_type == "limit" else None
@@ -75,6 +75,13 @@ def call(action: OrderAction, symbol: str, client_order_id: str, row: Row) -> Ca
     if action.verb == "new":
         return Call("create_order", symbol, order, params)
     return _aimed(Call("edit_order", symbol, order, params), action)
+
+
+def sends_id(verb: Verb, symbol: str, *, row: Row) -> bool:
+    """In an edit most exchanges take a client order id for the name of the order to change."""
+    if verb == "replace":
+        return row.exchange_id in RENAMED_BY_EDIT and ":" not in symbol
+    return verb == "new" and "C" in row.has
 
 
 def _aimed(call: Call, action: OrderAction) -> Call | Refused:
@@ -86,20 +93,15 @@ def _aimed(call: Call, action: OrderAction) -> Call | Refused:
     return Refused(f"to {action.verb} an order, its venue_order_id is needed")
 
 
-def changed(wire: Wire, action: OrderAction, *, client_order_id: str, row: Row) -> Refused | None:
-    """Refused unless the request names this order and carries its digits and its time in force."""
-    unlike = _unlike(wire, action, client_order_id, sends_id="C" in row.has)
-    return None if unlike is None else Refused(f"ccxt:{row.exchange_id} would not send what was asked: {unlike}")
-
-
-def _unlike(wire: Wire, action: OrderAction, client_order_id: str, *, sends_id: bool) -> str | None:
+def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> str | None:
+    """Why the request is not this order, with its id if it sends one, its digits and its time in force."""
     if action.verb != "new":
         aim = action.venue_order_id or action.client_order_id or ""
         if not mentions(wire, aim) or aims_at_nothing(wire):
             return "its first request does not name the order (or it needs another request first)"
     if action.verb == "cancel":
         return None
-    if action.verb == "new" and sends_id and not mentions(wire, client_order_id):
+    if client_order_id is not None and not mentions(wire, client_order_id):
         return "its first request does not carry the client order id (or it needs another request first)"
     there = numbers(wire)
     if action.quantity not in there:
@@ -113,12 +115,14 @@ def _unlike(wire: Wire, action: OrderAction, client_order_id: str, *, sends_id: 
     return None
 
 
-def notes(action: OrderAction, market: dict[str, Any], row: Row) -> tuple[str, ...]:
+def notes(action: OrderAction, market: dict[str, Any], *, row: Row) -> tuple[str, ...]:
     said = []
     if action.verb != "cancel" and action.time_in_force is None and action.order_type == "limit":
         said.append("time in force: gtc (the venue's default)")
     if action.verb != "cancel" and market.get("contract") and market.get("contractSize") not in (None, 1, 1.0):
         said.append(f"quantity counts contracts of {market['contractSize']} {market.get('base')}")
+    if action.verb == "replace" and not sends_id("replace", market["symbol"], row=row):
+        said.append("the order keeps the client order id it has")
     if action.verb == "new" and "C" not in row.has:
         said.append(f"{row.exchange_id} takes no client order id: it cannot tell a second send, nor be asked for it")
     return tuple(said)

@@ -23,6 +23,7 @@ from venues.orders import Mode
 _NEED_CURRENCIES = frozenset(("bitso", "hyperliquid", "kraken", "latoken"))
 # ccxt 4.5.90 sends these to testnet-api.delta.exchange in its sandbox mode, keys and all.
 _STRANGERS = frozenset(("blockchaincom",))
+_SHOWN = ("private", "trader", "spotPrivate", "spot", "rest")
 # The exchange's addresses are in ccxt: here they only have to be nobody's.
 _ELSEWHERE = Hosts(paper=("https://sandbox.invalid",), live=("https://live.invalid",))
 
@@ -36,7 +37,7 @@ class Made:
 
 
 class Setup:
-    def __init__(self, row: Row, mode: Mode, credentials: Credentials, route: Route) -> None:
+    def __init__(self, row: Row, mode: Mode, *, credentials: Credentials, route: Route) -> None:
         self.row = row
         self.mode = mode
         self._credentials = credentials
@@ -66,13 +67,15 @@ class Setup:
         self._live_hosts = frozenset(_hosts(made, made.urls["api"]))
         if self.mode == "paper":
             self._to_sandbox(made)
-        hosts = tuple(_hosts(made, made.urls["api"]))
+        host = self._endpoint.host if self._endpoint else _main_host(made)
         self._check_endpoint(frozenset(_hosts(made, made.urls.get("test") or {})))
         for field in self.row.fields:
             setattr(made, field, self._credentials.reveal(field))
         self._tune(made)
-        line = Line(made, module, self._route.timeout, lambda wire, public: self.refuses(wire, public=public))
-        return Made(made, module, line, self._endpoint.host if self._endpoint else hosts[0])
+        line = Line(
+            made, module, timeout=self._route.timeout, guard=lambda wire, public: self.refuses(wire, public=public)
+        )
+        return Made(made, module, line, host)
 
     def refuses(self, wire: Wire, *, public: bool) -> str | None:
         """Why this request does not belong to mode and address; None when it does."""
@@ -81,7 +84,7 @@ class Setup:
         if self.mode == "live" or public:
             return None
         live = frozenset() if self._endpoint else self._live_hosts
-        return unproven(wire, PROOFS.get(self.row.exchange_id, ()), live)
+        return unproven(wire, PROOFS.get(self.row.exchange_id, ()), live_hosts=live)
 
     def _to_sandbox(self, made: Any) -> None:
         """ccxt raises TypeError where there is none, and leaves the live addresses in place."""
@@ -114,9 +117,16 @@ class Setup:
         made.options["refSet"] = True
         if self._endpoint is None:
             return
-        made.urls["api"] = _moved(made, made.urls["api"], self._endpoint.url)
+        made.urls["api"] = _moved(made, made.urls["api"], endpoint=self._endpoint.url)
         if isinstance(made.options.get("fetchMarkets"), dict) and "types" in made.options["fetchMarkets"]:
             made.options["fetchMarkets"] = {**made.options["fetchMarkets"], "types": ["spot"]}
+
+
+def _main_host(exchange: Any) -> str:
+    """The one to show: an exchange may have several, by kind of market."""
+    urls = exchange.urls["api"]
+    named = next((urls[name] for name in _SHOWN if name in urls), urls) if isinstance(urls, dict) else urls
+    return next(_hosts(exchange, named))
 
 
 def _hosts(exchange: Any, urls: object) -> Iterator[str]:
@@ -127,11 +137,11 @@ def _hosts(exchange: Any, urls: object) -> Iterator[str]:
             yield from _hosts(exchange, inner)
 
 
-def _moved(exchange: Any, urls: object, endpoint: str) -> object:
+def _moved(exchange: Any, urls: object, *, endpoint: str) -> object:
     """The same paths at another scheme and host."""
     if isinstance(urls, str):
         parts = urlsplit(exchange.implode_hostname(urls))
         return endpoint + parts.path + (f"?{parts.query}" if parts.query else "")
     if isinstance(urls, dict):
-        return {name: _moved(exchange, inner, endpoint) for name, inner in urls.items()}
+        return {name: _moved(exchange, inner, endpoint=endpoint) for name, inner in urls.items()}
     return urls

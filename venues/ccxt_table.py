@@ -134,6 +134,9 @@ PROOFS: dict[str, tuple[str, ...]] = {
 # Where the client order id has to be given under the exchange's own name, or ccxt makes one up.
 ID_PARAMS = {"coinbase": "client_order_id", "cryptocom": "client_oid"}
 
+# Where an edited order is a new one with a new client order id; elsewhere it keeps its own.
+RENAMED_BY_EDIT = frozenset(("alpaca", "binance", "binanceus"))
+
 # Seconds after which a signed request is no longer taken: recvWindow as ccxt sends it.
 _WINDOWS = {
     **dict.fromkeys(("binance", "binanceus", "binanceusdm", "binancecoinm"), 10.0),
@@ -213,4 +216,5 @@ def profile(name: str) -> Profile:
         tifs=frozenset(("gtc", "ioc", "fok")),
         id_pattern=_IDS.get(known, r"[0-9A-Za-z_-]{1,36}"),
         id_prefix="0x" if known == "hyperliquid" else "",
+        id_digits=28 if known in ("gate", "gateeu") else 32,
     )

@@ -84,11 +84,9 @@ async def _first_request(call: Callable[[], Coroutine[Any, Any, object]]) -> Wir
 
 
 def payload(wire: Wire) -> str:
-    """The body to read: some exchanges have it as base64, in the body or in a header."""
+    """The body to read: some exchanges have it as base64."""
     body = wire.body.decode(errors="replace")
-    if body:
-        return _unpacked(body) or body
-    return next((text for name in wire.headers if (text := _unpacked(wire.headers[name]))), "")
+    return _unpacked(body) or body
 
 
 def mentions(wire: Wire, token: str) -> bool:
@@ -114,7 +112,7 @@ def blanked(text: str, secrets: Mapping[str, str]) -> str:
     return text
 
 
-def unproven(wire: Wire, proof: tuple[str, ...], live_hosts: frozenset[str]) -> str | None:
+def unproven(wire: Wire, proof: tuple[str, ...], *, live_hosts: frozenset[str]) -> str | None:
     """Why this request is not certainly a paper one; None when it is."""
     match proof:
         case (header, value):

@@ -52,13 +52,14 @@ class Profile:
     default_tif: str
     tifs: frozenset[str]
     id_pattern: str = r"[0-9A-Za-z_-]{1,64}"  # a client order id the venue takes, whole
-    id_prefix: str = ""  # put before 32 hex digits to make one where the entry has none
+    id_prefix: str = ""  # put before hex digits to make one where the entry has none
+    id_digits: int = 32  # how many of them
 
     def takes_id(self, client_order_id: str) -> bool:
         return re.fullmatch(self.id_pattern, client_order_id) is not None
 
     def make_id(self, hex32: str) -> str:
-        return self.id_prefix + hex32
+        return self.id_prefix + hex32[: self.id_digits]
 
     def tuned(self, route: Route) -> Profile:
         """With the figures that the config states instead of the venue's own."""

@@ -70,9 +70,10 @@ class _TooLongError(Exception):
 class Transport:
     """Requests to one base URL: `request` for what changes an order, `ask` for what only looks."""
 
-    def __init__(self, base_url: str, timeout: float) -> None:
+    def __init__(self, base_url: str, timeout: float, *, max_reply: int = MAX_REPLY) -> None:
         self._base_url = base_url.rstrip("/")
         self._timeout = timeout
+        self._max_reply = max_reply
         self._tls = _tls(self._base_url)
         self._kept: httpx.AsyncHTTPTransport | None = None
 
@@ -117,7 +118,7 @@ class Transport:
         call.extensions["trace"] = wire.trace
         if self._kept is None:
             self._kept = self._pool()
-        result = await self._guarded(_exchange(self._kept, call), wire)
+        result = await self._guarded(_exchange(self._kept, call, self._max_reply), wire)
         if result is None:
             # Raised anew: the first one's frames hold the request's bytes.
             raise asyncio.CancelledError
@@ -151,7 +152,7 @@ class Transport:
 
     async def _alone(self, call: httpx.Request) -> Reply:
         async with self._pool() as pool:
-            return await _exchange(pool, call)
+            return await _exchange(pool, call, self._max_reply)
 
     async def _guarded(self, exchange: Coroutine[object, object, Reply], wire: _Wire) -> Result | None:
         """The exchange's result within the deadline; None when cancelled. Error texts may repeat a header: unused."""
@@ -167,7 +168,7 @@ class Transport:
         except httpx.TransportError as error:
             return wire.lost(_WORDS.get(type(error), "the connection failed"))
         except _TooLongError:
-            return wire.lost(f"the answer is longer than {MAX_REPLY} bytes")
+            return wire.lost(f"the answer is longer than {self._max_reply} bytes")
 
 
 _WORDS: Mapping[type[httpx.TransportError], str] = {
@@ -178,14 +179,14 @@ _WORDS: Mapping[type[httpx.TransportError], str] = {
 }
 
 
-async def _exchange(pool: httpx.AsyncHTTPTransport, call: httpx.Request) -> Reply:
+async def _exchange(pool: httpx.AsyncHTTPTransport, call: httpx.Request, most: int) -> Reply:
     response = await pool.handle_async_request(call)
     try:
         body = bytearray()
         async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
             async for chunk in chunks:
                 body += chunk
-                if len(body) > MAX_REPLY:
+                if len(body) > most:
                     raise _TooLongError
     finally:
         await response.aclose()

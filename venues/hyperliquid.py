@@ -78,11 +78,11 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Hy
     ):
         if not shape.fullmatch(credentials.reveal(field)):
             raise BadCredentials(f"{field}: {what}")
-    return HyperliquidClient(mode, credentials, route)
+    return HyperliquidClient(mode, credentials, route=route)
 
 
 class HyperliquidClient:
-    def __init__(self, mode: Mode, credentials: Credentials, route: Route) -> None:
+    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
         endpoint = choose("hyperliquid", HOSTS, mode, route)
         self.profile = PROFILE.tuned(route)
         self.mode: Mode = mode
@@ -98,13 +98,23 @@ class HyperliquidClient:
     async def open(self) -> None:
         self._signing = await extra.load("hyperliquid.utils.signing", "hyperliquid")
         account = await extra.load("eth_account", "hyperliquid")
-        self._wallet = account.Account.from_key(self._credentials.reveal("private_key"))
-        meta, spot = await self._info({"type": "meta"}), await self._info({"type": "spotMeta"})
-        for told in (meta, spot):
-            if isinstance(told, LookupFailed):
-                raise VenueError(f"{self.host} did not tell its markets: {told.why}")
         try:
-            self._assets = wire.assets(meta, spot)
+            self._wallet = account.Account.from_key(self._credentials.reveal("private_key"))
+        except ValueError:
+            raise BadCredentials("private_key: not a key that can sign") from None
+        try:
+            self._assets = await self._told_assets()
+        except VenueError:
+            await self.aclose()
+            raise
+
+    async def _told_assets(self) -> dict[str, wire.Asset]:
+        told = [await self._info({"type": kind}) for kind in ("meta", "spotMeta")]
+        for each in told:
+            if isinstance(each, LookupFailed):
+                raise VenueError(f"{self.host} did not tell its markets: {each.why}")
+        try:
+            return wire.assets(*told)
         except (KeyError, TypeError, ValueError):
             raise VenueError(f"{self.host} told its markets in a form that is not known") from None
 
@@ -122,26 +132,26 @@ class HyperliquidClient:
                 return Refused(f"side {action.side}: hyperliquid takes buy and sell")
             if (refused := wire.digits_refused(action, asset)) is not None:
                 return refused
-        command = self._command(action, asset, client_order_id)
-        return command if isinstance(command, Refused) else self._signed(action, client_order_id, command)
+        command = self._command(action, asset, cloid=client_order_id)
+        return command if isinstance(command, Refused) else self._signed(action, command, cloid=client_order_id)
 
-    def _command(self, action: OrderAction, asset: wire.Asset, cloid: str) -> dict[str, object] | Refused:
+    def _command(self, action: OrderAction, asset: wire.Asset, *, cloid: str) -> dict[str, object] | Refused:
         tif = action.time_in_force or self.profile.default_tif
         if action.verb == "new":
-            order = wire.order_wire(action, asset, cloid, tif)
+            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
             return {"type": "order", "orders": [order], "grouping": "na"}
         aim = action.venue_order_id or action.client_order_id
         if aim is None or not (aim.isdecimal() or self.profile.takes_id(aim)):
             return Refused(f"{action.verb} needs the venue's order id or the cloid of the order it aims at")
         target: int | str = int(aim) if aim.isdecimal() else aim
         if action.verb == "replace":
-            order = wire.order_wire(action, asset, cloid, tif)
+            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
             return {"type": "batchModify", "modifies": [{"oid": target, "order": order}]}
         if isinstance(target, int):
             return {"type": "cancel", "cancels": [{"a": asset.number, "o": target}]}
         return {"type": "cancelByCloid", "cancels": [{"asset": asset.number, "cloid": target}]}
 
-    def _signed(self, action: OrderAction, cloid: str, command: dict[str, object]) -> Prepared:
+    def _signed(self, action: OrderAction, command: dict[str, object], *, cloid: str) -> Prepared:
         nonce = self._last_nonce = max(int(time.time() * 1000), self._last_nonce + 1)
         expires = nonce + int(EXPIRES * 1000)
         live = self.mode == "live"
@@ -196,7 +206,7 @@ class HyperliquidClient:
         if told.get("status") == "unknownOid":
             return Absent()
         asset = self._assets.get(action.market_id)
-        order = answer.venue_order(told, action, asset.coin if asset else None)
+        order = answer.venue_order(told, action, coin=asset.coin if asset else None)
         if order is None:
             return LookupFailed("the answer is not in the venue's documented form")
         return Found(order)

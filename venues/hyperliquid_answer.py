@@ -98,7 +98,7 @@ def _refusal(text: str) -> Outcome:
     return Rejected(name, text)
 
 
-def venue_order(answer: Mapping[str, object], action: OrderAction, coin: str | None) -> VenueOrder | None:
+def venue_order(answer: Mapping[str, object], action: OrderAction, *, coin: str | None) -> VenueOrder | None:
     outer = answer.get("order")
     inner = outer.get("order") if isinstance(outer, dict) else None
     if not isinstance(outer, dict) or not isinstance(inner, dict) or not isinstance(inner.get("oid"), Decimal):

@@ -78,7 +78,7 @@ def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
     return None
 
 
-def order_wire(action: OrderAction, asset: Asset, cloid: str, tif: str) -> dict[str, object]:
+def order_wire(action: OrderAction, asset: Asset, *, cloid: str, tif: str) -> dict[str, object]:
     """The order as the venue hashes it: the order of the keys is part of what is signed."""
     assert action.price is not None
     return {

@@ -73,7 +73,7 @@ def credential_fields(name: str) -> tuple[str, ...]:
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> PolymarketClient:
     profile(name)
-    client = PolymarketClient(mode, credentials, route)
+    client = PolymarketClient(mode, credentials, route=route)
     extra.require("polymarket", "polymarket")
     for field, shape, what in (
         ("private_key", _KEY, "not 32 bytes of hex"),
@@ -88,7 +88,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Po
 
 
 class PolymarketClient:
-    def __init__(self, mode: Mode, credentials: Credentials, route: Route) -> None:
+    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
         endpoint = choose("polymarket", HOSTS, mode, route)
         self.profile = PROFILE.tuned(route)
         self.mode: Mode = mode
@@ -184,7 +184,7 @@ class PolymarketClient:
         if prepared.verb != verb:
             raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
         self._unsent.discard(str(prepared.request.get("order_hash")))
-        result = await self._signed(self._http.request, prepared.method, prepared.path, prepared.body)
+        result = await self._signed(self._http.request, prepared.method, path=prepared.path, body=prepared.body)
         return answer.outcome(result, prepared) if isinstance(result, Reply) else result
 
     async def lookup(self, prepared: Prepared) -> Lookup:
@@ -192,7 +192,7 @@ class PolymarketClient:
         if not isinstance(order_hash, str) or order_hash in self._unsent:
             # An order that was only just signed cannot be there: its absence would say nothing of an earlier one.
             return LookupFailed("polymarket cannot be asked for a client order id, only for an order it was sent")
-        result = await self._signed(self._http.ask, "GET", f"/data/order/{order_hash}", b"")
+        result = await self._signed(self._http.ask, "GET", path=f"/data/order/{order_hash}")
         if not isinstance(result, Reply):
             return LookupFailed(result.why)
         told = result.json()
@@ -212,7 +212,7 @@ class PolymarketClient:
         if not isinstance(alive, Reply) or alive.status != 200:
             why = f"HTTP {alive.status}" if isinstance(alive, Reply) else alive.why
             return Readiness(reachable=isinstance(alive, Reply), ready=False, detail=why, really_paper=False)
-        result = await self._signed(self._http.ask, "GET", "/auth/ban-status/closed-only", b"")
+        result = await self._signed(self._http.ask, "GET", path="/auth/ban-status/closed-only")
         told = result.json() if isinstance(result, Reply) and result.status == 200 else None
         usable = told is not None and told.get("closed_only") is False
         when = alive.date()
@@ -235,7 +235,7 @@ class PolymarketClient:
         told = result.json() if result.status == 200 else None
         return LookupFailed(f"HTTP {result.status}", result.retry_after()) if told is None else told
 
-    async def _signed(self, send: Any, method: str, path: str, body: bytes) -> Result:
+    async def _signed(self, send: Any, method: str, *, path: str, body: bytes = b"") -> Result:
         """`body` with its blank filled in, and the headers over exactly that."""
         body = body.replace(order.OWNER.encode(), self._credentials.reveal("api_key").encode())
         assert self._signer is not None, "open() comes first"

@@ -98,7 +98,7 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
     order_id, word = told.get("id"), told.get("status")
     if not isinstance(order_id, str) or not order_id or not isinstance(word, str):
         return None
-    size, done = _shares(told, "original_size", action), _shares(told, "size_matched", action)
+    size, done = _shares(told, "original_size", action=action), _shares(told, "size_matched", action=action)
     side, tif = told.get("side"), told.get("order_type")
     return VenueOrder(
         venue_order_id=order_id,
@@ -129,7 +129,7 @@ def _status(word: str, *, size: Decimal | None, done: Decimal | None) -> Status:
             return "unclear"
 
 
-def _shares(told: Mapping[str, object], name: str, action: OrderAction) -> Decimal | None:
+def _shares(told: Mapping[str, object], name: str, *, action: OrderAction) -> Decimal | None:
     """In shares; the documentation shows millionths, the venue's SDK reads shares: either is recognised."""
     number = figure(told, name)
     if number is None or number <= action.quantity or number < 10_000:

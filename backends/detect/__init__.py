@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect import postgres, sqlite
+from backends.detect import foreign, postgres, sqlite
 from backends.detect.found import Attached, Column, Found, choose
+from backends.store import NotADLQ
 from backends.target import SQLiteTarget, Target
 
 __all__ = ["Attached", "Column", "Found", "detect"]
@@ -14,6 +15,10 @@ __all__ = ["Attached", "Column", "Found", "detect"]
 async def detect(connection: AsyncConnection, target: Target, table: str | None, *, read_only: bool) -> Attached:
     if isinstance(target, SQLiteTarget):
         found = choose(await sqlite.tables(connection), table, target.label)
+        if found.foreign is not None:
+            raise NotADLQ(f"{target.label}: the {found.foreign.name} layout is known in Postgres alone")
         return await sqlite.report(connection, target, found, read_only=read_only)
     found = choose(await postgres.tables(connection), table, target.label)
+    if found.foreign is not None:
+        return await foreign.report(connection, target.label, found, read_only=read_only)
     return await postgres.report(connection, target.label, found, read_only=read_only)

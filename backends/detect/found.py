@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backends.layouts import orders
+from backends.layouts import foreign, integration, orders, outbox
 from backends.records import Finding, StoreInfo
 from backends.store import BadTarget, NotADLQ
 
-_LAYOUTS = (orders,)
+_FOREIGN = (outbox.DEAD, integration.FAILED_CALLS)
+TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables do
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,30 @@ class Found:
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)
 
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        return (*(column.name for column in self.columns), *self.hidden)
+
+    @property
+    def foreign(self) -> foreign.Layout | None:
+        """The layout, where it is somebody else's; an order table is never taken for one."""
+        if set(self.every_name) >= orders.ANCHORS:
+            return None
+        return next((layout for layout in _FOREIGN if foreign.fits(layout, self.every_name)), None)
+
+    @property
+    def is_dlq(self) -> bool:
+        return set(self.every_name) >= orders.ANCHORS or self.foreign is not None
+
+    @property
+    def required(self) -> frozenset[str]:
+        """As this table spells them; what it lacks, as the layout does."""
+        layout = self.foreign
+        if layout is None:
+            return orders.REQUIRED
+        spelt = foreign.resolve(layout, self.every_name)
+        return frozenset(spelt.get(name, name) for name in layout.required)
+
 
 @dataclass(frozen=True, slots=True)
 class Attached:
@@ -63,27 +88,32 @@ class Attached:
             raise KeyError(name)
         return column
 
+    def grants(self) -> tuple[str, ...]:
+        """What a role that acts must be granted of the owner's: `RIGHTS ON THING` each."""
+        columns = [name for name in orders.WRITTEN if name in self.info.columns]
+        return (f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}",)
+
     def with_finding(self, finding: Finding) -> Attached:
         return replace(self, info=replace(self.info, findings=(*self.info.findings, finding)))
 
 
 def choose(candidates: Sequence[Found], wanted: str | None, label: str) -> Found:
-    matching = [found for found in candidates if any(_fits(found, layout.ANCHORS) for layout in _LAYOUTS)]
+    matching = [found for found in candidates if found.is_dlq]
     if wanted is not None:
         matching = _named(matching, wanted, label)
     tables = [found for found in matching if found.kind == "table"] or matching
     if not tables:
-        raise NotADLQ(
-            f"{label} has no dead-letter queue: no table with the columns {', '.join(sorted(orders.ANCHORS))}"
-        )
+        known = (orders.ANCHORS, *(layout.anchors for layout in _FOREIGN))
+        columns = "; or ".join(", ".join(sorted(names)) for names in known)
+        raise NotADLQ(f"{label} has no dead-letter queue: no table with the columns {columns}")
     if len(tables) > 1:
         names = ", ".join(sorted(found.shown for found in tables))
         raise BadTarget(f"{label} has several dead-letter queues: say which with --table ({names})")
     found = tables[0]
-    if hidden := orders.REQUIRED & set(found.hidden):
-        which = "it" if hidden == orders.REQUIRED else f"its columns {', '.join(sorted(hidden))}"
+    if hidden := found.required & set(found.hidden):
+        which = "it" if hidden == found.required else f"its columns {', '.join(sorted(hidden))}"
         raise NotADLQ(f"{label}: {found.shown} is a dead-letter queue, but this role may not read {which}")
-    if missing := orders.REQUIRED - {column.name for column in found.columns}:
+    if missing := found.required - {column.name for column in found.columns}:
         raise NotADLQ(f"{label}: {found.shown} lacks the column {', '.join(sorted(missing))}: cannot work with it")
     return found
 
@@ -94,10 +124,6 @@ def _named(matching: Sequence[Found], wanted: str, label: str) -> list[Found]:
         there = ", ".join(found.shown for found in matching) or "none"
         raise BadTarget(f"{label} has no dead-letter queue named {wanted}; there are: {there}")
     return [found for found in named if wanted == found.shown] or named
-
-
-def _fits(found: Found, anchors: frozenset[str]) -> bool:
-    return anchors <= {column.name for column in found.columns} | set(found.hidden)
 
 
 def drift(found: Found) -> list[Finding]:

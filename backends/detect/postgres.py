@@ -8,12 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect.found import Attached, Column, Found, drift, type_drift
+from backends.detect.found import TELLING, Attached, Column, Found, drift, type_drift
 from backends.layouts import orders
+from backends.layouts.foreign import spelling
 from backends.ledger.schema import SCHEMA
 from backends.records import Finding, StoreInfo
 from backends.store import NotADLQ
 
+_SPELLINGS = ", ".join(f"'{spelling(name)}'" for name in TELLING)
 _TABLES = f"""
 SELECT n.nspname, c.relname, c.relkind::text,
        array_agg(a.attname::text ORDER BY a.attnum),
@@ -25,7 +27,8 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
-  AND EXISTS (SELECT 1 FROM pg_attribute x WHERE x.attrelid = c.oid AND x.attname = 'dlq_id')
+  AND EXISTS (SELECT 1 FROM pg_attribute x WHERE x.attrelid = c.oid
+              AND lower(replace(x.attname, '_', '')) IN ({_SPELLINGS}))
 GROUP BY c.oid, n.oid, n.nspname, c.relname, c.relkind ORDER BY 1, 2
 """
 # Every role this one is or could become by SET ROLE; what any of them may write, it could write.
@@ -77,11 +80,22 @@ async def tables(connection: AsyncConnection) -> list[Found]:
     return found
 
 
+async def rights(connection: AsyncConnection, table: str) -> tuple[str, bool]:
+    """(this role, whether it could write this table or our ledger by any means)."""
+    role, can_write = (await connection.execute(sa.text(_RIGHTS), {"table": table})).one()
+    return str(role), bool(can_write)
+
+
+async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any, ...]]:
+    """(unique and whole, whole, columns in order) of each."""
+    return [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), {"table": table})).fetchall()]
+
+
 async def report(connection: AsyncConnection, label: str, found: Found, *, read_only: bool) -> Attached:
     args = {"table": found.quoted}
-    role, can_write = (await connection.execute(sa.text(_RIGHTS), args)).one()
+    role, can_write = await rights(connection, found.quoted)
     triggers = [tuple(row) for row in (await connection.execute(sa.text(_TRIGGERS), args)).fetchall()]
-    indexes = [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), args)).fetchall()]
+    indexes = await indexes_of(connection, found.quoted)
     dismissed, retries = found.column("dismissed"), found.column("retry_count")
     if dismissed is None or not dismissed.type.startswith(("boolean", *_NUMBERS)):
         held = "" if dismissed is None else dismissed.type

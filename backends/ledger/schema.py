@@ -22,6 +22,7 @@ GRANTS = {
     "approval": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT",
     "audit_entry": "SELECT, INSERT",
+    "settled": "SELECT, INSERT, DELETE",
 }
 
 
@@ -36,6 +37,7 @@ class Ledger:
     approval: sa.Table
     audit: sa.Table
     audit_entry: sa.Table
+    settled: sa.Table  # entries of layouts that are not ours to mark; on Postgres alone
 
 
 @cache
@@ -76,7 +78,8 @@ def ledger(dialect: str) -> Ledger:
         _number("seq", primary_key=True, autoincrement=False),
         sqlite_with_rowid=False,
     )
-    return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry)
+    settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
+    return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, settled)
 
 
 def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
@@ -136,6 +139,14 @@ def _approval_items() -> list[SchemaItem]:
         _text("summary", required=True),
         _text("approved_by"),
         sa.Column("approved_at", sa.Float),
+    ]
+
+
+def _settled_items() -> list[SchemaItem]:
+    return [
+        # One row per entry is the rule "handled at most once". `born` tells an entry from a later one of the same id.
+        *(sa.Column(name, sa.Text, primary_key=True) for name in ("source", "entry_id", "born")),
+        *_required("state", "at", "operation"),
     ]
 
 

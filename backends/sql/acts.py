@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import sqlalchemy as sa
-
 from backends.detect import Attached
 from backends.ledger.schema import Ledger
-from backends.records import Actor, ActResult, Entry, Selection, Why, readable, storable
+from backends.records import Actor, ActResult, Entry, Selection, Why, readable
 from backends.sql import flip
 from backends.sql.flip import POSTGRES_NOW as POSTGRES_NOW
 from backends.sql.flip import SQLITE_NOW as SQLITE_NOW
+from backends.sql.log import SQLLog
 from backends.sql.reads import SQLReads
 from backends.sql.transaction import Transaction
 from backends.sql.writer import Writer
 from backends.store import ActRefused
 
 
-class SQLActs:
+class SQLActs(SQLLog):
     def __init__(self, attached: Attached, book: Ledger, reads: SQLReads, writer: Writer | None) -> None:
-        self._attached = attached
-        self._book = book
+        SQLLog.__init__(self, attached, book, writer)
         self._reads = reads
-        self._writer = writer
         self._on_postgres = attached.info.dialect == "postgresql"
         self._flip = {dismiss: flip.statement(attached, dismiss=dismiss) for dismiss in (True, False)}
         self._seen_version: int | None = None
-
-    @property
-    def writing(self) -> Writer:
-        if self._writer is None:
-            raise ActRefused(f"{self._attached.info.label} is attached read-only")
-        if self._attached.found.kind != "table":
-            raise ActRefused(f"{self._attached.found.shown} is a view: attach the table behind it to act")
-        return self._writer
 
     async def dismiss(self, selection: Selection, actor: Actor, why: Why) -> ActResult:
         return await self._flip_all(selection, actor, why, dismiss=True)
@@ -88,37 +75,6 @@ class SQLActs:
                 why = describe(found.get(entry_id))
             now.append((entry_id, why))
         return now
-
-    async def note(self, entry_id: str, actor: Actor, why: Why) -> None:
-        async def work(tx: Transaction) -> None:
-            row = {"source": tx.source, "entry_id": storable(entry_id), "at": why.at.isoformat()}
-            told = {"operator": storable(actor.operator), "text": storable(why.note or "")}
-            await tx.execute(self._book.note.insert(), row | told)
-            await tx.audit("note", (entry_id,), actor, why)
-
-        await self.writing.run(work)
-
-    async def halt(self, actor: Actor, why: Why) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sa.delete(self._book.halt))
-            row = {"id": 1, "since": why.at.isoformat(), "operator": storable(actor.operator)}
-            await tx.execute(self._book.halt.insert(), {**row, "note": storable(why.note or "")})
-            await tx.audit("halt", (), actor, why)
-
-        await self.writing.run(work)
-
-    async def resume(self, actor: Actor, why: Why) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sa.delete(self._book.halt))
-            await tx.audit("resume", (), actor, why)
-
-        await self.writing.run(work)
-
-    async def record(self, kind: str, ids: Sequence[str], actor: Actor, why: Why) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.audit(kind, ids, actor, why)
-
-        await self.writing.run(work)
 
 
 def describe(entry: Entry | None) -> str:

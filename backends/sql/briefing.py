@@ -10,19 +10,21 @@ import sqlalchemy as sa
 from backends.records import Actor, Approval, Attempt, Entry, Why
 from backends.sql.acts import SQLActs
 from backends.sql.flip import POSTGRES_NOW, SQLITE_NOW
+from backends.sql.history import SQLHistory
 from backends.sql.lane import Link
+from backends.sql.log import SQLLog
 from backends.sql.reads import SQLReads
 from backends.sql.transaction import Transaction
 
 _CHUNK = 500
 
 
-class SQLBriefing(SQLReads, SQLActs):
-    """Reads and acts, with what lies between looking at an entry and sending it."""
+class SQLBriefing(SQLHistory, SQLLog):
+    """What lies between looking at an entry of any layout and sending it."""
 
     @property
     def _clock_now(self) -> Any:
-        return sa.literal_column(POSTGRES_NOW if self.info.dialect == "postgresql" else SQLITE_NOW, sa.Float)
+        return sa.literal_column(POSTGRES_NOW if self._attached.info.dialect == "postgresql" else SQLITE_NOW, sa.Float)
 
     async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]:
         """entry id → who holds it right now."""
@@ -39,20 +41,6 @@ class SQLBriefing(SQLReads, SQLActs):
             for one in await self._attempts((among,), attempt.c.id):
                 found.setdefault(one.entry_id, []).append(one)
         return {entry_id: tuple(attempts) for entry_id, attempts in found.items()}
-
-    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
-        """Entries whose order a venue took since then, by this store's ledger."""
-        attempt = self._book.attempt
-        recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
-
-        async def work(link: Link, as_text: bool) -> tuple[Entry, ...]:
-            shape = await self._shape(link, as_text=as_text, look=True)
-            if not shape.with_ledger:
-                return ()
-            rows = (await link.execute(shape.select(whole=False).where(*recent).limit(10_000))).fetchall()
-            return tuple(map(shape.reader(), rows))
-
-        return await self._read(self._quick, work)
 
     async def ask(self, plan_hash: str, summary: str, actor: Actor, why: Why) -> None:
         """Put a plan up for a second person; asking again changes nothing."""
@@ -103,6 +91,24 @@ class SQLBriefing(SQLReads, SQLActs):
             chunk = ids[start : start + _CHUNK]
             rows += await self._ledger_rows(select.where(mine, table.c.entry_id.in_(chunk)))
         return rows
+
+
+class OrderBriefing(SQLReads, SQLActs, SQLBriefing):
+    """Reads and acts of the order layout, and what of it was replayed."""
+
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
+        """Entries whose order a venue took since then, by this store's ledger."""
+        attempt = self._book.attempt
+        recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
+
+        async def work(link: Link, as_text: bool) -> tuple[Entry, ...]:
+            shape = await self._shape(link, as_text=as_text, look=True)
+            if not shape.with_ledger:
+                return ()
+            rows = (await link.execute(shape.select(whole=False).where(*recent).limit(10_000))).fetchall()
+            return tuple(map(shape.reader(), rows))
+
+        return await self._read(self._quick, work)
 
 
 def _identity(actor: Actor, role: str) -> str:

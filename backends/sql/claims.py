@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger.schema import Ledger
 from backends.records import Actor, Attempt, Version, Why, storable
-from backends.sql.acts import SQLActs
 from backends.sql.flip import POSTGRES_NOW, SQLITE_NOW, is_plain
+from backends.sql.log import SQLLog
 from backends.sql.shape import Shape
 from backends.sql.transaction import Transaction
 from backends.store import Claim, Intent, Result, Taken
@@ -21,7 +21,7 @@ _HOLDS = ("submitting", "in_doubt", "accepted")
 
 
 class SQLClaims:
-    def __init__(self, attached: Attached, book: Ledger, acts: SQLActs) -> None:
+    def __init__(self, attached: Attached, book: Ledger, acts: SQLLog) -> None:
         self._attached = attached
         self._book = book
         self._acts = acts
@@ -171,8 +171,8 @@ class SQLClaims:
         await tx.execute(sa.update(attempt).where(attempt.c.id == row["id"]).values(**values))
         after: dict[str, object] = {}
         if not row["rehearsal"]:
-            bump = result.outcome in ("rejected", "unknown") and not was_doubted
-            after = await self._mark(tx, entry_id, settled=result.outcome == "accepted", bump=bump)
+            bump = result.outcome in ("rejected", "unknown") if result.counts is None else result.counts
+            after = await self._mark(tx, entry_id, settled=result.outcome == "accepted", bump=bump and not was_doubted)
         detail = {
             "entries": [entry_id],
             "attempt_no": row["attempt_no"],

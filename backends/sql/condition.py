@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from backends.detect import Attached
 from backends.layouts import orders
 from backends.records import Filter
-from backends.value import is_encodable
+from backends.value import is_encodable, to_bytes
 
 _ESCAPE = "!"  # a backslash would mean different things to different servers
 _FIELDS = {"venue": "venue_name", "account": "account_id", "market": "market_id", "side": "side"}
@@ -44,7 +44,8 @@ def _holdable(text: str) -> bool:
 def key(where: Filter) -> tuple[object, ...]:
     """What of a filter changes the statement rather than its values."""
     given = tuple(field for field in _FIELDS if getattr(where, field) is not None)
-    return (where.states, given, bool(where.since), bool(where.until), len(where.terms), len(where.without))
+    terms, without = (tuple("\0" in term for term in listed) for listed in (where.terms, where.without))
+    return (where.states, given, bool(where.since), bool(where.until), terms, without)
 
 
 def values(where: Filter, *, on_postgres: bool) -> dict[str, object]:
@@ -56,13 +57,13 @@ def values(where: Filter, *, on_postgres: bool) -> dict[str, object]:
         if moment is not None:
             given[name] = moment if on_postgres else moment.astimezone(UTC).isoformat()
     for name, terms in (("term", where.terms), ("without", where.without)):
-        given |= {f"{name}_{n}": _text(_pattern(term)) for n, term in enumerate(terms)}
+        given |= {f"{name}_{n}": _text(term if "\0" in term else _pattern(term)) for n, term in enumerate(terms)}
     return given
 
 
 def _text(value: str) -> str | bytes:
     """SQLite takes what is not Unicode as its bytes, cast to text; Postgres never gets such a value."""
-    return value if is_encodable(value) else value.encode("utf-8", "surrogateescape")
+    return value if is_encodable(value) else to_bytes(value)
 
 
 def _pattern(term: str) -> str:
@@ -78,10 +79,10 @@ def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]
     for name, moment in (("since", where.since), ("until", where.until)):
         if moment is not None:
             yield _moment(attached, name)
-    for n in range(len(where.terms)):
-        yield _contains(attached, f"term_{n}")
-    for n in range(len(where.without)):
-        yield sa.not_(_contains(attached, f"without_{n}"))
+    for n, term in enumerate(where.terms):
+        yield _contains(attached, f"term_{n}", with_nul="\0" in term)
+    for n, term in enumerate(where.without):
+        yield sa.not_(_contains(attached, f"without_{n}", with_nul="\0" in term))
 
 
 def _column(attached: Attached, name: str) -> ColumnElement[Any]:
@@ -120,13 +121,16 @@ def _moment(attached: Attached, name: str) -> ColumnElement[bool]:
     return here >= limit if name == "since" else here < limit
 
 
-def _contains(attached: Attached, name: str) -> ColumnElement[bool]:
+def _contains(attached: Attached, name: str, *, with_nul: bool) -> ColumnElement[bool]:
     pattern = _asked(name, attached)
     texts = [
         sa.func.coalesce(_column(attached, column), sa.literal_column("''"))
         for column in orders.SEARCHED
         if column in attached.info.columns
     ]
+    if with_nul:  # SQLite's LIKE ends at NUL; bytes do not
+        part = sa.cast(pattern, sa.BLOB)
+        return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))
     if attached.info.dialect == "postgresql":
         return sa.or_(*(text.ilike(pattern, escape=_ESCAPE) for text in texts))
     return sa.or_(*(text.like(pattern, escape=_ESCAPE) for text in texts))

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from backends.failure import DRIVER_ERRORS, is_lost, is_undecodable, store_errors
 from backends.sql.query import Query
+from backends.store import Unreachable
 
 T = TypeVar("T")
 
@@ -56,8 +57,11 @@ class Lane:
         self._lock = asyncio.Lock()
         self._link: Link | None = None
         self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     async def run(self, work: Callable[[Link], Awaitable[T]]) -> T:
+        if self._closed:
+            raise Unreachable(f"{self._label} was closed")
         # A cancelled caller must not tear a connection in the middle of an answer.
         task = asyncio.ensure_future(self._run(work))
         self._running.add(task)
@@ -102,6 +106,7 @@ class Lane:
             await link.connection.close()
 
     async def aclose(self) -> None:
+        self._closed = True
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
         link, self._link = self._link, None

@@ -16,7 +16,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from backends.detect import Attached
 from backends.records import Place, readable
-from backends.value import is_encodable
+from backends.value import is_encodable, to_bytes
 
 Part = Literal["all", "dated", "undated"]
 _TEXT = ("text", "character varying", "varchar")
@@ -45,7 +45,7 @@ def _kind(value: object) -> str:
 
 def _bound(value: object) -> object:
     """SQLite takes text that is not Unicode as its bytes, cast back."""
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) and not is_encodable(value) else value
+    return to_bytes(value) if isinstance(value, str) and not is_encodable(value) else value
 
 
 @dataclass(frozen=True, slots=True)

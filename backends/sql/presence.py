@@ -7,7 +7,7 @@ from typing import Literal
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
-from backends.layouts.orders import WRITTEN, quoted
+from backends.layouts.orders import quoted
 from backends.ledger.schema import GRANTS, SCHEMA, VERSION, create_statements, ledger
 from backends.records import Finding
 
@@ -68,9 +68,9 @@ def owner_sql(attached: Attached) -> str:
     """What makes acts possible for this role, run by the owner of the database."""
     statements = list(create_statements(attached.info.dialect))
     if attached.info.dialect == "postgresql":
-        role, columns = quoted(attached.info.role), [name for name in WRITTEN if name in attached.info.columns]
+        role = quoted(attached.info.role)
         statements.append(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
         statements += [f"GRANT {rights} ON {SCHEMA}.{table} TO {role}" for table, rights in GRANTS.items()]
         statements.append(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role}")
-        statements.append(f"GRANT SELECT, UPDATE ({', '.join(columns)}) ON {attached.found.quoted} TO {role}")
+        statements += [f"GRANT {rights} TO {role}" for rights in attached.grants()]
     return ";\n".join(statements) + ";"

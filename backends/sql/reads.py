@@ -19,7 +19,7 @@ from backends.sql.history import SQLHistory
 from backends.sql.lane import Lane, Link, UndecodableValue
 from backends.sql.query import Query
 from backends.sql.shape import HELD, Shape
-from backends.value import is_encodable
+from backends.value import is_encodable, to_bytes
 
 T = TypeVar("T")
 _MANY = 1000  # entries of one question by id
@@ -29,7 +29,7 @@ _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 class SQLReads(SQLHistory):
     def __init__(self, attached: Attached, book: Ledger, lanes: tuple[Lane, Lane, Lane]) -> None:
-        super().__init__(attached, book, lanes)
+        SQLHistory.__init__(self, attached, book, lanes)
         self._stray = False
         self._queries: dict[tuple[object, ...], Query] = {}
 
@@ -122,7 +122,7 @@ class SQLReads(SQLHistory):
         if self.info.dialect == "postgresql":
             return None
         blob = re.fullmatch(r"x'((?:[0-9a-f]{2})*)'", entry_id)
-        raw = bytes.fromhex(blob[1]) if blob else entry_id.encode("utf-8", "surrogateescape")
+        raw = bytes.fromhex(blob[1]) if blob else to_bytes(entry_id)
         raw = raw if blob else _ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), raw)
 
         async def work(link: Link, as_text: bool) -> list[Entry]:

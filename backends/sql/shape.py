@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from backends.detect import Attached, Found
 from backends.layouts import orders
 from backends.ledger.schema import ledger
-from backends.records import OPEN_STATES, Entry, Filter, State, readable
+from backends.records import OPEN_STATES, Entry, Filter, State, parse_time, readable
 from backends.sql import condition
 from backends.sql.order import Order, Stretch
 from backends.sql.presence import present_sql
@@ -103,8 +103,12 @@ class Shape:
         counted = "retry_count" in names
         shown, layout, first = _SHOWN.get, orders.NAME, 4 if by_rowid else 3
 
+        respell = self.as_text and self.attached.column("captured_at").type.startswith("timestamp with time zone")
+
         def read(row: Sequence[Any]) -> Entry:
             values = tuple(row[first:])
+            if respell:
+                values = (values[0], parse_time(values[1]) or values[1], *values[2:])
             place = (row[3],) if by_rowid else place_of(values)
             version = values[-3:-1] if counted else values[-2:-1]
             identity, captured = values[0], values[1]

@@ -7,7 +7,7 @@ from backends.engine import reader_engine, writer_engine
 from backends.file import check_file, identity
 from backends.ledger.schema import ledger
 from backends.sql.acts import SQLActs
-from backends.sql.briefing import SQLBriefing
+from backends.sql.briefing import OrderBriefing
 from backends.sql.claims import SQLClaims
 from backends.sql.lane import Lane, Link
 from backends.sql.presence import ledger_finding
@@ -18,7 +18,7 @@ from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
 
 
-class SQLStore(SQLBriefing, SQLClaims, SQLWatch):
+class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
     """Lanes: quick (keys), slow (counts, scans), tolerant (odd values), watch (its own data_version)."""
 
     def __init__(self, attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target) -> None:
@@ -35,10 +35,11 @@ class SQLStore(SQLBriefing, SQLClaims, SQLWatch):
         SQLWatch.__init__(self, attached, watch, check=check)
 
     async def aclose(self) -> None:
-        for lane in self._lanes:
-            await lane.aclose()
+        """An act that has begun is waited for; it may still need to read."""
         if self._writer is not None:
             await self._writer.aclose()
+        for lane in self._lanes:
+            await lane.aclose()
 
 
 class _Same:

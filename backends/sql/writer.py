@@ -47,12 +47,15 @@ class Writer:
         self._lock = asyncio.Lock()
         self._on_postgres = attached.info.dialect == "postgresql"
         self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     async def run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """One transaction. Once begun it is not torn by cancellation: it commits or fails.
 
         `work` may be run again where the connection was lost before the commit: it must only use its transaction.
         """
+        if self._closed:
+            raise Unreachable(f"{self._attached.info.label} was closed")
         task = asyncio.ensure_future(self._run(work))
         self._running.add(task)
         task.add_done_callback(self._forget)
@@ -183,6 +186,7 @@ class Writer:
         return row is not None and bytes(row[0]) == transaction.hash
 
     async def aclose(self) -> None:
+        self._closed = True
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
         connection, self._connection = self._connection, None

@@ -6,10 +6,13 @@ import json
 import sys
 from collections.abc import Iterable
 
-from backends.records import Entry, Selection
+from backends.records import Entry, Halt, Selection
+from console import clock
 from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, Context
+from console.cli.notice import say_second
 from console.safetext import safe
+from console.services.approval import Approvals, resume_hash
 from console.services.triage import Done, Triage
 
 
@@ -51,12 +54,27 @@ async def halt_verb(context: Context) -> int:
 async def resume_verb(context: Context) -> int:
     note = _needs_note(context)
     async with context.triage() as triage:
-        if await triage.store.halted() is None:
+        halt = await triage.store.halted()
+        if halt is None:
             print("dlq: no halt is set", file=sys.stderr)
+            return NOT_ACTED
+        if not await _may_resume(context, triage, halt):
             return NOT_ACTED
         await triage.resume(note)
     print("resumed")
     return DONE
+
+
+async def _may_resume(context: Context, triage: Triage, halt: Halt) -> bool:
+    """Anyone may halt; in a live store two people lift it."""
+    if context.store_config.environment != "live":
+        return True
+    plan_hash = resume_hash(halt)
+    summary = f"resume after the halt by {halt.operator}: {halt.note}"
+    if await Approvals(triage.store, context.actor, clock.now).given_or_asked(plan_hash, summary):
+        return True
+    say_second("lifting a halt in a live store", plan_hash)
+    return False
 
 
 def check_reason(context: Context) -> str:

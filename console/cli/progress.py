@@ -5,44 +5,111 @@ The batch has a thread of its own: a terminal that stops reading holds up only w
 
 from __future__ import annotations
 
-import json
+import os
 import queue
 import signal
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from console.cli.output import quantity_text, stored_number
-from console.safetext import safe
+from console.cli.notice import say
+from console.cli.result import json_result, plain_result
 from console.services.batch import Batch, Work
 from console.services.outcome import Ended, exit_code
-from console.services.plan import ReplayPlan
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TICK_SECONDS = 0.2
 
 
-def run_batch(work: Work, *, as_json: bool) -> int:
+def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
     """Runs to the end and returns the exit code; the first signal stops it between entries."""
     batch = Batch(work)
     show = json_result if as_json else plain_result
-    with _stopping(batch.stop):
+    with _stopping(batch.stop), ProgressLine() as line:
         batch.start()
-        shown = True
-        for ended in _events(batch):
-            shown = shown and _write(show(ended))
-        return exit_code(batch.join())
+        for ended in _events(batch, line):
+            _write(show(ended))
+            line.count(ended)
+        results = batch.join()
+    if len(results) > 1:
+        say(tally(results))
+    return exit_code(results, dry_run=dry_run)
 
 
-def _events(batch: Batch) -> Iterator[Ended]:
+def tally(results: tuple[Ended, ...]) -> str:
+    words = Counter(result.outcome.replace("_", " ").replace("unknown", "in doubt") for result in results)
+    return f"{len(results)} entries: " + ", ".join(f"{count} {word}" for word, count in words.items())
+
+
+def _events(batch: Batch, line: ProgressLine) -> Iterator[Ended]:
     while True:
         try:
-            ended = batch.handle.events.get(timeout=0.2)
+            ended = batch.handle.events.get(timeout=_TICK_SECONDS)
         except queue.Empty:
+            line.show(batch.handle.total, stopping=batch.handle.stopping)
             continue
+        line.clear()
         if ended is None:
             return
         yield ended
+        line.show(batch.handle.total, stopping=batch.handle.stopping)
+
+
+class ProgressLine:
+    """How far it is and how fast, in one line at the bottom of a terminal; elsewhere nothing."""
+
+    def __init__(self) -> None:
+        self._console: Console | None = None
+        self._done = 0
+        self._words: Counter[str] = Counter()
+        self._since = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> ProgressLine:
+        with suppress(OSError, ValueError):
+            if sys.stderr.isatty():
+                from rich.console import Console
+
+                self._console = Console(stderr=True, highlight=False, markup=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def count(self, ended: Ended) -> None:
+        self._done += 1
+        self._words[ended.outcome] += 1
+
+    def show(self, total: int, *, stopping: bool) -> None:
+        if self._console is None or total < 2 or self._done >= total:
+            return
+        from rich.text import Text
+
+        self.clear()
+        rate = self._done / max(time.monotonic() - self._since, 0.001)
+        words = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in self._words.items())
+        text = f"{self._done}/{total}  {rate:.1f}/s  {words}{'  stopping' if stopping else ''}"
+        with suppress(OSError):
+            self._console.print(Text(text, no_wrap=True, overflow="ellipsis"), end="", soft_wrap=True)
+            self._shown = True
+
+    def clear(self) -> None:
+        if self._console is None or not self._shown:
+            return
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        erase = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
+        with suppress(OSError):
+            self._console.control(erase)
+        self._shown = False
 
 
 @contextmanager
@@ -60,62 +127,11 @@ def _stopping(stop: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGPIPE, pipe)
 
 
-def _write(line: str) -> bool:
-    """False once nobody reads any more; the batch goes on."""
+def _write(line: str) -> None:
+    """Once nobody reads any more the rest goes nowhere, and the batch goes on."""
     try:
         print(line, flush=True)
     except OSError:
-        return False
-    return True
-
-
-def json_result(ended: Ended) -> str:
-    return json.dumps(
-        {
-            "dlq_id": ended.entry_id,
-            "outcome": ended.outcome,
-            "venue_order_id": ended.venue_order_id,
-            "client_order_id": ended.client_order_id,
-            "mode": ended.mode,
-            "detail": ended.detail,
-        }
-    )
-
-
-def plain_result(ended: Ended) -> str:
-    entry_id, detail = safe(ended.entry_id, 200), f": {safe(ended.detail)}" if ended.detail else ""
-    match ended.outcome:
-        case "accepted":
-            return f"replayed {entry_id}  -> venue order {safe(ended.venue_order_id or '?', 200)}"
-        case "unknown":
-            return f"in doubt {entry_id}{detail} (dlq reconcile {entry_id} asks the venue)"
-        case word:
-            return f"{word.replace('_', ' ')} {entry_id}{detail}"
-
-
-def say(message: str) -> None:
-    print(f"dlq: {message}", file=sys.stderr)
-
-
-def say_plan(made: ReplayPlan) -> None:
-    """The plan, for people: on stderr."""
-    where = ", ".join(f"{name} at {host}" for name, host in made.hosts) or "nowhere"
-    kind = f"{made.mode.upper()}{' rehearsal' if made.rehearsal else ''}"
-    waves = ", then ".join(str(size) for size in made.wave_sizes)
-    say(f"plan {made.hash}: {kind} to {where}: {len(made.steps)} to send{f' ({waves})' if len(made.steps) > 1 else ''}")
-    for step in made.steps:
-        action = step.command.action
-        price = "market" if action.price is None else stored_number(action.price)
-        what = f"{action.verb} {safe(action.side, 20)} {quantity_text(action.quantity)} {safe(action.market_id, 80)}"
-        notes = f" ({safe('; '.join(step.command.notes))})" if step.command.notes else ""
-        say(
-            f"  {safe(step.command.entry_id, 80)}  {what} @ {price}  id {safe(step.command.client_order_id, 80)}{notes}"
-        )
-    for one in made.superseded:
-        say(f"  {safe(one.entry_id, 80)}  superseded by {safe(one.by, 80)}")
-    for blocked in made.blocked:
-        say(f"  {safe(blocked.entry_id, 80)}  blocked: {safe(blocked.text)}")
-    if made.steps:
-        unpriced = sum(line.unpriced for line in made.exposure)
-        at_market = f", {unpriced} at market (no price to count)" if unpriced else ""
-        say(f"  exposure: gross {made.gross:f}, net {made.net:+f}{at_market}")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -12,7 +12,9 @@ from console import clock
 from console.cli.act import chosen_entries
 from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, Context
-from console.cli.progress import run_batch, say, say_plan
+from console.cli.notice import say, say_second
+from console.cli.progress import run_batch
+from console.cli.result import say_plan
 from console.safetext import safe
 from console.secrets import Vault
 from console.services.approval import Approvals, absence_hash
@@ -32,7 +34,8 @@ def replay_verb(context: Context) -> int:
     request = _request(context)
     if not context.args.dry_run:
         _check_said(context, request.mode)
-    return run_batch(lambda handle: _replay(context, request, handle), as_json=context.args.json)
+    args = context.args
+    return run_batch(lambda handle: _replay(context, request, handle), as_json=args.json, dry_run=args.dry_run)
 
 
 def reconcile_verb(context: Context) -> int:
@@ -114,6 +117,7 @@ async def _replay(context: Context, request: Request, handle: Handle) -> tuple[E
         if made.steps and not _confirmed(context, made):
             return _told(handle, refused(made, "not confirmed"))
         replay = Replay(store, desk, context.actor, clock.now)
+        handle.total = made.size
         handle.attend(replay)
         return await replay.run(made, note=args.note, tell=handle.tell)
 
@@ -154,8 +158,7 @@ async def _approved(context: Context, made: ReplayPlan, store: Store) -> bool:
     summary = f"replay {len(made.steps)} in {made.mode}, gross {made.gross:f}: {made.needs_second}"
     if await Approvals(store, context.actor, clock.now).given_or_asked(made.hash, summary):
         return True
-    say(f"a second person must approve ({made.needs_second}): dlq approve {made.hash} --db {context.args.db or '…'}")
-    print(f"plan {made.hash}", file=sys.stderr)
+    say_second(made.needs_second, made.hash)
     return False
 
 
@@ -181,13 +184,14 @@ async def _reconcile(context: Context, mode: Mode, handle: Handle) -> tuple[Ende
             say("nothing is in doubt")
         results = _told(handle, await _nothing_to_ask(store, ids, attempts, mode))
         approvals = Approvals(store, context.actor, clock.now)
-        agreed = {one.client_order_id for one in attempts if await approvals.given(absence_hash(one))}
-        done = await reconcile.run(attempts, approved=lambda one: one.client_order_id in agreed, tell=handle.tell)
+        agreed = {absence_hash(one) for one in attempts if await approvals.given(absence_hash(one))}
+        handle.total = len(results) + len(attempts)
+        handle.attend(reconcile)
+        done = await reconcile.run(attempts, approved=lambda one: absence_hash(one) in agreed, tell=handle.tell)
         for attempt in reconcile.needing_second:
-            await approvals.given_or_asked(
-                absence_hash(attempt), f"declare {attempt.entry_id} absent at {attempt.venue}"
-            )
-            print(f"plan {absence_hash(attempt)}", file=sys.stderr)
+            plan_hash = absence_hash(attempt)
+            await approvals.given_or_asked(plan_hash, f"declare {attempt.entry_id} absent at {attempt.venue}")
+            say_second(f"to declare {attempt.entry_id} absent", plan_hash)
         return (*results, *done)
 
 

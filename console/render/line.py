@@ -91,23 +91,32 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     """Broken at spaces where there are some, else hard; a word longer than the line is cut, never lost."""
     if size <= 0:
         return
+    if width(cells) <= size:
+        yield cells
+        return
     current: list[Cell] = []
     used = 0
-    for cell in cells:
-        for word in _words(cell.text):
+    for word, tone in ((word, cell.tone) for cell in cells for word in _words(cell.text)):
+        length = cell_len(word)
+        if used + length > size and used and word.strip():
+            yield tuple(current)
+            current, used = [], 0
+        while length > size:
+            head = _head(word, size)
+            yield (Cell(head, tone),)
+            word = word[len(head) :]
             length = cell_len(word)
-            if used + length > size and used and word.strip():
-                yield tuple(current)
-                current, used = [], 0
-            while length > size:
-                head = _head(word, size)
-                yield (Cell(head, cell.tone),)
-                word = word[len(head) :]
-                length = cell_len(word)
-            if used + length <= size:
-                current.append(Cell(word, cell.tone))
-                used += length
+        if used + length <= size:
+            _append(current, word, tone)
+            used += length
     yield tuple(current)
+
+
+def _append(cells: list[Cell], text: str, tone: Tone) -> None:
+    if cells and cells[-1].tone == tone:
+        cells[-1] = Cell(cells[-1].text + text, tone)
+    else:
+        cells.append(Cell(text, tone))
 
 
 def _words(text: str) -> list[str]:

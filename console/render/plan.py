@@ -86,7 +86,8 @@ def _step(step: Step) -> Line:
     price = "market" if action.price is None else f"@ {value.price(action.price)}"
     verb = "" if action.verb == "new" else f"{action.verb} "
     tif = f" {safe(action.time_in_force, 8)}" if action.time_in_force else ""
-    what = f"{verb}{safe(action.side, 12)} {value.quantity(action.quantity)} {value.name(action.market_id)} {price}{tif}"
+    size = f"{value.quantity(action.quantity)} {value.name(action.market_id)}"
+    what = f"{verb}{safe(action.side, 12)} {size} {price}{tif}"
     notes = "; ".join((*(f"overridden: {code}" for code in step.overridden), *step.command.notes))
     return line(
         own(" ✓ ", "good"),

@@ -27,38 +27,47 @@ class Column:
     right: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    columns: tuple[Column, ...]
+    gap: str
+
+
 @lru_cache(maxsize=32)
-def layout(size: int) -> tuple[Column, ...]:
-    """What the operator judges by comes first; the rest where there is room. Marks and gaps are not counted here."""
-    chosen: list[Column] = [Column("AGE", 4, right=True)]
-    if size >= 70:
-        chosen.append(Column("VENUE", 9 if size < 110 else 13))
-    if size >= 100:
+def layout(size: int) -> Layout:
+    """What the operator judges by comes first; the rest where there is room. The error gets all that is left."""
+    wide = size >= 110
+    chosen = [Column("AGE", 4, right=True)]
+    if size >= 64:
+        chosen.append(Column("VENUE", 12 if wide else 8))
+    if wide:
         chosen.append(Column("ACCOUNT", 10))
-    chosen.append(Column("ORDER", 20 if size < 70 else 26 if size < 110 else 34))
+    chosen.append(Column("ORDER", 34 if size >= 140 else 28 if wide else 25 if size >= 64 else 20))
     tail = [Column("TRY", 3, right=True), Column("STATE", 9)]
     if size >= 118:
         tail.insert(0, Column("CATEGORY", 11))
-    taken = sum(column.size + 2 for column in (*chosen, *tail)) + 3
-    chosen.append(Column("ERROR", max(8, size - taken - 2)))
-    return (*chosen, *tail)
+    gap = "  " if wide else " "
+    taken = sum(column.size + len(gap) for column in (*chosen, *tail)) + 3
+    return Layout((*chosen, Column("ERROR", max(8, size - taken)), *tail), gap)
 
 
 def header(size: int) -> Line:
+    made = layout(size)
     cells = [Cell("   ", "dim")]
-    for column in layout(size):
-        cells += [Cell(fit(column.title, column.size, right=column.right), "dim"), Cell("  ")]
+    for column in made.columns:
+        cells += [Cell(fit(column.title, column.size, right=column.right), "dim"), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
 def row_line(row: Row, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
     """One line, exactly as wide as the table."""
     _, tone, glyph = _STATES[row.entry.state]
+    made = layout(size)
     mark = Cell("●", "accent") if marked else Cell("+", "accent") if fresh else Cell(" ")
     cells = [mark, Cell(f"{glyph} ", _tone(tone))]
-    for column in layout(size):
-        text, shade = _shown(row, column.title, now)
-        cells += [Cell(fit(text, column.size, right=column.right), shade), Cell("  ")]
+    for column in made.columns:
+        text, shade = _shown(row, column, now)
+        cells += [Cell(fit(text, column.size, right=column.right), shade), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
@@ -66,10 +75,10 @@ def _tone(name: str) -> Tone:
     return name  # type: ignore[return-value]  # the tones of _STATES
 
 
-def _shown(row: Row, title: str, now: datetime) -> tuple[str, Tone]:
+def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
     entry = row.entry
     settled: Tone = "dim" if entry.state in ("replayed", "dismissed") else "plain"
-    match title:
+    match column.title:
         case "AGE":
             return value.entry_age(entry, now), "dim"
         case "VENUE":
@@ -80,7 +89,7 @@ def _shown(row: Row, title: str, now: datetime) -> tuple[str, Tone]:
             text = value.order(entry)
             return text, "warning" if "⚠" in text else "strong" if settled == "plain" else settled
         case "ERROR":
-            return value.error_head(entry), settled
+            return value.error_head(entry, column.size), settled
         case "CATEGORY":
             return row.category, "dim"
         case "TRY":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -11,6 +12,8 @@ from console.duration import age
 from console.safetext import safe
 
 _NAME_LENGTH = 128
+_EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
+_MESSAGE = re.compile(r"""["'](?:message|msg|error|reason)["']\s*:\s*["']([^"']{3,})""")
 
 
 def quantity(value: object) -> str:
@@ -97,8 +100,12 @@ def name(text: str) -> str:
     return shown if text.isascii() and " " not in text else f"⚠{shown}"
 
 
-def error_head(entry: Entry) -> str:
-    """The first line that says something."""
+def error_head(entry: Entry, room: int) -> str:
+    """The first line that says something; where room is short, the message without what is wrapped around it."""
     text = entry.text("error")[:600]
-    first = next((part for part in text.splitlines() if part.strip()), "")
-    return safe(first.strip(), 300)
+    first = next((part for part in text.splitlines() if part.strip()), "").strip()
+    if len(first) > room and (named := _EXCEPTION.match(first)):
+        first = first[named.end() :]
+    if len(first) > room and (told := _MESSAGE.search(first)):
+        first = told[1]
+    return safe(first, 300)

@@ -9,11 +9,15 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from console.services.outcome import Ended
-from console.services.replay import Replay
 
 Work = Callable[["Handle"], Awaitable[tuple[Ended, ...]]]
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
 
 
 class Handle:
@@ -21,26 +25,31 @@ class Handle:
 
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self.total = 0  # results to come, once that is known
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._replay: Replay | None = None
+        self._running: Stoppable | None = None
         self._lock = threading.Lock()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
 
     def tell(self, ended: Ended) -> None:
         self.events.put(ended)
 
-    def attend(self, replay: Replay) -> None:
+    def attend(self, running: Stoppable) -> None:
         """Called from the work's own loop once there is something to stop."""
         with self._lock:
-            self._loop, self._replay = asyncio.get_running_loop(), replay
+            self._loop, self._running = asyncio.get_running_loop(), running
         if self._stop.is_set():
-            replay.stop()
+            running.stop()
 
     def stop(self) -> None:
         self._stop.set()
         with self._lock:
-            if self._loop is not None and self._replay is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._replay.stop)
+            if self._loop is not None and self._running is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._running.stop)
 
 
 class Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -66,12 +67,15 @@ def read_command(entry: Entry, *, venue: str | None) -> Command | Problem:
     )
 
 
-def with_client_id(command: Command, profile: Profile, store_id: str, attempts: tuple[Attempt, ...]) -> Command:
-    """The entry's own id where the venue takes it, else one fixed for the entry; a fresh one only where it is burnt."""
+def with_client_id(command: Command, profile: Profile, *, store_id: str, attempts: Sequence[Attempt]) -> Command:
+    """The entry's own id where the venue takes it, else one fixed for the entry; a fresh one only where it is burnt.
+
+    `attempts` are those of this entry at this venue in this mode: no other says anything of an id there.
+    """
     own = command.client_order_id
     takes_own = bool(own) and profile.takes_id(own)
     base = own if takes_own else profile.make_id(_seed(store_id, command.entry_id, 0))
-    burnt = sum(1 for attempt in attempts if is_burnt(attempt, profile))
+    burnt = sum(1 for attempt in attempts if is_burnt(attempt))
     chosen = base if not burnt else profile.make_id(_seed(store_id, command.entry_id, burnt))
     notes = command.notes
     if own and not takes_own:
@@ -82,14 +86,14 @@ def with_client_id(command: Command, profile: Profile, store_id: str, attempts: 
         command,
         client_order_id=chosen,
         own_id=takes_own and not burnt,
-        fresh=not any(attempt.client_order_id == chosen and not attempt.rehearsal for attempt in attempts),
+        fresh=not any(attempt.client_order_id == chosen for attempt in attempts),
         notes=notes,
     )
 
 
-def is_burnt(attempt: Attempt, profile: Profile) -> bool:
-    """The venue has seen an order under this id, it has ended unfilled, and the venue takes an id only once."""
-    return attempt.outcome == "rejected" and bool(attempt.venue_order_id) and profile.dedup == "lifetime"
+def is_burnt(attempt: Attempt) -> bool:
+    """The venue has an order under this id and it has ended unfilled: the id can name no second one."""
+    return attempt.outcome == "rejected" and bool(attempt.venue_order_id)
 
 
 def _seed(store_id: str, entry_id: str, turn: int) -> str:

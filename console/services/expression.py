@@ -10,6 +10,7 @@ from backends.records import OPEN_STATES, STATES, Filter, State
 from console.duration import parse_duration, parse_moment
 from console.services.triage import Query
 
+HELD: frozenset[State] = frozenset({"in_doubt", "in_flight"})
 CATEGORIES = ("transient", "schema", "business", "integration")
 FIELDS = ("venue", "account", "market", "side", "state", "category", "group", "since", "until")
 _TOKEN = re.compile(r'(?P<quoted>!?(?:\w+[:<>])?"[^"]*")|(?P<bare>\S+)')
@@ -117,6 +118,5 @@ def with_field(text: str, name: str, value: str) -> str:
 
 def split_held(query: Query) -> tuple[Query, ...]:
     """What is in doubt or in flight stands first; then everything else. At most two parts, none empty."""
-    held: frozenset[State] = frozenset({"in_doubt", "in_flight"})
-    parts = (query.where.states & held, query.where.states - held)
+    parts = (query.where.states & HELD, query.where.states - HELD)
     return tuple(replace(query, where=replace(query.where, states=states)) for states in parts if states)

@@ -11,13 +11,16 @@ from backends.records import Halt
 from console.config import Limits
 from console.duration import age
 from console.services.command import Command, Problem
+from console.services.expiry import past_its_time
 from venues import Mode, Profile, Readiness
 
 BLOCKS = ("unparsable", "in-doubt", "claimed", "halt", "unknown-venue", "no-paper-mode", "max-batch")
 OVERRIDABLE = ("stale", "duplicate", "poison", "retry-limit", "notional", "not-ready", "may-have-arrived")
+RANK = {"cancel": 2, "replace": 1, "new": 0}
 _FUTURE = timedelta(seconds=60)
-_DAY = timedelta(hours=24)
+_SKEW = timedelta(seconds=2)
 Likeness = tuple[str, str, str, Decimal, Decimal | None]  # account, market, side, quantity, price
+Key = tuple[str, str, str]  # venue, account, order key
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,20 @@ class VenueFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """What was replayed a short while ago: how it looked, and the strongest command of each logical order."""
+
+    likes: frozenset[Likeness] = frozenset()
+    heads: Mapping[Key, tuple[int, str]] = field(default_factory=dict)  # rank, entry
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything a plan hangs on besides the entries, frozen at one moment."""
 
     mode: Mode
     at: datetime  # the later of this machine's and the store's clock
+    skew: timedelta = timedelta()  # between those two
     rehearsal: bool = False
     live_store: bool = False
     halt: Halt | None = None
@@ -57,11 +69,11 @@ class Facts:
     commands: Mapping[str, Command | Problem] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, str] = field(default_factory=dict)
+    busy: Mapping[Key, str] = field(default_factory=dict)  # logical orders with an entry in flight or in doubt
     failures: Mapping[str, int] = field(default_factory=dict)  # of one signature
-    replayed: frozenset[Likeness] = frozenset()
+    replayed: Replayed = field(default_factory=Replayed)
     refusals: Mapping[str, str] = field(default_factory=dict)  # what `prepare` would not make
     overrides: frozenset[str] = frozenset()
-    single: bool = False  # an explicit replay of one entry
 
 
 def likeness(command: Command) -> Likeness:
@@ -70,10 +82,14 @@ def likeness(command: Command) -> Likeness:
 
 
 def notional(command: Command) -> Decimal | None:
-    """Quantity × price; None for a market order, zero for a cancel."""
-    if command.action.verb == "cancel":
+    """Quantity × price in whole units of money; None for a market order, zero for a cancel."""
+    action = command.action
+    if action.verb == "cancel":
         return Decimal(0)
-    return None if command.action.price is None else abs(command.action.quantity * command.action.price)
+    if action.price is None:
+        return None
+    amount = abs(action.quantity * action.price)
+    return amount / 100 if action.price_unit == "cents" else amount
 
 
 def blocking(entry_id: str, facts: Facts) -> list[Guard]:
@@ -94,11 +110,24 @@ def blocking(entry_id: str, facts: Facts) -> list[Guard]:
     venue = facts.venues.get(command.venue)
     if venue is None:
         found.append(Guard("unknown-venue", f"no venue {command.venue}"))
-    elif venue.problem is not None and venue.problem.code in BLOCKS:
+    elif venue.problem is not None:
         found.append(venue.problem)
     if entry_id in facts.refusals:
         found.append(Guard("unparsable", facts.refusals[entry_id]))
+    if state == "pending":
+        found += _same_order(command, facts)
     return found
+
+
+def _same_order(command: Command, facts: Facts) -> list[Guard]:
+    """At most one command of a logical order is in flight, and none follows a stronger one that has gone out."""
+    other = facts.busy.get(command.key)
+    if other is not None and other != command.entry_id:
+        return [Guard("in-doubt", f"{other}, of the same order, is in flight or in doubt: reconcile first")]
+    rank, head = facts.replayed.heads.get(command.key, (0, ""))
+    if rank > RANK[command.action.verb]:
+        return [Guard("superseded", f"superseded by {head}, which was replayed")]
+    return []
 
 
 def doubts(command: Command, facts: Facts) -> list[Guard]:
@@ -111,7 +140,7 @@ def doubts(command: Command, facts: Facts) -> list[Guard]:
         _not_ready(command, facts),
         _arrived(command, facts),
     ]
-    if likeness(command) in facts.replayed and command.action.verb == "new":
+    if likeness(command) in facts.replayed.likes and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order was replayed a short while ago"))
     return [guard for guard in found if guard is not None]
 
@@ -124,30 +153,14 @@ def _stale(command: Command, facts: Facts) -> Guard | None:
         return Guard("stale", "captured in the future: the engine's clock and this one disagree")
     if old > facts.limits.stale_after:
         limit = age(facts.at - facts.limits.stale_after, facts.at)
-        return Guard("stale", f"{age(command.captured_at, facts.at)} old, limit {limit}")
-    return _past_its_day(command, facts)
-
-
-def _past_its_day(command: Command, facts: Facts) -> Guard | None:
+        text = f"{age(command.captured_at, facts.at)} old, limit {limit}"
+        if facts.skew > _SKEW:
+            text += f" (this machine's clock and the store's are {facts.skew.total_seconds():.0f} s apart)"
+        return Guard("stale", text)
     venue = facts.venues.get(command.venue)
-    profile = venue.profile if venue else None
-    tif = command.action.time_in_force or (profile.default_tif if profile else None)
-    if tif != "day" or command.captured_at is None:
-        return None
-    ends = command.captured_at + _DAY
-    close = venue.readiness.session_close if venue and venue.readiness else None
-    next_close = _time(close)
-    if next_close is not None and next_close - command.captured_at > _DAY:
-        return Guard("stale", "its day is over: the venue's session has closed since it was captured")
-    return Guard("stale", "its day is over: captured more than 24 h ago") if facts.at > ends else None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return moment if moment and moment.utcoffset() is not None else None
+    profile, readiness = (venue.profile, venue.readiness) if venue else (None, None)
+    over = past_its_time(command, facts.at, profile=profile, readiness=readiness)
+    return Guard("stale", over) if over else None
 
 
 def _retries(command: Command, facts: Facts) -> Guard | None:
@@ -176,16 +189,13 @@ def _too_big(command: Command, facts: Facts) -> Guard | None:
 
 def _not_ready(command: Command, facts: Facts) -> Guard | None:
     venue = facts.venues.get(command.venue)
-    if venue is None:
+    seen = venue.readiness if venue else None
+    if venue is None or seen is None:
         return None
-    if venue.problem is not None and venue.problem.code == "not-ready":
-        return venue.problem
-    seen = venue.readiness
-    if seen is None:
+    not_paper = facts.mode == "paper" and seen.really_paper is False
+    if seen.reachable and seen.ready and not not_paper and False not in (seen.market_open, seen.account_usable):
         return None
-    if not seen.reachable or False in (seen.market_open, seen.account_usable, seen.really_paper):
-        return Guard("not-ready", f"{venue.name}: {seen.detail}")
-    return None
+    return Guard("not-ready", f"{venue.name}: {'this is no paper account' if not_paper else seen.detail}")
 
 
 def _arrived(command: Command, facts: Facts) -> Guard | None:
@@ -194,5 +204,5 @@ def _arrived(command: Command, facts: Facts) -> Guard | None:
     venue = facts.venues.get(command.venue)
     if command.own_id and venue is not None and venue.has_lookup:
         return None  # the venue is asked before anything is sent
-    why = "it has no client order id" if not command.own_id else "the venue cannot be asked by client order id"
-    return Guard("may-have-arrived", f"the failed submit may have reached the venue and {why}")
+    why = "it cannot be asked by the id it was sent with" if not command.own_id else "it cannot be asked by client id"
+    return Guard("may-have-arrived", f"the failed submit may have reached the venue, and {why}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from backends.records import Entry, Page, Place, Version
+from backends.records import Entry, Filter, Page, Place
 from backends.store import Store
-from console.services.expression import split_held
+from console.services.expression import HELD, split_held
 from console.services.triage import Query, look, matches
 
 _SCAN = 500  # entries of a page where the classification picks
@@ -65,12 +65,12 @@ class Lineup:
         last = before.spots[-1].mark if before.spots else before.reached
         return before, await self.after(view, last, limit)
 
-    async def chosen(self, view: View) -> AsyncIterator[list[tuple[str, Version]]]:
+    async def chosen(self, view: View) -> AsyncIterator[list[Entry]]:
         """Every match, as seen now, a page at a time: what "mark all" freezes."""
         mark: Mark | None = None
         while True:
             stretch = await self.after(view, mark, _SCAN)
-            yield [(spot.entry.id, spot.entry.version) for spot in stretch.spots]
+            yield [spot.entry for spot in stretch.spots]
             if not stretch.more:
                 return
             mark = stretch.reached or stretch.spots[-1].mark
@@ -104,6 +104,10 @@ class Lineup:
         self, view: View, query: Query, place: Place | None, limit: int, *, forward: bool
     ) -> tuple[list[Entry], bool, Place | None]:
         """Entries in reading direction, is there more, and how far was looked."""
+        if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
+            held = [entry for entry in await self._held(view, query) if _fits(entry, query)]
+            behind = _behind(held if forward else held[::-1], place)
+            return behind[:limit], len(behind) > limit, None
         found: list[Entry] = []
         looked = 0
         while True:
@@ -122,6 +126,13 @@ class Lineup:
             if not query.by_class or looked >= _LONGEST_SCAN:
                 return found, True, place
 
+    async def _held(self, view: View, query: Query) -> list[Entry]:
+        """By the attempts that hold them, which are few: a million others need not be looked at to find them."""
+        ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
+        found = await self._store.many(ids) if ids else {}
+        entries = [entry for entry in found.values() if entry.state in query.where.states]
+        return sorted(entries, key=_standing, reverse=view.newest_first)
+
     async def _page(self, view: View, query: Query, place: Place | None, limit: int, *, forward: bool) -> Page:
         newest_first = view.newest_first
         if forward:
@@ -130,6 +141,16 @@ class Lineup:
             return await self._store.page(query.where, limit=limit, before=place, newest_first=newest_first)
         page = await self._store.page(query.where, limit=limit, newest_first=not newest_first)
         return Page(tuple(reversed(page.entries)), page.more)
+
+
+def _standing(entry: Entry) -> tuple[str, ...]:
+    """A total order, whatever a place is made of."""
+    return *(f"{part:020d}" if isinstance(part, int) else str(part) for part in entry.place), entry.id
+
+
+def _behind(entries: list[Entry], place: Place | None) -> list[Entry]:
+    at = next((n for n, entry in enumerate(entries) if entry.place == place), None)
+    return entries if at is None else entries[at + 1 :]
 
 
 def _fits(entry: Entry, query: Query) -> bool:

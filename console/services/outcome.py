@@ -19,13 +19,13 @@ class Ended:
     detail: str | None = None
 
 
-def exit_code(results: Iterable[Ended]) -> int:
-    """3 in doubt, then 1 rejected, then 4 not acted on; a dry run of nothing is 4."""
+def exit_code(results: Iterable[Ended], *, dry_run: bool = False) -> int:
+    """3 in doubt, then 1 rejected, then 4 not acted on; a dry run is 0, or 4 where nothing would go."""
     words = {result.outcome for result in results}
+    if dry_run:
+        return 0 if "planned" in words else 4
     if "unknown" in words:
         return 3
     if "rejected" in words:
         return 1
-    if "planned" in words:
-        return 0
     return 4 if words & {"refused", "skipped", "not_sent"} else 0

@@ -9,16 +9,18 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 
 from backends.records import Entry, Version
 from console.services.command import Command
-from console.services.guards import Facts, Guard, Likeness, blocking, doubts, likeness, notional
+from console.services.guards import RANK, Facts, Guard, Likeness, blocking, doubts, likeness, notional
 from venues import Mode
 
 WAVES = (1, 5)  # a canary, a few, then the rest
-_RANK = {"cancel": 2, "replace": 1, "new": 0}
+_ARRIVED = "may-have-arrived"
+_OVER = ("settled", "superseded")  # nothing else matters of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,15 @@ class ReplayPlan:
     def net(self) -> Decimal:
         return sum((line.net for line in self.exposure), Decimal(0))
 
+    def beneath(self, head: str) -> tuple[Superseded, ...]:
+        """What that entry's command supersedes."""
+        return tuple(one for one in self.superseded if one.by == head)
+
+    @property
+    def size(self) -> int:
+        """How many entries it speaks of, whatever becomes of them."""
+        return len(self.steps) + len(self.superseded) + len(self.blocked)
+
     @property
     def wave_sizes(self) -> tuple[int, ...]:
         sizes: dict[int, int] = {}
@@ -88,9 +99,9 @@ class ReplayPlan:
 
 def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
     ordered = sorted({entry.id: entry for entry in entries}.values(), key=_insertion)
-    commands = [found for entry in ordered if isinstance(found := facts.commands[entry.id], Command)]
-    effective, superseded = collapse(commands)
-    kept = {command.entry_id for command in effective}
+    waiting = [entry for entry in ordered if facts.states.get(entry.id, "pending") == "pending"]
+    commands = [found for entry in waiting if isinstance(found := facts.commands[entry.id], Command)]
+    _, superseded = collapse(commands)
     gone = {one.entry_id for one in superseded}
     steps: list[Step] = []
     blocked: list[Blocked] = []
@@ -98,11 +109,8 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
     for entry in ordered:
         if entry.id in gone:
             continue
-        guards = blocking(entry.id, facts)
         command = facts.commands[entry.id]
-        overridden: tuple[str, ...] = ()
-        if isinstance(command, Command) and entry.id in kept:
-            guards, overridden = _weigh(command, guards, facts, seen)
+        guards, overridden = _weigh(entry.id, facts, seen)
         if not guards and len(steps) >= facts.limits.max_batch:
             guards = [Guard("max-batch", f"the batch is full: {facts.limits.max_batch} at most")]
         if guards:
@@ -117,7 +125,17 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
 
 def _insertion(entry: Entry) -> tuple[str, ...]:
     """Where it stands in the store; a total order whatever a place is made of."""
-    return *(f"{part:020d}" if isinstance(part, int) else str(part) for part in entry.place), entry.id
+    return *map(_spelled, entry.place), entry.id
+
+
+def _spelled(part: object) -> str:
+    match part:
+        case int():
+            return f"{part + 2**63:020d}"
+        case datetime():
+            return part.isoformat(timespec="microseconds")
+        case _:
+            return str(part)
 
 
 def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Superseded]]:
@@ -125,7 +143,7 @@ def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Supersede
     chosen: dict[tuple[str, str, str], int] = {}
     for position, command in enumerate(commands):
         held = chosen.get(command.key)
-        if held is None or _RANK[command.action.verb] >= _RANK[commands[held].action.verb]:
+        if held is None or RANK[command.action.verb] >= RANK[commands[held].action.verb]:
             chosen[command.key] = position
     keep = set(chosen.values())
     superseded = [
@@ -136,15 +154,19 @@ def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Supersede
     return [command for position, command in enumerate(commands) if position in keep], superseded
 
 
-def _weigh(
-    command: Command, guards: list[Guard], facts: Facts, seen: set[Likeness]
-) -> tuple[list[Guard], tuple[str, ...]]:
+def _weigh(entry_id: str, facts: Facts, seen: set[Likeness]) -> tuple[list[Guard], tuple[str, ...]]:
     """(what blocks, what was overridden)."""
+    guards, command = blocking(entry_id, facts), facts.commands[entry_id]
+    if not isinstance(command, Command) or any(guard.code in _OVER for guard in guards):
+        return guards, ()
     found = doubts(command, facts)
     if likeness(command) in seen and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order is in this batch already"))
-    passed = tuple(guard.code for guard in found if guard.code in facts.overrides)
-    return [*guards, *(guard for guard in found if guard.code not in facts.overrides)], passed
+    passed = [guard.code for guard in found if guard.code in facts.overrides]
+    if command.may_have_arrived and command.action.verb == "new" and _ARRIVED in facts.overrides:
+        passed.append(_ARRIVED)  # a look-up that cannot answer yet would be this guard while the plan runs
+    blocks = [*guards, *(guard for guard in found if guard.code not in facts.overrides)]
+    return blocks, tuple(dict.fromkeys(passed))
 
 
 def _wave(position: int) -> int:

@@ -5,19 +5,22 @@ Asks, never writes, never sends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from backends.records import Attempt, Entry
 from backends.store import Store
 from console.clock import Clock
 from console.config import Limits
+from console.services import payload
 from console.services.command import Command, Problem, read_command, with_client_id
 from console.services.desk import Desk
 from console.services.fingerprint import fingerprint
-from console.services.guards import Facts, Guard, Likeness, VenueFacts, likeness
-from venues import Mode, NoPaperMode, Refused, UnknownVenue, VenueClient, VenueError
+from console.services.guards import RANK, Facts, Guard, Key, Likeness, Replayed, VenueFacts, likeness
+from venues import Mode, NoPaperMode, Refused, VenueError
+
+Commands = Mapping[str, Command | Problem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,18 @@ class Preflight:
 
     async def facts(self, entries: Sequence[Entry], request: Request) -> Facts:
         ids = tuple(entry.id for entry in entries)
+        rehearsal = self._live_store and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
-        commands = {entry.id: read_command(entry, venue=request.venue) for entry in entries}
+        commands = await self._commands(entries, request)
         venues = {name: await self._venue(name, request) for name in _venue_names(commands)}
-        commands = await self._identified(commands, venues, attempts)
-        at = max(self._clock(), await self._store.clock())
+        identified = await self._identified(commands, venues, attempts, request.mode)
+        commands, refusals = await self._prepared(identified, venues, request.mode)
+        here, there = self._clock(), await self._store.clock()
         return Facts(
             mode=request.mode,
-            at=at,
-            rehearsal=self._live_store and request.mode == "paper",
+            at=max(here, there),
+            skew=abs(here - there),
+            rehearsal=rehearsal,
             live_store=self._live_store,
             halt=await self._store.halted(),
             limits=self._limits,
@@ -57,12 +63,17 @@ class Preflight:
             commands=commands,
             states={entry.id: entry.state for entry in entries},
             claims=await self._store.live_claims(ids),
+            busy=_busy(await self._store.open_attempts(), request.mode),
             failures={entry.id: _same_failures(entry, attempts.get(entry.id, ())) for entry in entries},
-            replayed=await self._recent(at, request),
-            refusals=await self._refusals(commands, venues, request.mode),
+            # A rehearsal duplicates nothing.
+            replayed=Replayed() if rehearsal else await self._replayed(max(here, there)),
+            refusals=refusals,
             overrides=request.overrides,
-            single=request.single,
         )
+
+    async def _commands(self, entries: Iterable[Entry], request: Request) -> Commands:
+        whole = [(await self._store.get(entry.id) or entry) if entry.clipped else entry for entry in entries]
+        return {entry.id: read_command(entry, venue=request.venue) for entry in whole}
 
     async def _venue(self, name: str, request: Request) -> VenueFacts:
         try:
@@ -70,12 +81,12 @@ class Preflight:
             profile, rate = self._desk.profile(name), self._desk.rate(name)
         except NoPaperMode as problem:
             return VenueFacts(name, problem=Guard("no-paper-mode", str(problem)))
-        except UnknownVenue as problem:
-            return VenueFacts(name, problem=Guard("unknown-venue", str(problem)))
         except VenueError as problem:
             return VenueFacts(name, problem=Guard("unknown-venue", str(problem)))
         try:
             client = await self._desk.client(name, request.mode)
+        except NoPaperMode as problem:
+            return VenueFacts(name, profile=profile, problem=Guard("no-paper-mode", str(problem)))
         except VenueError as problem:
             return VenueFacts(name, profile=profile, problem=Guard("unknown-venue", str(problem)))
         return VenueFacts(
@@ -89,45 +100,61 @@ class Preflight:
 
     async def _identified(
         self,
-        commands: Mapping[str, Command | Problem],
+        commands: Commands,
         venues: Mapping[str, VenueFacts],
         attempts: Mapping[str, tuple[Attempt, ...]],
-    ) -> dict[str, Command | Problem]:
+        mode: Mode,
+    ) -> Commands:
         store_id = await self._store.store_id()
         fitted: dict[str, Command | Problem] = {}
         for entry_id, command in commands.items():
             profile = venues[command.venue].profile if isinstance(command, Command) else None
             if isinstance(command, Command) and profile is not None:
-                command = with_client_id(command, profile, store_id, attempts.get(entry_id, ()))
+                its = [one for one in attempts.get(entry_id, ()) if (one.mode, one.venue) == (mode, command.venue)]
+                command = with_client_id(command, profile, store_id=store_id, attempts=its)
             fitted[entry_id] = command
         return fitted
 
-    async def _recent(self, at: datetime, request: Request) -> frozenset[Likeness]:
-        if self._live_store and request.mode == "paper":
-            return frozenset()  # a rehearsal duplicates nothing
+    async def _replayed(self, at: datetime) -> Replayed:
         recent = await self._store.replayed_since(at - self._limits.duplicate_window)
-        commands = [read_command(entry, venue=None) for entry in recent]
-        return frozenset(likeness(command) for command in commands if isinstance(command, Command))
+        likes: set[Likeness] = set()
+        heads: dict[Key, tuple[int, str]] = {}
+        for command in [read_command(entry, venue=None) for entry in recent]:
+            if isinstance(command, Command):
+                likes.add(likeness(command))
+                heads[command.key] = max(heads.get(command.key, (0, "")), (RANK[command.action.verb], command.entry_id))
+        return Replayed(frozenset(likes), heads)
 
-    async def _refusals(
-        self, commands: Mapping[str, Command | Problem], venues: Mapping[str, VenueFacts], mode: Mode
-    ) -> dict[str, str]:
-        """What the venue's client would not make of a command, found by trying; nothing of it is kept or sent."""
+    async def _prepared(
+        self, commands: Commands, venues: Mapping[str, VenueFacts], mode: Mode
+    ) -> tuple[Commands, dict[str, str]]:
+        """What the venue's client makes of each command, or why it will not; nothing of it is kept or sent."""
         refused: dict[str, str] = {}
-        clients: dict[str, VenueClient] = {}
+        noted: dict[str, Command | Problem] = {}
         for entry_id, command in commands.items():
-            if not isinstance(command, Command) or venues[command.venue].problem is not None:
-                continue
-            if command.venue not in clients:
-                clients[command.venue] = await self._desk.client(command.venue, mode)
-            tried = clients[command.venue].prepare(command.action, command.client_order_id)
-            if isinstance(tried, Refused):
-                refused[entry_id] = tried.why
-        return refused
+            if isinstance(command, Command) and venues[command.venue].problem is None:
+                client = await self._desk.client(command.venue, mode)
+                tried = client.prepare(command.action, command.client_order_id)
+                if isinstance(tried, Refused):
+                    refused[entry_id] = tried.why
+                else:
+                    command = replace(command, notes=tuple(dict.fromkeys((*command.notes, *tried.notes))))
+            noted[entry_id] = command
+        return noted, refused
 
 
-def _venue_names(commands: Mapping[str, Command | Problem]) -> list[str]:
+def _venue_names(commands: Commands) -> list[str]:
     return sorted({command.venue for command in commands.values() if isinstance(command, Command)})
+
+
+def _busy(attempts: Iterable[Attempt], mode: Mode) -> dict[Key, str]:
+    """The logical orders that have a command in flight or in doubt; rehearsals hold up nothing."""
+    busy: dict[Key, str] = {}
+    for attempt in attempts:
+        sent = payload.decode(attempt.payload) if attempt.mode == mode and not attempt.rehearsal else None
+        if sent is not None:
+            busy[attempt.venue, sent.action.account_id or "", sent.action.order_key] = attempt.entry_id
+    return busy
 
 
 def _same_failures(entry: Entry, attempts: Sequence[Attempt]) -> int:

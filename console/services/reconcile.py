@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import assert_never
 
 from backends.records import Actor, Attempt, Why, parse_time
 from backends.store import Result, Store
 from console.clock import Clock
 from console.services import payload
 from console.services.desk import Desk
-from console.services.outcome import Ended
+from console.services.outcome import Ended, Word
 from console.services.pace import Pace
-from console.services.send import verdict_id
 from console.services.verdict import Verdict, judge
-from venues import Mode, VenueError
+from venues import Mode, Prepared, VenueClient, VenueError
+
+LOOK_UPS = 3  # good ones that must all show nothing before absence is said
+_BETWEEN_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What became of one attempt; `result` is None where nothing changes."""
 
-    word: str
+    word: Word
     text: str
     result: Result | None = None
     needs_second: bool = False  # absence that nothing bounds, in live: another person must agree
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """Is the venue's window over, and may absence be said at all?"""
+
+    over: bool
+    text: str
+    unbounded: bool
+    owned: bool = False  # its sender may still be at it
 
 
 class Reconcile:
@@ -36,7 +50,12 @@ class Reconcile:
         self._actor = actor
         self._clock = clock
         self._paces: dict[str, Pace] = {}
+        self._stopped = asyncio.Event()
         self.needing_second: list[Attempt] = []  # where only another person's word is missing
+
+    def stop(self) -> None:
+        """No further attempt is asked about. Call from this object's own loop."""
+        self._stopped.set()
 
     async def open(self, ids: tuple[str, ...], mode: Mode) -> tuple[Attempt, ...]:
         """Open attempts of this mode, of these entries or of all."""
@@ -52,25 +71,31 @@ class Reconcile:
     ) -> tuple[Ended, ...]:
         results = []
         for attempt in attempts:
-            ended = await self._one(attempt, approved=approved(attempt))
+            ended = _ended(attempt, "skipped", "stopped: nothing was asked")
+            if not self._stopped.is_set():
+                ended = await self._one(attempt, approved=approved(attempt))
             results.append(ended)
             tell(ended)
         return tuple(results)
 
     async def _one(self, attempt: Attempt, *, approved: bool) -> Ended:
-        why = Why(at=self._clock(), operation=uuid.uuid4().hex, reason="reconcile")
-        settled = decide(attempt, await self._ask(attempt), await self._waited(attempt), approved=approved)
+        # First the clock, then the question: an answer from within the window must not count as one from after it.
+        waited = await self._waited(attempt)
+        settled = decide(attempt, await self._ask(attempt, sure=waited.over), waited, approved=approved)
         if settled.needs_second:
             self.needing_second.append(attempt)
+        now = await self._store.clock()
+        why = Why(at=now, operation=uuid.uuid4().hex, reason="reconcile")
         if settled.result is not None and not await self._store.settle(attempt, settled.result, self._actor, why):
-            return self._now(attempt, "skipped", "settled elsewhere meanwhile")
+            return _ended(attempt, "skipped", "settled elsewhere meanwhile")
         if settled.result is None:
-            note = Why(at=why.at, operation=why.operation, reason="reconcile", note=settled.text)
+            note = Why(at=now, operation=why.operation, reason="reconcile", note=settled.text)
             await self._store.record("lookup", (attempt.entry_id,), self._actor, note)
         order_id = settled.result.venue_order_id if settled.result else None
-        return self._now(attempt, settled.word, settled.text, order_id)
+        return _ended(attempt, settled.word, settled.text, order_id)
 
-    async def _ask(self, attempt: Attempt) -> Verdict:
+    async def _ask(self, attempt: Attempt, *, sure: bool) -> Verdict:
+        """What the venue says; before absence may be said, it says so several times."""
         prepared = payload.decode(attempt.payload)
         if prepared is None:
             return Verdict("no-answer", "the stored request cannot be read: look at the venue yourself")
@@ -82,57 +107,76 @@ class Reconcile:
             return Verdict("no-answer", str(problem))
         if not client.profile.lookup:
             return Verdict("no-answer", f"{attempt.venue} cannot be asked by client order id: look there yourself")
-        await pace.turn()
-        return judge(prepared.action, await client.lookup(prepared))
+        verdict = Verdict("no-answer", "stopped before the venue was asked")
+        for turn in range(LOOK_UPS if sure else 1):
+            if not await self._wait(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0)):
+                return Verdict("no-answer", "stopped before the venue was asked")
+            verdict = await _looked_up(client, prepared)
+            pace.hold(verdict.retry_after or 0.0)
+            if verdict.kind != "absent":
+                return verdict
+        return verdict
+
+    async def _wait(self, seconds: float) -> bool:
+        """False when stopped meanwhile."""
+        if seconds <= 0:
+            return not self._stopped.is_set()
+        try:
+            await asyncio.wait_for(self._stopped.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
 
     async def _waited(self, attempt: Attempt) -> Waited:
         now = await self._store.clock()
-        sent = parse_time(attempt.started_at)
         try:
             window, bound = self._desk.window(attempt.venue), self._desk.profile(attempt.venue).arrival_bound
         except VenueError:
             return Waited(False, "the venue is not known here", unbounded=True)
-        if attempt.outcome is None and attempt.lease_until > now.timestamp():
-            return Waited(False, "its owner may still be sending it", unbounded=bound is None)
-        over = sent is not None and now >= sent + timedelta(seconds=window)
-        ends = "" if sent is None else (sent + timedelta(seconds=window)).strftime("%H:%M:%SZ")
+        owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
+        if owned:
+            return Waited(False, "its owner may still be sending it", unbounded=bound is None, owned=True)
+        # Until its end was recorded the request may have been under way.
+        last = max(filter(None, (parse_time(attempt.started_at), parse_time(attempt.finished_at))), default=None)
+        over = last is not None and now >= last + timedelta(seconds=window)
+        ends = "" if last is None else (last + timedelta(seconds=window)).strftime("%H:%M:%SZ")
         return Waited(over, f"not found proves nothing before {ends}", unbounded=bound is None)
 
-    def _now(self, attempt: Attempt, word: str, text: str, order_id: str | None = None) -> Ended:
-        return Ended(attempt.entry_id, word, attempt.mode, order_id, attempt.client_order_id, text)  # type: ignore[arg-type]  # words of `decide`
 
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """Is the venue's window over, and may absence be said at all?"""
-
-    over: bool
-    text: str
-    unbounded: bool
+async def _looked_up(client: VenueClient, prepared: Prepared) -> Verdict:
+    return judge(prepared.action, await client.lookup(prepared))
 
 
 def decide(attempt: Attempt, verdict: Verdict, waited: Waited, *, approved: bool) -> Settled:
     """Evidence → what the attempt becomes. Pure."""
-    order_id = verdict_id(verdict)
+    order_id, text = verdict.order_id, verdict.text
     match verdict.kind:
         case "ours":
-            return Settled("accepted", verdict.text, Result("accepted", order_id, evidence=verdict.text))
+            return Settled("accepted", text, Result("accepted", order_id, evidence=text))
         case "refused" | "ended":
-            result = Result("rejected", order_id, verdict.text, verdict.text)
-            return Settled("rejected", verdict.text, result)
-        case "conflict" | "unclear":
-            return Settled("unknown", verdict.text, Result("unknown", order_id, verdict.text, verdict.text))
+            return Settled("rejected", text, Result("rejected", order_id, text, text))
+        case "conflict":
+            return Settled("unknown", text, Result("unknown", order_id, text, text))
+        case "unclear":
+            # While its sender is at it, its own answer says more than a status nobody knows.
+            return Settled("unknown", text, None if waited.owned else Result("unknown", order_id, text, text))
         case "no-answer":
-            return Settled("unknown", f"look-up failed: {verdict.text}")
+            return Settled("unknown", f"look-up failed: {text}")
         case "absent":
-            return _absent(attempt, waited, approved=approved)
+            return _absent(attempt, text, waited, approved=approved)
+        case _:
+            assert_never(verdict.kind)
 
 
-def _absent(attempt: Attempt, waited: Waited, *, approved: bool) -> Settled:
+def _absent(attempt: Attempt, shown: str, waited: Waited, *, approved: bool) -> Settled:
     if not waited.over:
-        return Settled("unknown", f"not found yet; {waited.text}")
+        return Settled("unknown", f"not found yet: {shown}; {waited.text}")
     if attempt.mode == "live" and waited.unbounded and not approved:
         text = "not found, but nothing bounds how late it could arrive: a second person must agree"
         return Settled("unknown", text, needs_second=True)
-    evidence = "the venue does not show it after its window"
+    evidence = f"{shown}, after its window"
     return Settled("not_sent", f"absent: {evidence}", Result("not_sent", error=evidence, evidence=evidence))
+
+
+def _ended(attempt: Attempt, word: Word, text: str, order_id: str | None = None) -> Ended:
+    return Ended(attempt.entry_id, word, attempt.mode, order_id, attempt.client_order_id, text)

@@ -8,22 +8,26 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from backends.records import Actor, Selection, Why
 from backends.store import Store, StoreError
 from console.clock import Clock
+from console.services.anchor import anchored
 from console.services.breaker import OPEN_SECONDS, Breaker
 from console.services.desk import Desk
+from console.services.journey import LEASE_SECONDS, Road, Sent
 from console.services.outcome import Ended, Word
 from console.services.pace import Pace
 from console.services.plan import ReplayPlan, Step, Superseded
-from console.services.send import Road, Sender, Sent
-from venues import Mode
+from console.services.send import At, Sender
+from venues import Mode, VenueError
 
 Tell = Callable[[Ended], None]
 _SENT = ("accepted", "rejected", "unknown")
+_HALT_SECONDS = 0.4  # how often a running batch looks whether somebody has set the halt
 
 
 @dataclass(slots=True)
@@ -37,16 +41,37 @@ class _Traffic:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    plan: ReplayPlan
+    why: Why
+    ended: Tell
+    sender: Sender
+    moment: Clock
+
+
 class Replay:
-    def __init__(self, store: Store, desk: Desk, actor: Actor, clock: Clock) -> None:
+    """`at` hears of every boundary between two steps; `lease` is the least time a claim lasts."""
+
+    def __init__(
+        self,
+        store: Store,
+        desk: Desk,
+        actor: Actor,
+        clock: Clock,
+        *,
+        at: At = lambda _: None,
+        lease: float = LEASE_SECONDS,
+    ) -> None:
         self._store = store
         self._desk = desk
         self._actor = actor
         self._clock = clock
+        self._point = at
+        self._lease = lease
         self._stopped = asyncio.Event()
         self._halted = False
         self._traffic: dict[str, _Traffic] = {}
-        self._sender = Sender(store, actor, clock, self._stopped)
 
     def stop(self) -> None:
         """No further entry is begun. Call from this object's own loop."""
@@ -55,7 +80,6 @@ class Replay:
             traffic.moved.set()
 
     async def run(self, plan: ReplayPlan, *, note: str | None = None, tell: Tell = lambda _: None) -> tuple[Ended, ...]:
-        why = Why(at=self._clock(), operation=uuid.uuid4().hex, reason="replay", note=note)
         results: list[Ended] = []
 
         def ended(result: Ended) -> None:
@@ -63,29 +87,76 @@ class Replay:
             tell(result)
 
         for blocked in plan.blocked:
-            settled = any(guard.code in ("settled", "superseded") for guard in blocked.guards)
+            settled = any(guard.code in ("settled", "superseded", "changed") for guard in blocked.guards)
             ended(Ended(blocked.entry_id, "skipped" if settled else "refused", plan.mode, detail=blocked.text))
-        for wave in sorted({step.wave for step in plan.steps}):
-            await self._wave(plan, [step for step in plan.steps if step.wave == wave], why, ended)
+        if not plan.steps:
+            return tuple(results)
+        run = await self._begin(plan, ended, note)
+        async with self._watching_for_halt():
+            for wave in sorted({step.wave for step in plan.steps}):
+                await self._wave(run, [step for step in plan.steps if step.wave == wave])
         return tuple(results)
 
-    async def _wave(self, plan: ReplayPlan, steps: list[Step], why: Why, ended: Tell) -> None:
+    async def _begin(self, plan: ReplayPlan, ended: Tell, note: str | None) -> _Run:
+        moment = await anchored(self._store)
+        why = Why(at=moment(), operation=uuid.uuid4().hex, reason="replay", note=note)
+        clocks = self._clock, moment
+        sender = Sender(self._store, self._actor, clocks=clocks, stopped=self._stopped, at=self._point)
+        return _Run(plan, why, ended, sender, moment)
+
+    @asynccontextmanager
+    async def _watching_for_halt(self) -> AsyncIterator[None]:
+        """The store itself refuses every claim and intent while halted; this ends the waiting for them, too."""
+        watching = asyncio.create_task(self._watch_for_halt())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch_for_halt(self) -> None:
+        while not self._stopped.is_set():
+            await asyncio.sleep(_HALT_SECONDS)
+            try:
+                halted = await self._store.halted()
+            except StoreError:
+                continue  # nothing can be claimed meanwhile either
+            if halted is not None:
+                self._halt()
+
+    def _halt(self) -> None:
+        self._halted = True
+        self.stop()
+
+    async def _wave(self, run: _Run, steps: Sequence[Step]) -> None:
+        """Each venue at its own pace: one that is slow or shut holds only its own entries."""
+        venues: dict[str, list[Step]] = {}
+        for step in steps:
+            venues.setdefault(step.command.venue, []).append(step)
+        await asyncio.gather(*(self._at_venue(run, name, its) for name, its in venues.items()))
+
+    async def _at_venue(self, run: _Run, venue: str, steps: Sequence[Step]) -> None:
+        try:
+            traffic = await self._at(venue, run.plan.mode)
+        except VenueError as problem:
+            for step in steps:
+                self._unsent(run, step, "not_sent", f"{problem}: nothing was sent")
+            return
         running: list[asyncio.Task[None]] = []
         for step in steps:
-            traffic = await self._at(step.command.venue, plan.mode)
-            if await self._has_room(traffic, single=len(plan.steps) == 1):
-                running.append(asyncio.create_task(self._one(plan, step, why, ended)))
+            if await self._has_room(traffic, single=len(run.plan.steps) == 1):
+                running.append(asyncio.create_task(self._one(run, step, traffic)))
             else:
-                self._held(plan, step, ended)
+                self._held(run, step)
         if running:
             await asyncio.gather(*running)
 
     async def _at(self, venue: str, mode: Mode) -> _Traffic:
         if venue not in self._traffic:
             client = await self._desk.client(venue, mode)
-            pace = Pace(self._desk.rate(venue))
-            road = Road(client, pace, self._desk.settings(venue).timeout, self._desk.window(venue))
-            self._traffic[venue] = _Traffic(road)
+            timeout, window = self._desk.settings(venue).timeout, self._desk.window(venue)
+            road = Road(client, Pace(self._desk.rate(venue)), timeout, window, self._lease)
+            self._traffic.setdefault(venue, _Traffic(road))
         return self._traffic[venue]
 
     async def _has_room(self, traffic: _Traffic, *, single: bool) -> bool:
@@ -109,55 +180,57 @@ class Replay:
                 continue
         return False
 
-    def _held(self, plan: ReplayPlan, step: Step, ended: Tell) -> None:
-        if self._halted:
-            word, reason = "refused", "halt"
-        else:
-            word, reason = "skipped", "stopped" if self._stopped.is_set() else "breaker open"
-        command = step.command
-        detail = f"{reason}: nothing was sent"
-        ended(Ended(command.entry_id, word, plan.mode, None, command.client_order_id, detail))  # type: ignore[arg-type]  # one of two words
-        for one in plan.superseded:
-            if one.by == command.entry_id:
-                ended(Ended(one.entry_id, "skipped", plan.mode, detail=f"superseded by {one.by}, which was not sent"))
+    def _held(self, run: _Run, step: Step) -> None:
+        reason = "halt" if self._halted else "stopped" if self._stopped.is_set() else "breaker open"
+        self._unsent(run, step, "refused" if self._halted else "skipped", f"{reason}: nothing was sent")
 
-    async def _one(self, plan: ReplayPlan, step: Step, why: Why, ended: Tell) -> None:
-        traffic = self._traffic[step.command.venue]
+    def _unsent(self, run: _Run, step: Step, word: Word, detail: str) -> None:
+        command = step.command
+        run.ended(Ended(command.entry_id, word, run.plan.mode, None, command.client_order_id, detail))
+        for one in run.plan.beneath(command.entry_id):
+            text = f"superseded by {one.by}, which was not sent"
+            run.ended(Ended(one.entry_id, "skipped", run.plan.mode, detail=text))
+
+    async def _one(self, run: _Run, step: Step, traffic: _Traffic) -> None:
         try:
-            sent = await self._sender.send(plan, step, traffic.road, why)
+            sent = await run.sender.send(run.plan, step, traffic.road, run.why)
         except StoreError as problem:
-            # Before the intent: nothing was sent. (Afterwards `send` itself waits for the store.)
+            # Only before the intent: nothing was sent, and it says nothing of the venue.
             text = f"{problem}: nothing was sent"
-            sent = Sent(Ended(step.command.entry_id, "skipped", plan.mode, detail=text), "bad")
+            sent = Sent(Ended(step.command.entry_id, "skipped", run.plan.mode, detail=text))
         finally:
             traffic.under_way -= 1
             traffic.moved.set()
         self._learn(traffic, sent)
-        ended(sent.ended)
-        for one in plan.superseded:
-            if one.by == step.command.entry_id:
-                ended(await self._supersede(plan, one, sent.ended, why))
+        run.ended(self._because_of_halt(sent.ended))
+        for one in run.plan.beneath(step.command.entry_id):
+            run.ended(await self._supersede(run, one, sent.ended))
+
+    def _because_of_halt(self, ended: Ended) -> Ended:
+        """What was given up half-way because of a halt says so."""
+        if self._halted and ended.outcome == "skipped" and (ended.detail or "").startswith("stopped"):
+            return replace(ended, outcome="refused", detail="halt: nothing was sent")
+        return ended
 
     def _learn(self, traffic: _Traffic, sent: Sent) -> None:
         if sent.halted:
-            self._halted = True
-            self.stop()
+            self._halt()
         if sent.signal == "good":
             traffic.breaker = traffic.breaker.succeeded()
         elif sent.signal == "bad":
             traffic.breaker = traffic.breaker.failed(time.monotonic())
 
-    async def _supersede(self, plan: ReplayPlan, one: Superseded, head: Ended, why: Why) -> Ended:
+    async def _supersede(self, run: _Run, one: Superseded, head: Ended) -> Ended:
         """Recorded as superseded once the command that stands for it has gone out."""
-        detail = f"superseded by {one.by}"
+        mode, detail = run.plan.mode, f"superseded by {one.by}"
         if head.outcome not in _SENT:
-            return Ended(one.entry_id, "skipped", plan.mode, detail=f"{detail}, which was not sent")
-        if plan.rehearsal:
-            return Ended(one.entry_id, "superseded", plan.mode, detail=detail)
-        reason = replace(why, at=self._clock(), reason="superseded", note=detail)
+            return Ended(one.entry_id, "skipped", mode, detail=f"{detail}, which was not sent")
+        if run.plan.rehearsal:
+            return Ended(one.entry_id, "superseded", mode, detail=detail)
+        reason = replace(run.why, at=run.moment(), reason="superseded", note=detail)
         try:
             result = await self._store.dismiss(Selection(((one.entry_id, one.version),)), self._actor, reason)
         except StoreError as problem:
-            return Ended(one.entry_id, "skipped", plan.mode, detail=f"{detail}, not recorded: {problem}")
+            return Ended(one.entry_id, "skipped", mode, detail=f"{detail}, not recorded: {problem}")
         word: Word = "superseded" if result.done else "skipped"
-        return Ended(one.entry_id, word, plan.mode, detail=detail if result.done else "changed meanwhile")
+        return Ended(one.entry_id, word, mode, detail=detail if result.done else "changed meanwhile")

@@ -88,7 +88,7 @@ class Sender:
             case "ended" | "conflict" | "unclear":
                 return await self._give_up(journey, "refused", f"for a person: {verdict.text}")
             case "absent":
-                if overridden or not await self._is_young(journey):
+                if overridden or not self._is_young(journey):
                     return None
                 text = f"may-have-arrived: not shown yet, which proves nothing for {journey.road.window:.0f} s"
                 return await self._give_up(journey, "refused", text)
@@ -109,7 +109,7 @@ class Sender:
         await asyncio.gather(asking, return_exceptions=True)
         return None
 
-    async def _is_young(self, journey: Journey) -> bool:
+    def _is_young(self, journey: Journey) -> bool:
         """Could the engine's own send still be on its way? By whichever clock makes the entry younger."""
         captured = journey.command.captured_at
         if not journey.command.may_have_arrived:
@@ -176,6 +176,8 @@ class Sender:
                 return Accepted(verdict.order_id or "")
             case "refused":
                 return Rejected("refused", verdict.text)
+            case "conflict":
+                return Unknown(f"{verdict.text}; {outcome.why}")
             case _:
                 return Unknown(f"{outcome.why}; {verdict.text}")
 

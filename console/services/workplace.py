@@ -1,12 +1,12 @@
-"""One attached store with everything a screen may ask of it. What reaches a venue is imported only when it is asked for.
+"""One attached store with everything a screen may ask of it; what reaches a venue is imported only when asked for.
 
-Plans, replays and reconciliations run on loops and connections of their own: the caller's loop never waits for a venue.
+Plans, replays and reconciliations run on loops and connections of their own: the caller's loop never waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -68,6 +68,15 @@ class Workplace:
 
     async def aclose(self) -> None:
         await self.store.aclose()
+
+    def read_action(self, entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(why its action cannot be sent as it stands, what else should be known of it)."""
+        from venues.action import parse_action
+
+        if "action_json" not in entry.names:
+            return (), ()
+        parsed = parse_action(entry.columns, entry.text("action_json") or None)
+        return tuple(f"{finding.code}: {finding.text}" for finding in parsed.findings), parsed.notes
 
     async def plan(self, selection: Selection, mode: Mode, overrides: frozenset[str] = frozenset()) -> ReplayPlan:
         """What a replay would do. Asks store and venues; writes and sends nothing."""
@@ -170,7 +179,8 @@ class Workplace:
 
 
 def _unmoved(selection: Selection, found: dict[str, Entry]) -> list[Entry]:
-    return [found[entry_id] for entry_id, seen in selection.picks if entry_id in found and found[entry_id].version == seen]
+    there = [(found[entry_id], seen) for entry_id, seen in selection.picks if entry_id in found]
+    return [entry for entry, seen in there if entry.version == seen]
 
 
 def _moved(selection: Selection, found: dict[str, Entry]) -> list[Blocked]:

@@ -40,6 +40,8 @@ ANSWERS: list[tuple[int, object, Outcome | type[Outcome]]] = [
     (200, {**ORDER, "orderId": None}, Unknown),
     (200, {**ORDER, "orderId": ""}, Unknown),
     (200, {**ORDER, "clientOrderId": "somebody-else"}, Unknown),
+    (200, {**ORDER, "clientOrderId": f"t-{COID}"}, Accepted("28", "open")),
+    (200, {**ORDER, "clientOrderId": f"{COID}0"}, Unknown),
     (200, {}, Unknown),
     (200, [], Unknown),
     (200, b"", Unknown),

@@ -136,8 +136,7 @@ async def test_markets_in_an_unknown_form_are_said_at_once(handler: Callable[[Re
     async with Loopback(handler) as server:
         made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS), Route(2.0, server.url))
         with pytest.raises(VenueError, match="markets"):
-            await made.open()
-        await made.aclose()
+            await made.open()  # and nothing is left open: a warning here would fail
 
 
 async def test_the_probe_tells_time_and_account() -> None:

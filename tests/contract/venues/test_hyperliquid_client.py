@@ -215,6 +215,13 @@ def test_bad_credentials_name_the_field_and_not_the_value(field: str, value: str
     assert not value or value not in str(caught.value)
 
 
+@pytest.mark.parametrize("digits", ["00", "ff"])
+async def test_a_key_that_cannot_sign_is_named_on_opening(digits: str) -> None:
+    made = connect("hyperliquid", "paper", Credentials({**HYPERLIQUID_SECRETS, "private_key": "0x" + digits * 32}))
+    with pytest.raises(BadCredentials, match="private_key"):
+        await made.open()
+
+
 def test_a_missing_extra_says_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hyperliquid", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dlq-console\[hyperliquid\]'"):

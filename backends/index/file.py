@@ -1,0 +1,155 @@
+"""The index file: where it lies, who may read it, who writes it; made again where it is another version or broken."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.index import schema
+
+_BUSY_SECONDS = 5.0
+
+
+class IndexUnavailable(Exception):
+    """The index cannot be used; `str()` says why in one line. Looking goes on without it, slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The place of one store's index. `version` covers the labels: others make the file obsolete."""
+
+    folder: Path
+    key: str
+    version: str
+
+    @classmethod
+    def of(cls, folder: Path, *, store_id: str, label: str, table: str, version: str) -> Cache:
+        seed = "\n".join((store_id, label, table))
+        return cls(folder, hashlib.sha256(seed.encode("utf-8", "backslashreplace")).hexdigest()[:32], version)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.key}.index.db"
+
+    @property
+    def full_version(self) -> str:
+        return f"{schema.VERSION}:{self.version}"
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The one writer's connection. Raises IndexUnavailable, also where another process is the writer."""
+        with faults(self.path):
+            self._make_folder()
+            lock = os.open(self.folder / f"{self.key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(lock)
+            with faults(self.path):
+                connection = self._current() or self._new()
+            try:
+                yield connection
+            finally:
+                connection.close()
+        finally:
+            os.close(lock)
+
+    def reading(self) -> sqlite3.Connection | None:
+        """None where there is no index of this version."""
+        if not self.path.exists():
+            return None
+        with faults(self.path):
+            connection = _connect(self.path)
+            try:
+                connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, text, row)")
+                connection.execute("PRAGMA query_only = 1")
+                if _version(connection) == self.full_version:
+                    return connection
+            except sqlite3.DatabaseError:
+                pass  # another version, or broken: its writer will make it again
+            connection.close()
+            return None
+
+    def remove(self) -> None:
+        for tail in ("", "-wal", "-shm", "-journal"):
+            self.path.with_name(self.path.name + tail).unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.folder.stat().st_mode & 0o077:
+            self.folder.chmod(0o700)
+
+    def _current(self) -> sqlite3.Connection | None:
+        if not self.path.exists():
+            return None
+        connection = _connect(self.path)
+        try:
+            if _version(connection) == self.full_version:
+                return connection
+        except sqlite3.DatabaseError as problem:
+            if not _is_broken(problem):
+                connection.close()
+                raise
+        connection.close()
+        return None
+
+    def _new(self) -> sqlite3.Connection:
+        self.remove()
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = _connect(self.path)
+        for setting in schema.SETTINGS:
+            connection.execute(setting)
+        connection.execute("BEGIN")
+        for statement in schema.TABLES:
+            connection.execute(statement)
+        start = {
+            "version": self.full_version,
+            "next_high": str(schema.ORIGIN),
+            "next_low": str(schema.ORIGIN),
+            "text_low": str(schema.ORIGIN),
+        }
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", start.items())
+        connection.execute("COMMIT")
+        return connection
+
+
+def default_folder(environ: dict[str, str] | os._Environ[str]) -> Path:
+    home = environ.get("XDG_CACHE_HOME")
+    # A relative path there is to be ignored, says the XDG specification.
+    return (Path(home) if home and home.startswith("/") else Path.home() / ".cache") / "dlq-console"
+
+
+@contextmanager
+def faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as problem:
+        raise IndexUnavailable(f"the index {path} cannot be used: {problem}") from problem
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    for setting in schema.SETTINGS[1:]:
+        connection.execute(setting)
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _is_broken(problem: sqlite3.DatabaseError) -> bool:
+    """Broken or unfinished, as against merely busy."""
+    return type(problem) is sqlite3.DatabaseError or "no such table" in str(problem)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise IndexUnavailable("another console keeps the index of this store") from None

@@ -1,0 +1,222 @@
+"""Reading the index: summaries, trends, members, search candidates. On its own thread; never waits for its writer."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from backends.index import query
+from backends.index.file import Cache, faults
+from backends.index.record import Ask, Candidates, Cross, Line, Progress, Snapshot, VenueLine, moment
+from backends.index.schema import KINDS
+from backends.index.summary import MINUTE
+from backends.index.thread import Thread
+from backends.records import OPEN_STATES, STATES, State
+
+T = TypeVar("T")
+_WINDOW = 50_000  # entries of one step of a search: FTS5 cannot be interrupted within one
+_LARGEST_WINDOW = 400_000
+
+
+class NoIndex(Exception):
+    """There is no index of this store and version (yet)."""
+
+
+class Reader:
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._thread = Thread("index-reader")
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    async def aclose(self) -> None:
+        await self._thread.run(self._drop)
+        self._thread.close()
+
+    async def progress(self) -> Progress | None:
+        """None where there is no index."""
+        try:
+            return await self._run(_progress)
+        except NoIndex:
+            return None
+
+    async def lines(self) -> list[Line]:
+        """The summary: every group by category and state."""
+        return await self._run(_lines)
+
+    async def parts(self, *, everything: bool = False) -> dict[str, dict[str, dict[str, int]]]:
+        """fingerprint → venue | account | market → name → entries."""
+        return await self._run(lambda connection: _parts(connection, everything=everything))
+
+    async def cross(self, fingerprint: str, *, states: frozenset[State], limit: int) -> list[Cross]:
+        """One group, split by venue, account and market, largest first."""
+        return await self._run(lambda connection: _cross(connection, fingerprint, states, limit))
+
+    async def hours(self, first: int) -> dict[tuple[str, str], dict[int, int]]:
+        """(fingerprint, category) → hour since the epoch → arrivals, from hour `first` on."""
+        return await self._run(lambda connection: _hours(connection, first))
+
+    async def minutes(self, first: int) -> dict[int, int]:
+        return await self._run(lambda connection: dict(connection.execute(query.MINUTES, (first,))))
+
+    async def snapshots(self, since: datetime) -> list[Snapshot]:
+        return await self._run(lambda connection: _snapshots(connection, since))
+
+    async def venues(self) -> list[VenueLine]:
+        asked = (json.dumps(_numbers(OPEN_STATES)), STATES.index("in_doubt"))
+        rows = await self._run(lambda connection: connection.execute(query.VENUES, asked).fetchall())
+        return [VenueLine(*row) for row in rows]
+
+    async def members(self, fingerprint: str, states: frozenset[State]) -> list[str]:
+        """The ids of a group's entries, oldest first."""
+        asked = (fingerprint, *_numbers(states))
+        return await self._run(
+            lambda connection: [row[0] for row in connection.execute(query.members(len(states)), asked)]
+        )
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        return await self._run(lambda connection: query.known(connection, ids))
+
+    async def grams(self, start: str, *, limit: int, deadline: float) -> list[str] | None:
+        """The trigrams that begin so; None where they are too many to tell in time."""
+        return await self._run(lambda connection: _grams(connection, start, limit, deadline))
+
+    async def find(self, ask: Ask) -> Candidates:
+        return await self._run(lambda connection: _find(connection, ask))
+
+    async def arrived(self) -> dict[str, int]:
+        """New entries of each group since it was looked at; groups never looked at are not named."""
+        return await self._run(_arrived)
+
+    async def looked(self, fingerprints: Sequence[str]) -> None:
+        """Remember that these groups were seen as they are now."""
+        await self._thread.run(lambda: self._looked(fingerprints))
+
+    def _looked(self, fingerprints: Sequence[str]) -> None:
+        with faults(self._cache.path):
+            connection = sqlite3.connect(f"file:{self._cache.path}?mode=rw", uri=True, timeout=5.0)
+            try:
+                with connection:
+                    connection.executemany(query.LOOKED, [(one,) for one in fingerprints])
+            finally:
+                connection.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def on_thread() -> T:
+            with faults(self._cache.path):
+                return work(self._open())
+
+        return await self._thread.run(on_thread)
+
+    def _open(self) -> sqlite3.Connection:
+        """The index as it is now: its writer may have made another file in its place."""
+        try:
+            inode = self._cache.path.stat().st_ino
+        except FileNotFoundError:
+            self._drop()
+            raise NoIndex from None
+        if self._connection is None or inode != self._inode:
+            self._drop()
+            self._connection = self._cache.reading()
+            self._inode = inode
+        if self._connection is None:
+            raise NoIndex
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _progress(connection: sqlite3.Connection) -> Progress:
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    counted = {STATES[state]: count for state, count in connection.execute(query.STATES)}
+    next_high, next_low, text_low = (int(meta[name]) for name in ("next_high", "next_low", "text_low"))
+    return Progress(
+        filed=next_high - next_low,
+        searchable=next_high - text_low,
+        expected=int(meta.get("expected", "0")),
+        built="built" in meta,
+        texts_built="texts_built" in meta,
+        states={state: counted.get(state, 0) for state in STATES},
+        high=meta.get("high"),
+        audit_seq=int(meta.get("audit_seq", "0")),
+        next_high=next_high,
+        text_low=text_low,
+    )
+
+
+def _lines(connection: sqlite3.Connection) -> list[Line]:
+    return [
+        Line(fingerprint, title, category, STATES[state], count, retries, Decimal(notional), unpriced, first, last)
+        for fingerprint, title, category, state, count, retries, notional, unpriced, first, last in connection.execute(
+            query.LINES
+        )
+    ]
+
+
+def _parts(connection: sqlite3.Connection, *, everything: bool) -> dict[str, dict[str, dict[str, int]]]:
+    names = {number: name for name, number in KINDS.items()}
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for fingerprint, kind, name, count in connection.execute(query.PARTS, (0 if everything else 1,)):
+        found.setdefault(fingerprint, {}).setdefault(names[kind], {})[name] = count
+    return found
+
+
+def _cross(connection: sqlite3.Connection, fingerprint: str, states: frozenset[State], limit: int) -> list[Cross]:
+    rows = connection.execute(query.cross(len(states)), (fingerprint, *_numbers(states), limit))
+    return [Cross(*row) for row in rows]
+
+
+def _hours(connection: sqlite3.Connection, first: int) -> dict[tuple[str, str], dict[int, int]]:
+    found: dict[tuple[str, str], dict[int, int]] = {}
+    for fingerprint, category, hour, count in connection.execute(query.HOURS, (first,)):
+        found.setdefault((fingerprint, category), {})[hour] = count
+    return found
+
+
+def _snapshots(connection: sqlite3.Connection, since: datetime) -> list[Snapshot]:
+    first = int(since.timestamp()) // 60
+    found = []
+    for minute, is_open, in_doubt, total in connection.execute(query.SNAPSHOTS, (first,)):
+        at = moment(minute * MINUTE)
+        assert at is not None
+        found.append(Snapshot(at, is_open, in_doubt, total))
+    return found
+
+
+def _arrived(connection: sqlite3.Connection) -> dict[str, int]:
+    return dict(connection.execute(query.ARRIVED))
+
+
+def _numbers(states: frozenset[State]) -> list[int]:
+    return [number for number, state in enumerate(STATES) if state in states]
+
+
+def _grams(connection: sqlite3.Connection, start: str, limit: int, deadline: float) -> list[str] | None:
+    with query.until(connection, deadline):
+        rows = connection.execute(query.GRAMS, (start, start + "\U0010ffff", limit + 1)).fetchall()
+        return [row[0] for row in rows] if len(rows) <= limit else None
+    return None
+
+
+def _find(connection: sqlite3.Connection, ask: Ask) -> Candidates:
+    """Window by window downwards, so that whatever time there is gives an answer that says how far it goes."""
+    low = int(connection.execute("SELECT value FROM meta WHERE key = 'text_low'").fetchone()[0])
+    found: list[tuple[int, str]] = []
+    reached, window = ask.below, _WINDOW
+    while reached > low and len(found) < ask.limit and time.monotonic() < ask.deadline:
+        floor = max(low, reached - window)
+        rows = query.window(connection, ask, (floor, reached, ask.limit - len(found)))
+        if rows is None:
+            break
+        found += rows
+        reached = rows[-1][0] if len(found) == ask.limit else floor
+        window = min(_LARGEST_WINDOW, window * 2)
+    return Candidates(tuple(entry_id for _, entry_id in found), reached, reached <= low)

@@ -1,0 +1,43 @@
+"""The index file's tables, and the few settings a connection to it needs. Pure text."""
+
+from __future__ import annotations
+
+VERSION = 1
+ORIGIN = 1 << 40  # what is there at the build is numbered downwards from here, what comes later upwards
+KINDS = {"venue": 0, "account": 1, "market": 2}
+
+SETTINGS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE name (n INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE shape (n INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, title TEXT NOT NULL)",
+    """CREATE TABLE entry (
+        n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, shape INTEGER NOT NULL, category INTEGER NOT NULL,
+        venue INTEGER NOT NULL, account INTEGER NOT NULL, market INTEGER NOT NULL, state INTEGER NOT NULL,
+        retries INTEGER NOT NULL, captured INTEGER, notional TEXT)""",
+    "CREATE INDEX entry_shape ON entry (shape, state, category, captured)",
+    "CREATE INDEX entry_venue ON entry (venue, state, captured)",
+    """CREATE TABLE summary (
+        shape INTEGER NOT NULL, category INTEGER NOT NULL, state INTEGER NOT NULL, count INTEGER NOT NULL,
+        retries INTEGER NOT NULL, notional TEXT NOT NULL, unpriced INTEGER NOT NULL, first INTEGER, last INTEGER,
+        PRIMARY KEY (shape, category, state)) WITHOUT ROWID""",
+    """CREATE TABLE part (
+        shape INTEGER NOT NULL, kind INTEGER NOT NULL, name INTEGER NOT NULL, open INTEGER NOT NULL,
+        count INTEGER NOT NULL, PRIMARY KEY (shape, kind, name, open)) WITHOUT ROWID""",
+    """CREATE TABLE hour (
+        hour INTEGER NOT NULL, shape INTEGER NOT NULL, category INTEGER NOT NULL, count INTEGER NOT NULL,
+        PRIMARY KEY (hour, shape, category)) WITHOUT ROWID""",
+    "CREATE TABLE minute (minute INTEGER PRIMARY KEY, count INTEGER NOT NULL)",
+    "CREATE TABLE snapshot (at INTEGER PRIMARY KEY, open INTEGER, in_doubt INTEGER, total INTEGER)",
+    "CREATE TABLE looked (fingerprint TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
+    # No content and no positions: the store has the text, and what is found here is checked against it.
+    "CREATE VIRTUAL TABLE text USING fts5(t, content='', columnsize=0, detail=none, tokenize='trigram')",
+    "INSERT INTO text (text, rank) VALUES ('hashsize', 4194304)",
+)

@@ -1,0 +1,44 @@
+"""Search text: what of an entry is searched, and a term as the trigrams that must be there. Pure."""
+
+from __future__ import annotations
+
+from backends.layouts import orders
+from backends.records import Entry, readable
+
+LONGEST = 65_536  # characters of one value that are searched
+GRAM = 3
+# Between the values and at the end, so that the last two characters of a value also begin a trigram.
+_SEAM = "\x1f\x1f"
+
+
+def values(entry: Entry) -> tuple[str, ...]:
+    names = orders.SEARCHED if entry.layout == orders.NAME else entry.names
+    return tuple(text for text in (entry.text(name) for name in names) if text)
+
+
+def searchable(entry: Entry) -> str:
+    return _SEAM.join(_plain(text[:LONGEST]) for text in values(entry)) + _SEAM
+
+
+def contains(entry: Entry, term: str) -> bool:
+    folded = readable(term).lower()
+    return any(folded in text.lower() for text in values(entry))
+
+
+def expression(terms: tuple[str, ...]) -> str:
+    """What every entry with all these terms matches; some others may, too. Terms under three characters say nothing."""
+    plain = [_plain(readable(term)) for term in terms]
+    grams = {term[at : at + GRAM] for term in plain for at in range(len(term) - GRAM + 1)}
+    return " AND ".join(quoted(gram) for gram in sorted(grams))
+
+
+def either(grams: list[str]) -> str:
+    return "(" + " OR ".join(map(quoted, grams)) + ")"
+
+
+def quoted(gram: str) -> str:
+    return '"' + gram.replace('"', '""') + '"'
+
+
+def _plain(text: str) -> str:
+    return text.replace("\0", " ")  # FTS5's tokenizer ends at a NUL

@@ -1,0 +1,68 @@
+"""The integration layout: an integration hub's calls that failed for good, in whichever spelling its table has.
+
+Of a row only `attempts` and `lastRetryAt` are written after a failed retry; after a success what the store's config
+says: nothing, its soft-delete mark, or the row is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from backends.layouts.foreign import Layout
+
+RETENTION_DAYS = 30
+_TEXT = ("text", "character varying", "uuid")
+_TIME = ("timestamp with time zone",)
+
+FAILED_CALLS = Layout(
+    name="integration",
+    columns=(
+        "id",
+        "providerId",
+        "providerName",
+        "originalRequest",
+        "error",
+        "attempts",
+        "tenantId",
+        "createdAt",
+        "lastRetryAt",
+        "deletedAt",
+        "isDeleted",
+        "deleted",
+    ),
+    anchors=frozenset({"providerId", "originalRequest", "attempts"}),
+    required=frozenset({"id", "providerId", "originalRequest", "attempts", "createdAt", "error"}),
+    moment="createdAt",
+    origin=("providerId", "providerName"),
+    account="tenantId",
+    error="error",
+    searched=("error", "id", "providerId", "providerName", "tenantId", "originalRequest"),
+    documents=frozenset({"originalRequest"}),
+    types={
+        "id": ("uuid", "text", "character varying"),
+        "providerId": _TEXT,
+        "providerName": _TEXT,
+        "originalRequest": ("jsonb", "json"),
+        "error": _TEXT,
+        "attempts": ("integer", "bigint", "smallint"),
+        "tenantId": _TEXT,
+        "createdAt": _TIME,
+        "lastRetryAt": _TIME,
+        "deletedAt": _TIME,
+        "isDeleted": ("boolean",),
+        "deleted": ("boolean",),
+    },
+    degraded={
+        "providerName": "providers are shown by their id",
+        "tenantId": "tenants are not shown",
+        "lastRetryAt": "the last retry is not recorded in the row",
+    },
+    seen=("attempts", "lastRetryAt"),
+    sends=True,
+)
+SOFT_DELETE = ("deletedAt", "isDeleted", "deleted")
+
+
+def soft_delete(parts: Mapping[str, str]) -> tuple[str, str] | None:
+    """(the layout's name of the mark, the column's own)."""
+    return next(((name, parts[name]) for name in SOFT_DELETE if name in parts), None)

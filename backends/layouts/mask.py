@@ -1,0 +1,152 @@
+"""Credentials in stored requests, hidden before anything else sees them: by the names of fields and by known shapes.
+
+Works on the stored text itself, so that everything else keeps its spelling, even where a page cut the text. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+MASKED = "[masked]"
+_WORDS = (
+    "authorization",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "apikey",
+    "privatekey",
+    "accesskey",
+    "accesstoken",
+    "refreshtoken",
+    "idtoken",
+    "authtoken",
+    "sessiontoken",
+    "securitytoken",
+    "bearertoken",
+    "csrftoken",
+    "credential",
+    "credentials",
+    "cookie",
+    "signature",
+    "sessionid",
+)
+_WHOLE = frozenset({"token", "auth", "jwt", "bearer", "pin", "cvv", "cvc", "cardnumber", "xauth", "pwd"})
+# One look at memory speed: most stored requests hold nothing of the kind.
+_SUSPECT = re.compile(
+    r"auth|passw|passphrase|secret|token|api.?key|private.?key|access.?key|credential|cookie|signature|session.?id|"
+    r"bearer|basic\s|jwt|eyJ|\bpin\b|cvv|cvc|card.?number|pwd|sk_live|sk_test|AKIA|-----BEGIN|://[^/\s\"@]*:[^/\s\"@]*@",
+    re.IGNORECASE,
+)
+_SHAPES = re.compile(
+    r"(?:(?<=bearer )|(?<=basic )|(?<=token ))[A-Za-z0-9._~+/=-]{8,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|\b[srp]k_(?:live|test)_[A-Za-z0-9]{8,}"
+    r"|\bAKIA[0-9A-Z]{12,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
+    r"|(?<=://)[^/\s\"@:]*:[^/\s\"@]+(?=@)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PAIR = re.compile(r"([A-Za-z0-9_.\-\[\]]{2,60})(=|:\s?)([^&\s;,\"'}\]]+)")
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+|\s+', re.DOTALL)
+
+
+def is_sensitive(name: str) -> bool:
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return plain in _WHOLE or plain.endswith(_WORDS)
+
+
+def masked_text(text: str) -> str:
+    """Free text (an error, a form, a path with its query) without what looks like a credential."""
+    if not _SUSPECT.search(text):
+        return text
+    hidden = _SHAPES.sub(MASKED, text)
+    return _PAIR.sub(_pair, hidden)
+
+
+def _pair(match: re.Match[str]) -> str:
+    if not is_sensitive(match[1]) or match[3].lower() in ("bearer", "basic"):
+        return match[0]
+    return f"{match[1]}{match[2]}{MASKED}"
+
+
+def masked_document(text: str) -> str:
+    """JSON, whole or cut, without the values of sensitive fields, also within texts that are JSON or forms."""
+    if not _SUSPECT.search(text):
+        return text
+    return "".join(_walk(text))
+
+
+def _walk(text: str) -> Iterator[str]:
+    """Piece by piece; `hiding` counts the brackets of a value that is skipped whole."""
+    within: list[str] = []  # what each open bracket is: an object or an array
+    key, hiding = "", 0
+    expects_key = False
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        if hiding:
+            hiding += (piece in "{[") - (piece in "}]")
+            continue
+        if piece in ("{", "["):
+            if not expects_key and is_sensitive(key) and within and within[-1] == "{":
+                yield f'"{MASKED}"'
+                key, hiding = "", 1
+                continue
+            within.append(piece)
+            expects_key, key = piece == "{", ""
+        elif piece in ("}", "]"):
+            within = within[:-1]
+            expects_key, key = False, ""
+        elif piece == ",":
+            expects_key, key = bool(within) and within[-1] == "{", ""
+        elif piece == ":":
+            expects_key = False
+        elif expects_key and piece.startswith('"'):
+            key = _decoded(piece)
+        elif not piece.isspace():
+            piece = _value(key, piece)
+        yield piece
+
+
+def _value(key: str, piece: str) -> str:
+    if key and is_sensitive(key):
+        return piece if piece in ("null", '""', f'"{MASKED}"') else f'"{MASKED}"'
+    if not piece.startswith('"') or not _SUSPECT.search(piece):
+        return piece
+    inner = _decoded(piece)
+    hidden = masked_document(inner) if inner.lstrip().startswith(("{", "[")) else masked_text(inner)
+    return piece if hidden == inner else json.dumps(hidden, ensure_ascii=False)
+
+
+def _decoded(piece: str) -> str:
+    try:
+        return str(json.loads(piece))
+    except ValueError:
+        return piece.strip('"')
+
+
+def masked_fields(text: str) -> tuple[str, ...]:
+    """Which fields of a masked document hide something: `headers.Authorization`, `body.password`."""
+    if MASKED not in text:
+        return ()
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return ("the request",)
+    return tuple(dict.fromkeys(_paths(document, "")))
+
+
+def _paths(value: object, path: str) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _paths(inner, f"{path}.{name}" if path else str(name))
+        case list():
+            for inner in value:
+                yield from _paths(inner, path)
+        case str() if MASKED in value:
+            yield path or "the request"
+        case _:
+            return

@@ -1,0 +1,243 @@
+"""A layout of somebody else's as SELECTs: columns, states, filters and order; and rows back to entries. Pure.
+
+A row's state is looked up for each row by itself, never joined: then the order always comes from the table's index,
+and a page costs what it shows.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from backends.detect.foreign import ForeignAttached
+from backends.layouts import mask
+from backends.ledger.schema import SCHEMA
+from backends.records import OPEN_STATES, STATES, Entry, Filter, Place, State
+from backends.sql.foreign_filter import TIMES, Ask, matching
+from backends.sql.query import Query
+from backends.value import is_encodable
+
+CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole
+SHOWN: dict[str, State] = {"submitting": "in_flight", "accepted": "replayed", **{state: state for state in STATES}}
+_PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - asyncpg makes them naive
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    attached: ForeignAttached
+    with_ledger: bool
+    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
+
+    # what an entry is
+
+    @property
+    def identity(self) -> str:
+        return f"CAST({self.attached.sql('id')} AS text)"
+
+    @property
+    def born(self) -> str:
+        """Tells an entry from a later one of the same id, where a table was emptied and filled anew."""
+        return f"coalesce(CAST({self.attached.sql(self.attached.layout.moment)} AS text), '')"
+
+    @property
+    def stamp(self) -> str:
+        """What others may change, as one text: an entry's version."""
+        seen = [self.attached.sql(name) for name in self.attached.layout.seen if self.attached.actual(name)]
+        if not seen:
+            return self.born
+        return " || '|' || ".join(f"coalesce(CAST({column} AS text), '')" for column in seen)
+
+    @property
+    def is_open(self) -> str:
+        """Not soft-deleted by its owner."""
+        marked = self.attached.soft_delete
+        if marked is None:
+            return "true"
+        name, _ = marked
+        column = self.attached.sql(name)
+        return f"{column} IS NULL" if name == "deletedAt" else f"{column} IS NOT TRUE"
+
+    def settled(self) -> str:
+        return (
+            f"(SELECT s.state FROM {SCHEMA}.settled s WHERE s.source = {self._source} "
+            f"AND s.entry_id = {self.identity} AND s.born = {self.born})"
+        )
+
+    def held(self) -> str:
+        """An attempt that may be, or is, this entry's; the outbox has none, as its replay is one transaction."""
+        if not self.attached.layout.sends:
+            return "CAST(NULL AS text)"
+        return (
+            f"(SELECT a.state FROM {SCHEMA}.attempt a WHERE a.source = {self._source} "
+            f"AND a.entry_id = {self.identity} AND a.holds = 1)"
+        )
+
+    @property
+    def _source(self) -> str:
+        return "'" + self.attached.found.shown.replace("'", "''") + "'"
+
+    @property
+    def state(self) -> str:
+        plain = f"CASE WHEN {self.is_open} THEN 'pending' ELSE 'dismissed' END"
+        return f"coalesce({self.held()}, {self.settled()}, {plain})" if self.with_ledger else plain
+
+    # which entries
+
+    def conditions(self, where: Filter, ask: Ask) -> list[str]:
+        return [*self._states(where.states), *matching(self.attached, where, ask)]
+
+    def _states(self, states: frozenset[State]) -> Iterator[str]:
+        if len(states) == len(STATES):
+            return
+        if states == OPEN_STATES and self.with_ledger:
+            yield f"{self.settled()} IS NULL"
+            if self.attached.layout.sends:
+                yield f"{self.held()} IS DISTINCT FROM 'accepted'"
+                yield f"({self.is_open} OR {self.held()} IS NOT NULL)"
+            return
+        if states == OPEN_STATES:
+            yield self.is_open
+            return
+        stored = [name for name, shown in SHOWN.items() if shown in states]
+        yield f"{self.state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
+
+    # in which order
+
+    @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """(column, type) of what a row stands by."""
+        layout = self.attached.layout
+        identity = (self.attached.sql("id"), self.attached.part("id").type)
+        if self.attached.by_number:
+            return (identity,)
+        moment = self.attached.part(layout.moment)
+        column = self.attached.sql(layout.moment)
+        if not moment.not_null and moment.type.startswith("timestamp"):
+            column = f"coalesce({column}, '-infinity')"
+        elif not moment.not_null:
+            column = f"coalesce(CAST({column} AS text), '')"
+        return ((column, moment.type if moment.type.startswith("timestamp") else "text"), identity)
+
+    def page(self, where: Filter, place: Place | None, *, descending: bool, most: int) -> Query:
+        ask, order = Ask(), self.order
+        conditions = self.conditions(where, ask)
+        if place is not None:
+            here = ", ".join(column for column, _ in order)
+            marks = zip(place, order, strict=True)
+            there = ", ".join(f"CAST({ask.bind(value, 'text')} AS {kind})" for value, (_, kind) in marks)
+            conditions.append(f"({here}) {'<' if descending else '>'} ({there})")
+        way = "DESC" if descending else "ASC"
+        return ask.query(
+            f"{self._select(whole=False)} {_where(conditions)} "
+            f"ORDER BY {', '.join(f'{column} {way}' for column, _ in order)} LIMIT {int(most)}"
+        )
+
+    def by_ids(self, ids: Sequence[str], *, whole: bool) -> Query:
+        ask = Ask()
+        kind = self.attached.part("id").type
+        among = f"{self.attached.sql('id')} = ANY(CAST({ask.bind(list(ids), 'text[]')} AS {kind}[]))"
+        return ask.query(f"{self._select(whole=whole)} {_where([among])}")
+
+    def is_id(self, text: str) -> bool:
+        """Could this be an entry's id, spelled as the store spells it?"""
+        kind = self.attached.part("id").type
+        if kind == "uuid":
+            try:
+                return str(uuid.UUID(text)) == text
+            except ValueError:
+                return False
+        if kind in ("bigint", "integer", "smallint"):
+            return _NUMBER.fullmatch(text) is not None
+        return "\0" not in text and is_encodable(text)
+
+    def tally(self, where: Filter) -> Query:
+        ask = Ask()
+        return ask.query(
+            f"SELECT {self.state}, count(*) FROM {self.attached.found.quoted} t "
+            f"{_where(list(matching(self.attached, where, ask)))} GROUP BY 1"
+        )
+
+    def totals(self) -> Query:
+        """(all that are open by their owner's word, all the others)."""
+        counts = f"count(*) FILTER (WHERE {self.is_open}), count(*) FILTER (WHERE NOT ({self.is_open}))"
+        return Ask().query(f"SELECT {counts} FROM {self.attached.found.quoted} t")
+
+    def marked(self) -> Query:
+        """The few that our ledger knows of, by their state and their owner's word."""
+        kind = self.attached.part("id").type
+        shape = {"uuid": "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$"}.get(kind, "^-?[0-9]{1,18}$")
+        safe = "true" if kind.startswith(("text", "character")) else f"e.entry_id ~ '{shape}'"
+        known = f"SELECT entry_id FROM {SCHEMA}.settled WHERE source = {self._source}"
+        if self.attached.layout.sends:
+            known += f" UNION SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
+        return Ask().query(
+            f"SELECT {self.state}, {self.is_open}, count(*) FROM ({known}) e "
+            f"JOIN {self.attached.found.quoted} t "
+            f"ON {self.attached.sql('id')} = CASE WHEN {safe} THEN CAST(e.entry_id AS {kind}) END GROUP BY 1, 2"
+        )
+
+    # what is shown
+
+    def _select(self, *, whole: bool) -> str:
+        parts = [self.state, "false" if whole else self._is_long(), self.identity, self.stamp]
+        parts += [f"CAST({column} AS text)" for column, _ in self.order]
+        parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
+        return f"SELECT {', '.join(parts)} FROM {self.attached.found.quoted} t"
+
+    def _stored(self, name: str, *, whole: bool) -> str:
+        value = self._value(name)
+        if whole or not self._may_be_long(name):
+            return value
+        return f"CASE WHEN octet_length({value}) > {CLIP} THEN substr({value}, 1, {CLIP}) ELSE {value} END"
+
+    def _value(self, name: str) -> str:
+        column, declared = self.attached.sql(name), self.attached.part(name).type
+        if declared == "real":
+            return f"CAST(CAST({column} AS text) AS numeric)"
+        plain = _PLAIN if self.as_text else (*_PLAIN, *TIMES)
+        return column if declared.startswith(plain) and not declared.endswith("[]") else f"CAST({column} AS text)"
+
+    def _may_be_long(self, name: str) -> bool:
+        declared = self.attached.part(name).type
+        return name != "id" and (declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid")))
+
+    def _is_long(self) -> str:
+        long = [
+            f"octet_length({self._value(name)}) > {CLIP}" for name, _ in self.attached.spelt if self._may_be_long(name)
+        ]
+        return f"coalesce({' OR '.join(long)}, false)" if long else "false"
+
+    def reader(self) -> Callable[[Sequence[Any]], Entry]:
+        """Row → entry, without what looks like a credential."""
+        layout, names = self.attached.layout, self.attached.info.columns
+        first, width = 4 + len(self.order), len(self.order)
+        hides = [_hider(name, is_document=name in layout.documents) for name, _ in self.attached.spelt]
+
+        def read(row: Sequence[Any]) -> Entry:
+            place = tuple(row[4 : 4 + width])
+            values = tuple(hide(value) for hide, value in zip(hides, row[first:], strict=True))
+            state = SHOWN.get(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
+            return Entry(layout.name, row[2], state, (row[3],), place, names, values, bool(row[1]))
+
+        return read
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _hider(name: str, *, is_document: bool) -> Callable[[object], object]:
+    masked = mask.masked_document if is_document else mask.masked_text
+
+    def hide(value: object) -> object:
+        if isinstance(value, str):
+            return masked(value) if is_document or name in ("error", "last_exception") else value
+        return _ENDS.get(value, value) if isinstance(value, datetime) and value.tzinfo is None else value
+
+    return hide

@@ -1,0 +1,20 @@
+"""What a bug may say of itself: its kind, where it happened, a reference. Never values, source lines or messages."""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+from pathlib import Path
+
+CRASHED = 70
+_FRAMES = 4
+
+
+def describe(bug: BaseException) -> str:
+    inner = getattr(bug, "error", None)  # a failed worker carries what failed in it
+    if isinstance(inner, BaseException):
+        bug = inner
+    frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
+    where = " < ".join(reversed(frames[-_FRAMES:])) or "unknown"
+    reference = uuid.uuid4().hex[:8]
+    return f"this is a bug ({type(bug).__name__}, reference {reference}); acts are complete or undone. At: {where}"

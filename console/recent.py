@@ -1,0 +1,47 @@
+"""Which stores were opened lately: a small file of our own, without passwords, readable by its owner alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from backends.store import BadTarget
+from backends.target import PostgresTarget, parse_target
+
+_MOST = 8
+
+
+class Recent:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        home = environ.get("XDG_STATE_HOME")
+        self._path = (Path(home) if home else Path.home() / ".local" / "state") / "dlq-console" / "recent.json"
+
+    def read(self) -> tuple[str, ...]:
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ()
+        return tuple(name for name in kept if isinstance(name, str))[:_MOST] if isinstance(kept, list) else ()
+
+    def add(self, target: str) -> None:
+        """Forgets what it cannot keep: nothing hangs on it."""
+        shown = _without_password(target)
+        if shown is None:
+            return
+        kept = [shown, *(name for name in self.read() if name != shown)][:_MOST]
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(kept, file)
+        except OSError:
+            return
+
+
+def _without_password(target: str) -> str | None:
+    try:
+        parsed = parse_target(target)
+    except BadTarget:
+        return None
+    return parsed.dsn if isinstance(parsed, PostgresTarget) else target

@@ -1,0 +1,134 @@
+"""Which store: those of the config, those opened lately, or one typed in. What is wrong is said right here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.widget import Widget
+
+from backends.store import BadTarget
+from backends.target import parse_target
+from console.config import StoreConfig
+from console.render.line import Line, line, own, said
+from console.screens.framed import FramedScreen
+from console.widgets.canvas import Canvas
+from console.widgets.choice_list import ChoiceList
+from console.widgets.prompt_line import PromptLine
+from console.widgets.text_pane import TextPane
+
+_TYPED = "\0typed"
+
+
+class AttachScreen(FramedScreen):
+    place = "attach"
+    FOOTER = ("open", "down", "up", "back", "quit")
+
+    def __init__(self, problem: str | None = None) -> None:
+        super().__init__()
+        self._problem = problem
+        self._head = Canvas(id="head")
+        self._said = TextPane(id="attach-problem")
+        self._list = ChoiceList(id="choices")
+        self._prompt = PromptLine(id="attach-prompt")
+
+    def body(self) -> Iterable[Widget]:
+        yield self._head
+        yield self._list
+        yield self._said
+        yield self._prompt
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
+        self._list.put([*self._choices(), (_TYPED, line(own(" another: type a path or a URL", "dim")))])
+        self._list.focus()
+        self.failed(self._problem)
+
+    def _choices(self) -> Iterable[tuple[str, Line]]:
+        config = self.console.setup.config
+        for name, store in config.stores.items():
+            kind = f"  environment {store.environment}" if store.environment else ""
+            mode = f"  {store.mode.upper()}" if store.mode else ""
+            yield (
+                name,
+                line(said(f" {name}  ", "strong", limit=40), own(_kind(store.url), "dim"), own(f"{kind}{mode}", "dim")),
+            )
+        for target in self.console.setup.recent:
+            if target not in config.stores:
+                yield target, line(said(f" {target}", limit=200), own("  opened lately", "dim"))
+
+    def failed(self, problem: str | None) -> None:
+        """Inline: what stood in the way."""
+        self._problem = problem
+        self._said.set_class(problem is not None, "-shown")
+        self._said.put([line(own("✗ ", "danger"), said(problem, "danger", limit=500))] if problem else [])
+        if problem is not None:
+            self.restand_head()
+
+    def restand_head(self) -> None:
+        self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
+
+    def takes_typing(self) -> bool:
+        return self.focused is self._prompt
+
+    def do_open(self) -> None:
+        chosen = self._list.chosen
+        if chosen == _TYPED:
+            self._prompt.ask("command", "")
+        elif chosen is not None:
+            self._open(chosen)
+
+    def _open(self, target: str) -> None:
+        known = self.console.setup.config.stores.get(target)
+        try:
+            if known is None:
+                parse_target(target)
+        except BadTarget as problem:
+            self.failed(str(problem))
+            return
+        self.failed(None)
+        self._head.show(line(own("attaching …", "accent")))
+        self.console.attach(known or StoreConfig(name=target, url=target))
+
+    def on_choice_list_opened(self) -> None:
+        self.do_open()
+
+    def on_prompt_line_given(self, message: PromptLine.Given) -> None:
+        self._prompt.rest()
+        self._list.focus()
+        if message.text:
+            self._open(message.text)
+
+    def on_prompt_line_given_up(self) -> None:
+        self._prompt.rest()
+        self._list.focus()
+
+    def do_back(self) -> None:
+        if self.console.place is not None:
+            self.dismiss()
+
+    def do_down(self) -> None:
+        self._list.move_by(1)
+
+    def do_up(self) -> None:
+        self._list.move_by(-1)
+
+    def do_page_down(self) -> None:
+        self._list.page(1)
+
+    def do_page_up(self) -> None:
+        self._list.page(-1)
+
+    def do_top(self) -> None:
+        self._list.move_to(0)
+
+    def do_bottom(self) -> None:
+        self._list.move_to(1 << 30)
+
+
+def _kind(url: str) -> str:
+    """What of a store's address may be shown: never what could be a password."""
+    try:
+        return parse_target(url).label
+    except BadTarget:
+        return "its url cannot be read"

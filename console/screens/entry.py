@@ -1,0 +1,101 @@
+"""One entry on a screen of its own, with everything that may be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.widget import Widget
+
+from backends.records import Entry
+from console.render.entry import Shown
+from console.screens.sending import SendingScreen
+from console.screens.settling import Pick, Picks
+from console.widgets.entry_pane import EntryPane
+
+
+class EntryScreen(SendingScreen):
+    place = "entry"
+
+    def __init__(self, shown: Shown, tab: int) -> None:
+        super().__init__()
+        self._shown = shown
+        self.pane = EntryPane(id="entry")
+        self.pane.tab = tab
+
+    def body(self) -> Iterable[Widget]:
+        yield self.pane
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.pane.put(self._shown, self.console.now())
+        self.pane.text.focus()
+        self.acted()
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self.acted()
+
+    def acted(self) -> None:
+        if self.console.place is not None:
+            self.start(self._read, group="entry", exclusive=True)
+
+    async def _read(self) -> None:
+        shown = await self.console.shown(self._shown.row.entry.id)
+        if shown is not None:
+            self._shown = shown
+            self.pane.put(shown, self.console.now())
+            self._show_footer()
+
+    def picks(self) -> Picks:
+        entry = self._shown.row.entry
+        return {entry.id: Pick(entry.version, entry.state)}
+
+    def known(self, entry_id: str) -> Entry | None:
+        entry = self._shown.row.entry
+        return entry if entry.id == entry_id else None
+
+    def current(self) -> Shown | None:
+        return self._shown
+
+    def hints(self) -> tuple[str, ...]:
+        match self._shown.row.entry.state:
+            case "in_doubt" | "in_flight":
+                first: tuple[str, ...] = ("reconcile",)
+            case "dismissed":
+                first = ("restore",)
+            case "replayed":
+                first = ()
+            case "pending":
+                first = ("replay", "dismiss")
+        return ("back", *first, "tab-after", "copy", "note", "pager", "editor", "audit", "mode")
+
+    def do_down(self) -> None:
+        self.pane.text.scroll_lines(1)
+
+    def do_up(self) -> None:
+        self.pane.text.scroll_lines(-1)
+
+    def do_page_down(self) -> None:
+        self.pane.text.scroll_lines(self.pane.text.size.height - 1)
+
+    def do_page_up(self) -> None:
+        self.pane.text.scroll_lines(1 - self.pane.text.size.height)
+
+    def do_top(self) -> None:
+        self.pane.text.scroll_to_line(0)
+
+    def do_bottom(self) -> None:
+        self.pane.text.scroll_to_line(1 << 30)
+
+    def do_tab_before(self) -> None:
+        self.pane.turn(-1)
+
+    def do_tab_after(self) -> None:
+        self.pane.turn(1)
+
+    def do_command(self) -> None:
+        self.dismiss()
+        self.console.queue.do_command()
+
+    def do_palette(self) -> None:
+        self.console.open_palette()

@@ -1,0 +1,152 @@
+"""A gate: shows what is about to happen and waits for a typed answer. It decides nothing itself and acts on nothing.
+
+Esc cancels at any moment; other keys count only once the gate has been seen; pastes, clicks and bare Enter never do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from textual import events
+from textual._time import get_time
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from console.render.line import Cell, Line, line, own, said
+from console.widgets.canvas import Canvas
+from console.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+Answer = TypeVar("Answer")
+DEAD_SECONDS = 0.4
+_LONGEST_ANSWER = 500
+_FLOOD = 64  # more keys than this within a second are no person's
+
+
+class Gate(ModalScreen[Answer | None], inherit_bindings=False):
+    AUTO_FOCUS = None
+
+    def __init__(self, title: Line, *, live: bool = False) -> None:
+        super().__init__()
+        self._title = title
+        self._live = live
+        self._text = TextPane(id="gate-text")
+        self._message = Canvas(id="gate-message")
+        self._answer = Canvas(id="gate-answer")
+        self._box = Vertical(id="gate")
+        self.typed = ""
+        self._open_from = float("inf")
+        self._times: deque[float] = deque(maxlen=_FLOOD)
+
+    @property
+    def console(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        with self._box:
+            yield self._text
+            yield self._message
+            yield self._answer
+
+    def on_mount(self) -> None:
+        self.set_class(self._live, "-live")
+        self._box.border_title = Content(" " + "".join(cell.text for cell in self._title) + " ")
+        self._box.border_subtitle = Content(" esc cancels ")
+        self.begin()
+
+    def begin(self) -> None:
+        """The first thing to show."""
+        raise NotImplementedError
+
+    def prompt(self) -> Line:
+        """What is to be typed, before the cursor."""
+        raise NotImplementedError
+
+    def entered(self, text: str) -> None:
+        """Enter after something was typed."""
+        raise NotImplementedError
+
+    def put(self, lines: Sequence[Line]) -> None:
+        """Show this. Whoever reads it needs time: keys pressed before do not count as an answer to it."""
+        self._text.put(lines)
+        self._close_for_a_moment()
+
+    def _close_for_a_moment(self) -> None:
+        self._open_from = float("inf")
+        self.typed = ""
+        self._paint()
+        self.call_after_refresh(self._seen)
+
+    def _seen(self) -> None:
+        dead = self.console.setup.dead_seconds
+        self._open_from = get_time() + dead
+        self.set_timer(dead + 0.01, self._paint) if dead else self._paint()
+
+    @property
+    def is_open(self) -> bool:
+        return get_time() >= self._open_from
+
+    def say(self, message: Line) -> None:
+        """Inline: why the answer did not do."""
+        self._message.show(message)
+
+    def wrong(self, text: str) -> None:
+        self.typed = ""
+        self.say(line(said(text, "warning", limit=300)))
+        self._paint()
+
+    def _paint(self) -> None:
+        if not self.is_mounted:
+            return
+        cursor = own("▏", "accent") if self.is_open else own(" …", "dim")
+        self._answer.show((*self.prompt(), Cell(" "), said(self.typed, "strong"), cursor))
+
+    async def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        if event.key in ("escape", "ctrl+c", "ctrl+q"):
+            self.dismiss(None)
+            return
+        if event.key in ("pageup", "pagedown", "up", "down"):
+            step = 5 if event.key.startswith("page") else 1
+            self._text.scroll_lines(step if event.key.endswith("down") else -step)
+            return
+        if event.time < self._open_from:
+            return
+        flooded = len(self._times) == _FLOOD and event.time - self._times[0] < 1.0
+        self._times.append(event.time)
+        if event.key == "enter":
+            self._enter(flooded=flooded)
+        else:
+            self.took(event)
+
+    def took(self, event: events.Key) -> None:
+        """A key of the answer."""
+        if event.key == "backspace":
+            self.typed = self.typed[:-1]
+        elif event.key == "ctrl+u":
+            self.typed = ""
+        elif event.character is not None and event.is_printable and len(self.typed) < _LONGEST_ANSWER:
+            self.typed += event.character
+        self._paint()
+
+    def _enter(self, *, flooded: bool) -> None:
+        if flooded:
+            self.wrong("keys came too fast to be typed: type the answer again")
+        elif not self.typed.strip():
+            self.wrong("Enter alone confirms nothing: type the answer first")
+        elif self.app.size.width < 80 or self.app.size.height < 24:
+            self.wrong("the terminal is too small to act in: 80x24 at least")
+        else:
+            self.entered(self.typed.strip())
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.say(line(own("a paste is not an answer: type it", "warning")))

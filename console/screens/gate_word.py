@@ -1,0 +1,45 @@
+"""The gates that ask for one thing to be typed: a number, a word, a note."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from console.render.line import Line, line, own
+from console.screens.gate import Gate
+
+Judge = Callable[[str], str | None]  # what is wrong with an answer; None where it will do
+
+
+class WordGate(Gate[str]):
+    """Ends with the answer, or with None where it was cancelled."""
+
+    def __init__(self, title: Line, lines: Sequence[Line], *, ask: str, judge: Judge, live: bool = False) -> None:
+        super().__init__(title, live=live)
+        self._lines = lines
+        self._ask = ask
+        self._judge = judge
+
+    def begin(self) -> None:
+        self.put(self._lines)
+
+    def prompt(self) -> Line:
+        return line(own(f"{self._ask}:"))
+
+    def entered(self, text: str) -> None:
+        problem = self._judge(text)
+        if problem is None:
+            self.dismiss(text)
+        else:
+            self.wrong(problem)
+
+
+def exactly(wanted: str) -> Judge:
+    return lambda text: None if text == wanted else f"that is not {wanted}"
+
+
+def a_note(text: str) -> str | None:
+    return None if len(text) >= 3 else "say a little more: it goes on record"
+
+
+def anything(_: str) -> str | None:
+    return None

@@ -1,0 +1,47 @@
+"""Every key there is here, from the registry."""
+
+from __future__ import annotations
+
+from console import keys
+from console.render.line import Cell, Line, columns, fit, line, own
+from console.screens.reading import ReadingScreen
+
+_FILTER = (
+    ("some text", "in the error, the ids, the market or the action"),
+    ("!timeout", "not in any of them"),
+    ("venue:alpaca", "also account: market: side: category: group:"),
+    ("state:in_doubt", "pending in_flight in_doubt replayed dismissed, open, all; several with commas"),
+    ("age>1h  age<15m", "older, younger; also since:8h until:2026-04-18"),
+)
+
+
+class HelpScreen(ReadingScreen):
+    place = "help"
+    FOOTER = ("back", "down", "up")
+
+    def __init__(self, about: keys.Place) -> None:
+        super().__init__()
+        self._about = about
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.head.show(line(own("Keys", "strong"), own("   remap them in the config: [keymap] id = key", "dim")))
+        self.text.put(self._lines())
+
+    def _lines(self) -> list[Line]:
+        there = self.console.keys_at(self._about)
+        lines = columns([(" ".join(keys.spelled(name) for name in key.keys), _meaning(key)) for key in there])
+        lines += [(), line(own("The filter line", "strong"))]
+        lines += columns([(word, line(own(text))) for word, text in _FILTER])
+        if not self.console.standing.read_only:
+            lines += [(), line(own("Gates", "strong"))]
+            lines += [
+                line(own(" Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.")),
+                line(own(" Dismiss: a digit for the reason, then the number of entries. Replay: the number,")),
+                line(own(" in LIVE the word and the number. ! stops a running batch at once and never asks.")),
+            ]
+        return lines
+
+
+def _meaning(key: keys.Key) -> Line:
+    return (Cell(fit(key.id, 12), "accent"), own(key.tooltip))

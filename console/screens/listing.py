@@ -1,0 +1,209 @@
+"""A table of entries with the pane of the one under the cursor: moving, marking, and what is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from textual.timer import Timer
+
+from backends.records import Entry
+from console.render.entry import Shown
+from console.render.line import Line, line, own
+from console.render.value import count, many
+from console.screens.feed import Feed
+from console.screens.sending import SendingScreen
+from console.screens.settling import Pick, Picks
+from console.services.triage import look
+from console.widgets.entry_pane import EntryPane
+from console.widgets.entry_table import EntryTable
+
+_PANE_SECONDS = 0.06  # the cursor rests: now its history is worth reading
+_MOST_MARKS = 200_000
+_HINTS = ("open", "mark", "mark-all", "filter", "groups", "mode", "audit", "sort", "command", "quit")
+
+
+class ListingScreen(SendingScreen):
+    def __init__(self) -> None:
+        super().__init__()
+        self.feed = Feed(self)
+        self.marks: dict[str, Pick] = {}
+        self.table = EntryTable(self.console.now(), look, id="table")
+        self.pane = EntryPane(id="pane")
+        self._rest: Timer | None = None
+
+    def show_filter(self) -> None:
+        """What is listed, and how much of it."""
+        raise NotImplementedError
+
+    def say_empty(self, *, filtered: bool) -> None:
+        text = "nothing matches: esc clears the filter" if filtered else "nothing is dead: the queue is empty"
+        self.table.blank = line(own(f"   {text}", "dim"))
+
+    def tell_back(self) -> None:
+        self.tell(line(own("the store is back", "good")))
+
+    def changed(self) -> None:
+        """The store has moved."""
+        self.start(self.feed.after_change, group="page", exclusive=True)
+
+    def acted(self) -> None:
+        self.marks.clear()
+        self.table.range_from = None
+        self._remark()
+        self.changed()
+
+    def picks(self) -> Picks:
+        if self.marks:
+            return dict(self.marks)
+        spot = self.table.window.current
+        return {} if spot is None else {spot.entry.id: Pick(spot.entry.version, spot.entry.state)}
+
+    def current(self) -> Shown | None:
+        return self.pane.shown
+
+    def known(self, entry_id: str) -> Entry | None:
+        at = self.table.window.find(entry_id)
+        return None if at is None else self.table.window.spots[at].entry
+
+    def lead(self) -> Line:
+        if self.table.range_from is not None:
+            return line(own(f"{len(self.table.range_ids())} in range, v marks them", "accent"))
+        return line(own(f"{count(len(self.marks))} marked", "accent")) if self.marks else ()
+
+    def hints(self) -> tuple[str, ...]:
+        state = spot.entry.state if (spot := self.table.window.current) else "pending"
+        acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
+        first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
+        running = self.console.run_now
+        stop = ("stop", "batch") if running is not None and not running.over else ()
+        return (
+            *stop,
+            *first,
+            "open",
+            "mark",
+            "mark-all",
+            "filter",
+            "groups",
+            "mode",
+            "audit",
+            "sort",
+            "command",
+            "quit",
+        )
+
+    def _in_pane(self) -> bool:
+        return self.focused is self.pane.text
+
+    def do_down(self) -> None:
+        self.pane.text.scroll_lines(1) if self._in_pane() else self.table.move_by(1)
+
+    def do_up(self) -> None:
+        self.pane.text.scroll_lines(-1) if self._in_pane() else self.table.move_by(-1)
+
+    def do_page_down(self) -> None:
+        self.pane.text.scroll_lines(self.pane.text.size.height - 1) if self._in_pane() else self.table.page(1)
+
+    def do_page_up(self) -> None:
+        self.pane.text.scroll_lines(1 - self.pane.text.size.height) if self._in_pane() else self.table.page(-1)
+
+    def do_top(self) -> None:
+        if self._in_pane():
+            self.pane.text.scroll_to_line(0)
+        elif self.table.window.at_top and not self.feed.fresh:
+            self.table.move_to(0)
+        else:
+            self.read(self.feed.start)
+
+    def do_bottom(self) -> None:
+        if self._in_pane():
+            self.pane.text.scroll_to_line(1 << 30)
+        elif self.table.window.at_end:
+            self.table.move_to(len(self.table.window.spots) - 1)
+        else:
+            self.read(self.feed.finish)
+
+    def read(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self.feed.ready():
+            self.start(work, group="page", exclusive=True)
+
+    def do_pane(self) -> None:
+        (self.table if self._in_pane() else self.pane.text).focus()
+
+    def do_tab_before(self) -> None:
+        self.pane.turn(-1)
+
+    def do_tab_after(self) -> None:
+        self.pane.turn(1)
+
+    def on_entry_table_wants(self, message: EntryTable.Wants) -> None:
+        if self.feed.ready():
+            self.start(lambda: self.feed.grow(message.where), group=f"grow-{message.where}", exclusive=False)
+
+    def on_entry_table_moved(self) -> None:
+        row = self.table.row
+        self.pane.put(None if row is None else Shown(row, read_only=self.console.standing.read_only), self.table.now)
+        self._show_footer()
+        self.show_filter()
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(_PANE_SECONDS, self._rested)
+
+    def _rested(self) -> None:
+        if self.feed.ready() and self.table.row is not None:
+            self.start(self._read_entry, group="entry", exclusive=True)
+
+    async def _read_entry(self) -> None:
+        row = self.table.row
+        shown = None if row is None else await self.console.shown(row.entry.id)
+        if shown is not None and self.table.row is not None and self.table.row.entry.id == shown.row.entry.id:
+            self.pane.put(shown, self.console.now())
+
+    def _remark(self) -> None:
+        self.table.marks = {entry_id: pick.version for entry_id, pick in self.marks.items()}
+        self.table.refresh()
+        self._show_footer()
+
+    def do_mark(self) -> None:
+        spot = self.table.window.current
+        if spot is None:
+            return
+        if self.marks.pop(spot.entry.id, None) is None:
+            self.marks[spot.entry.id] = Pick(spot.entry.version, spot.entry.state)
+        self._remark()
+        self.table.move_by(1)
+
+    def do_range(self) -> None:
+        spot = self.table.window.current
+        if spot is None:
+            return
+        if self.table.range_from is None:
+            self.table.range_from = spot.entry.id
+        else:
+            chosen = self.table.range_ids()
+            for one in self.table.window.spots:
+                if one.entry.id in chosen:
+                    self.marks[one.entry.id] = Pick(one.entry.version, one.entry.state)
+            self.table.range_from = None
+        self._remark()
+
+    def do_mark_all(self) -> None:
+        self.read(self._mark_all)
+
+    async def _mark_all(self) -> None:
+        """A frozen set: what matches now, as it is now."""
+        marks: dict[str, Pick] = {}
+        async for entries in self.feed.place.lineup.chosen(self.feed.view):
+            marks |= {entry.id: Pick(entry.version, entry.state) for entry in entries}
+            if len(marks) > 2000:
+                self.tell(line(own(f"marking … {len(marks):,}; esc stops", "accent")))
+            if len(marks) >= _MOST_MARKS:
+                self.complain(f"only the first {_MOST_MARKS:,} are marked: narrow the filter for the rest")
+                break
+        self.marks = marks
+        self._remark()
+        self.tell(line(own(f"{many(len(marks), 'entry')} marked, as they are now", "accent")))
+
+    def do_unmark(self) -> None:
+        self.marks.clear()
+        self.table.range_from = None
+        self._remark()

@@ -1,0 +1,203 @@
+"""The queue: what is listed, by which filter, and the way to every other screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import events
+from textual.containers import Container, Horizontal
+from textual.widget import Widget
+
+from console.render.entry import Shown
+from console.render.line import Line, line, own, said, spread
+from console.render.value import count, many
+from console.screens.listing import ListingScreen
+from console.services.expression import ExpressionError, parse_expression
+from console.services.lineup import Stretch
+from console.services.window import Window
+from console.widgets.canvas import Canvas
+from console.widgets.prompt_line import PromptLine
+
+
+class QueueScreen(ListingScreen):
+    place = "queue"
+    CSS_PATH = "../styles/queue.tcss"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filter = Canvas(id="filter-shown")
+        self._prompt = PromptLine(id="prompt")
+
+    def body(self) -> Iterable[Widget]:
+        yield Horizontal(self._filter, self._prompt, id="filter")
+        yield Container(self.table, self.pane, id="work")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.table.focus()
+        self.set_interval(1.0, self._tick)
+        self.show_filter()
+
+    def preview(self, window: Window) -> None:
+        """The first page, read before anything else was loaded."""
+        window.height = self.table.window.height
+        self.table.window = window
+        self.table.renewed()
+
+    def attached(self, *, fresh: bool) -> None:
+        """A store is open: read what the preview could not; `fresh` is another store than the one before."""
+        if fresh:
+            self.feed.text, self.feed.matching = "", None
+            self.table.window.start(Stretch((), more=False))
+            self.do_unmark()
+        self.start(self._first, group="page", exclusive=True)
+        if self.console.setup.watch:
+            self.start(self.feed.watch, group="watch", exclusive=True)
+
+    async def _first(self) -> None:
+        wanted = self.console.setup.open_id
+        if self.table.window.current is None:
+            await self.feed.start()
+        else:
+            await self.feed.renew()
+        if wanted:
+            await self._open_id(wanted)
+        await self.feed.count(soon=True)
+        await self.feed.trend()
+
+    def _tick(self) -> None:
+        self.table.tick(self.console.now())
+        self.stood()
+
+    def show_filter(self) -> None:
+        if not self.is_mounted:
+            return
+        feed, window, size = self.feed, self.table.window, max(10, self.size.width - 4)
+        order = "" if feed.newest_first else "oldest first  "
+        if feed.text:
+            left = line(own("filter: ", "dim"), said(feed.text, "accent"))
+        else:
+            left = line(own("/ filter   space mark   ? all keys", "dim"))
+        self._filter.show(spread(left, (own(order, "dim"), *self._scope(window)), size))
+
+    def _scope(self, window: Window) -> Line:
+        """How much is shown of how much: loaded, matching, all."""
+        feed, counts = self.feed, self.console.standing.counts
+        fresh = line(own(f" · {count(feed.fresh)} new since you looked", "accent")) if feed.fresh else ()
+        position = f"{count(window.position)} of " if window.position is not None else ""
+        if feed.matching is None:
+            end = "" if window.at_end and window.at_top else "+"
+            return (own(f"{many(len(window.spots), 'entry')}{end} loaded", "dim"), *fresh)
+        total = f" of {count(counts.open)} open" if counts is not None and feed.text else ""
+        word = "match" if feed.text else "open"
+        return (own(f"{position}{count(feed.matching)}{total} {word}", "dim"), *fresh)
+
+    def takes_typing(self) -> bool:
+        return self.focused is self._prompt
+
+    def do_filter(self) -> None:
+        self._ask("filter", f"{self.feed.text} " if self.feed.text else "")
+
+    def do_command(self) -> None:
+        self._ask("command", "")
+
+    def _ask(self, purpose: str, text: str) -> None:
+        self._filter.show(line(own("filter: " if purpose == "filter" else ":", "accent")))
+        self.query_one("#filter").add_class("-asking")
+        self._prompt.ask("filter" if purpose == "filter" else "command", text)
+
+    def _asked(self) -> None:
+        self._prompt.rest()
+        self.query_one("#filter").remove_class("-asking")
+        self.table.focus()
+        self.show_filter()
+
+    def on_prompt_line_given_up(self) -> None:
+        self._asked()
+
+    def on_prompt_line_given(self, message: PromptLine.Given) -> None:
+        if message.purpose == "command":
+            self._asked()
+            self.console.command(message.text)
+            return
+        self.filter_by(message.text)
+
+    def filter_by(self, text: str) -> None:
+        try:
+            parse_expression(text, self.console.now())
+        except ExpressionError as problem:
+            self.complain(str(problem))
+            return
+        self.feed.text, self.feed.matching = text, None
+        self._asked()
+        self.read(self._filtered)
+
+    async def _filtered(self) -> None:
+        self.table.blank = line(own("   searching …", "dim"))
+        await self.feed.start()
+        await self.feed.count(soon=True)
+
+    def do_sort(self) -> None:
+        self.feed.newest_first = not self.feed.newest_first
+        self.read(self.feed.start)
+        self.tell(line(own("newest first" if self.feed.newest_first else "oldest first", "accent")))
+
+    def do_back(self) -> None:
+        """Out of the pane, out of a range, then the filter, then the marks."""
+        self.workers.cancel_group(self, "export")
+        if self._in_pane():
+            self.table.focus()
+        elif self.table.range_from is not None:
+            self.table.range_from = None
+            self._remark()
+        elif self.feed.text:
+            self.filter_by("")
+        elif self.marks:
+            self.do_unmark()
+
+    def do_refresh(self) -> None:
+        self.read(self._filtered)
+
+    def do_open(self) -> None:
+        from console.screens.entry import EntryScreen
+
+        row = self.table.row
+        if row is not None:
+            self.app.push_screen(EntryScreen(Shown(row, read_only=self.console.standing.read_only), self.pane.tab))
+
+    def on_entry_table_opened(self) -> None:
+        self.do_open()
+
+    async def _open_id(self, entry_id: str) -> None:
+        from console.screens.entry import EntryScreen
+
+        shown = await self.console.shown(entry_id)
+        if shown is None:
+            self.complain(f"no entry {entry_id} in this store")
+        else:
+            self.app.push_screen(EntryScreen(shown, 0))
+
+    def open_id(self, entry_id: str) -> None:
+        self.read(lambda: self._open_id(entry_id))
+
+    def do_groups(self) -> None:
+        from console.screens.groups import GroupsScreen
+
+        if self.feed.ready():
+            self.app.push_screen(GroupsScreen(self.feed.view, self.feed.text))
+
+    def do_batch(self) -> None:
+        self.console.show_batch()
+
+    def do_stores(self) -> None:
+        self.console.choose_store()
+
+    def do_export(self) -> None:
+        self.read(lambda: self.console.export_view(self.feed.view))
+
+    def do_palette(self) -> None:
+        self.console.open_palette()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self.show_filter)

@@ -1,0 +1,173 @@
+"""The groups of a store: from the index at once, or counted from its entries; their members as a frozen set; notes.
+
+Says how much of the store an answer covers. No SQL, no screens.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from backends.index import Cross, IndexUnavailable, Reader, file_entry
+from backends.index.reader import NoIndex
+from backends.index.record import micros
+from backends.index.summary import HOUR
+from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, Place
+from console.clock import Clock
+from console.services.group import TREND_HOURS, Group, Grouping, Parts, from_lines, trend
+from console.services.index import label
+from console.services.triage import Query, Triage, look
+
+_PAGE = 500
+_MANY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """`covered` of `total` entries are counted here; `complete` where that is all of them."""
+
+    groups: tuple[Group, ...]
+    covered: int
+    total: int
+    complete: bool
+    source: Literal["index", "store"]
+
+    @property
+    def count(self) -> int:
+        return sum(group.count for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The frozen set behind a group: each was read and found to belong to it."""
+
+    entries: tuple[Entry, ...]
+    complete: bool
+
+
+class Groups:
+    def __init__(self, triage: Triage, reader: Reader | None, clock: Clock) -> None:
+        self._triage = triage
+        self._store = triage.store
+        self._reader = reader
+        self._clock = clock
+
+    async def view(self, *, everything: bool = False, budget: float = 0.1) -> GroupView:
+        """At once: from the index as far as it is built, else of the newest entries that `budget` seconds can read."""
+        return await self._from_index(everything=everything) or await self._newest(everything, budget)
+
+    async def counted(self, query: Query) -> GroupView:
+        """Exactly, from every entry that matches: takes as long as reading them does."""
+        grouping = Grouping()
+        async for row in self._triage.stream(query, whole=True):
+            grouping.add(file_entry(row.entry, label(row.entry)))
+        return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
+
+    async def split(self, fingerprint: str, *, everything: bool = False, limit: int = 200) -> tuple[Cross, ...]:
+        """A group by venue, account and market."""
+        states = frozenset(STATES) if everything else OPEN_STATES
+        if self._reader is not None:
+            try:
+                return tuple(await self._reader.cross(fingerprint, states=states, limit=limit))
+            except (NoIndex, IndexUnavailable):
+                pass
+        found: dict[tuple[str, str, str], int] = {}
+        async for row in self._triage.stream(Query(Filter(states=states), group=fingerprint), whole=False):
+            key = (row.entry.text("venue_name"), row.entry.text("account_id"), row.entry.text("market_id"))
+            found[key] = found.get(key, 0) + 1
+        rows = sorted(((-count, key) for key, count in found.items()))
+        return tuple(Cross(*key, -count) for count, key in rows[:limit])
+
+    async def members(self, fingerprint: str, where: Filter | None = None) -> Members:
+        """Open entries of the group, oldest first, that also fit `where`; to be marked, replayed or dismissed."""
+        asked = where or Filter()
+        if self._reader is not None:
+            try:
+                progress = await self._reader.progress()
+                if progress is not None and progress.built:
+                    ids = await self._reader.members(fingerprint, asked.states)
+                    return Members(await self._checked(ids, fingerprint, asked), True)
+            except (NoIndex, IndexUnavailable):
+                pass
+        return Members(await self._triage.select(Query(asked, group=fingerprint)), True)
+
+    async def looked(self, fingerprints: tuple[str, ...]) -> None:
+        """From now on these count as seen."""
+        if self._reader is None:
+            return
+        try:
+            await self._reader.looked(fingerprints)
+        except IndexUnavailable:
+            return  # without an index nothing is new
+
+    async def note(self, fingerprint: str, text: str) -> None:
+        await self._triage.note(f"group:{fingerprint}", text)
+
+    async def notes(self, fingerprint: str) -> tuple[Note, ...]:
+        return await self._store.notes(f"group:{fingerprint}")
+
+    async def _from_index(self, *, everything: bool) -> GroupView | None:
+        if self._reader is None:
+            return None
+        try:
+            progress = await self._reader.progress()
+            if progress is None or not (progress.built or progress.filed):
+                return None
+            lines = await self._reader.lines()
+            parts: Parts = await self._reader.parts(everything=everything)
+            trends = await self._trends(self._reader, self._clock())
+            new = await self._reader.arrived()
+        except (NoIndex, IndexUnavailable):
+            return None
+        groups = from_lines(lines, parts, everything=everything, trends=trends, new=new)
+        total = progress.filed if progress.built else max(progress.expected, progress.filed)
+        return GroupView(groups, progress.filed, total, progress.built, "index")
+
+    async def _trends(self, reader: Reader, now: datetime) -> dict[str, tuple[int, ...]]:
+        found: dict[str, dict[int, int]] = {}
+        for (fingerprint, _), hours in (await reader.hours(micros(now) // HOUR - TREND_HOURS + 1)).items():
+            into = found.setdefault(fingerprint, {})
+            for hour, count in hours.items():
+                into[hour] = into.get(hour, 0) + count
+        return {fingerprint: trend(hours, now) for fingerprint, hours in found.items()}
+
+    async def _newest(self, everything: bool, budget: float) -> GroupView:
+        ends = time.monotonic() + budget
+        states = frozenset(STATES) if everything else OPEN_STATES
+        grouping = Grouping()
+        place: Place | None = None
+        more = True
+        while more and (place is None or time.monotonic() < ends):
+            page = await self._store.page(Filter(states=states), limit=_PAGE, after=place, newest_first=True)
+            for entry in page.entries:
+                mark = file_entry(entry, label(entry))
+                grouping.add(mark)
+                grouping.arrival(mark)
+            more = page.more
+            place = page.entries[-1].place if page.entries else None
+        total = grouping.count
+        if more:
+            counts = await self._store.counts(Filter(states=states))
+            total = max(total, sum(counts.by_state.values()))
+        return GroupView(grouping.groups(self._clock()), grouping.count, total, not more, "store")
+
+    async def _checked(self, ids: list[str], fingerprint: str, where: Filter) -> tuple[Entry, ...]:
+        kept: list[Entry] = []
+        for start in range(0, len(ids), _MANY):
+            chunk = tuple(ids[start : start + _MANY])
+            found = await self._store.many(chunk)
+            kept += [
+                entry
+                for entry in (found[one] for one in chunk if one in found)
+                if fits(entry, where) and look(entry).fingerprint == fingerprint
+            ]
+        return tuple(kept)
+
+
+def fits(entry: Entry, where: Filter) -> bool:
+    """State, venue, account, market and side of a filter; times and terms are the store's to judge."""
+    asked = (("venue_name", where.venue), ("account_id", where.account), ("market_id", where.market))
+    named = all(wanted is None or entry.text(name) == wanted for name, wanted in (*asked, ("side", where.side)))
+    return named and entry.state in where.states

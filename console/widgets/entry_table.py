@@ -1,0 +1,160 @@
+"""The queue's table: paints the part of a window that is in view, one line an entry. Asks for more, reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Literal
+
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+
+from backends.records import Entry, Place, Version
+from console.render.line import Line, own
+from console.render.row import header, row_line
+from console.render.value import entry_age
+from console.services.lineup import Spot
+from console.services.triage import Row
+from console.services.window import Window
+from console.widgets.canvas import Canvas
+
+_WHEEL = 3
+
+
+class EntryTable(Canvas, can_focus=True):
+    class Moved(Message):
+        """The cursor is on another entry."""
+
+    class Wants(Message):
+        """An end of the window comes near."""
+
+        def __init__(self, where: Literal["above", "below"]) -> None:
+            super().__init__()
+            self.where = where
+
+    class Opened(Message):
+        """The entry under the cursor was clicked twice."""
+
+    def __init__(self, now: datetime, look: Callable[[Entry], Row], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.window = Window()
+        self.marks: Mapping[str, Version] = {}
+        self.range_from: str | None = None
+        self.seen: Place | None = None  # what came after this place is new
+        self.now = now
+        self.blank: Line = (own("reading …", "dim"),)
+        self._classify = look
+        self._looked: dict[str, Row] = {}
+
+    @property
+    def row(self) -> Row | None:
+        spot = self.window.current
+        return None if spot is None else self._look(spot)
+
+    def renewed(self) -> None:
+        """The window or what surrounds it has changed."""
+        if len(self._looked) > 2000:
+            self._looked.clear()
+        self.refresh()
+        self._ask()
+        self.post_message(self.Moved())
+
+    def tick(self, now: datetime) -> None:
+        """Repaints the lines whose age reads differently now, and no others."""
+        before, self.now = self.now, now
+        for n, spot in enumerate(self.window.in_view):
+            if entry_age(spot.entry, before) != entry_age(spot.entry, now):
+                self.refresh(Region(0, n + 1, self.size.width, 1))
+
+    def move_by(self, delta: int) -> None:
+        self.move_to(self.window.cursor + delta)
+
+    def move_to(self, index: int) -> None:
+        window = self.window
+        before, top = window.cursor, window.top
+        if not window.move(index):
+            self._ask()
+            return
+        if window.top != top or self.range_from is not None:
+            self.refresh()
+        else:
+            for line in (before, window.cursor):
+                self.refresh(Region(0, line - top + 1, self.size.width, 1))
+        self._ask()
+        self.post_message(self.Moved())
+
+    def page(self, direction: int) -> None:
+        self.move_by(direction * max(1, self.window.height - 1))
+
+    def range_ids(self) -> set[str]:
+        """From where the range began to the cursor."""
+        begin = self.window.find(self.range_from) if self.range_from is not None else None
+        if begin is None:
+            return set()
+        low, high = sorted((begin, self.window.cursor))
+        return {spot.entry.id for spot in self.window.spots[low : high + 1]}
+
+    def render_line(self, y: int) -> Strip:
+        if y == 0:
+            return self.strip(header(self.size.width))
+        window = self.window
+        at = window.top + y - 1
+        if at >= len(window.spots):
+            return self.strip(self.blank if y == 1 and not window.spots else ())
+        return self.strip(self._line(window.spots[at]), cursor=at == window.cursor)
+
+    def _line(self, spot: Spot) -> Line:
+        entry = spot.entry
+        marked = entry.id in self.marks or (self.range_from is not None and entry.id in self.range_ids())
+        fresh = self.seen is not None and spot.part > 0 and _is_after(entry.place, self.seen)
+        return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh)
+
+    def _look(self, spot: Spot) -> Row:
+        """What the error says of it, worked out only for what is seen."""
+        known = self._looked.get(spot.entry.id)
+        if known is None or known.entry is not spot.entry:
+            known = self._looked[spot.entry.id] = self._classify(spot.entry)
+        return known
+
+    def _ask(self) -> None:
+        if self.window.wants_below:
+            self.post_message(self.Wants("below"))
+        if self.window.wants_above:
+            self.post_message(self.Wants("above"))
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.window.resize(event.size.height - 1)
+        self.refresh()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._wheel(_WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._wheel(-_WHEEL)
+
+    def _wheel(self, by: int) -> None:
+        if self.window.scroll(by):
+            self.refresh()
+            self.post_message(self.Moved())
+        self._ask()
+
+    def on_click(self, event: events.Click) -> None:
+        """The mouse reads: it moves the cursor and opens an entry; it never acts."""
+        event.stop()
+        at = self.window.top + event.y - 1
+        if event.y < 1 or at >= len(self.window.spots):
+            return
+        self.move_to(at)
+        if event.chain == 2:
+            self.post_message(self.Opened())
+
+
+def _is_after(place: Place, seen: Place) -> bool:
+    try:
+        return tuple(place) > tuple(seen)
+    except TypeError:
+        return False

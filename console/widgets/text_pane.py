@@ -1,0 +1,70 @@
+"""A pane of wrapped lines with a scroll position of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, islice
+
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+
+from console.render.line import Line, own, wrap
+from console.widgets.canvas import Canvas
+
+_MOST = 20_000  # lines after wrapping: a text of a million line ends must not hold up the screen
+
+
+class TextPane(Canvas, can_focus=True):
+    """Wraps when the width is known, and only what could ever be scrolled to."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id, classes=classes)
+        self._wrapped: list[Line] | None = None
+        self._top = 0
+
+    def put(self, lines: Sequence[Line], *, keep_place: bool = False) -> None:
+        self._lines, self._wrapped = list(lines), None
+        self._top = self._top if keep_place else 0
+        self.refresh(layout=self.styles.is_auto_height)
+
+    @property
+    def rows(self) -> list[Line]:
+        if self._wrapped is None:
+            every = chain.from_iterable(wrap(cells, self.size.width) for cells in self._lines)
+            self._wrapped = list(islice(every, _MOST))
+        return self._wrapped
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._wrapped = None
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """With `height: auto`: as high as its text."""
+        return max(1, sum(1 for cells in self._lines for _ in wrap(cells, width)))
+
+    def scroll_lines(self, by: int) -> None:
+        self.scroll_to_line(self._top + by)
+
+    def scroll_to_line(self, top: int) -> None:
+        last = max(0, len(self.rows) - self.size.height)
+        wanted = max(0, min(top, last))
+        if wanted != self._top:
+            self._top = wanted
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        rows, height = self.rows, self.size.height
+        self._top = max(0, min(self._top, len(rows) - height))
+        at = self._top + y
+        hidden = len(rows) - self._top - height
+        if y == height - 1 and hidden > 0 and height > 1:
+            return self.strip((own(f"↓ {hidden + 1:,} more lines", "dim"),))
+        return self.strip(rows[at] if at < len(rows) else ())
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_lines(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_lines(-3)

@@ -1,0 +1,175 @@
+"""Every guard, by the case it is there for and the nearest case it must let through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from backends.records import Halt
+from console.config import Limits
+from console.services.command import Command, Problem
+from console.services.guards import BLOCKS, OVERRIDABLE, Facts, Guard, Replayed, VenueFacts, likeness, notional
+from console.services.plan import Blocked, plan
+from tests.fakes.venue import PROFILE, READY
+from tests.planning import NOW, command, entry, facts
+from venues import Readiness
+
+HALT = Halt("2026-04-18T14:59:00Z", "ann", "venue melts")
+
+
+def codes(one: Command | Problem, known: Facts) -> set[str]:
+    made = plan([entry(one)], known)
+    return {guard.code for blocked in made.blocked for guard in blocked.guards}
+
+
+def venue(**changes: object) -> dict[str, VenueFacts]:
+    known = VenueFacts("fake", "fake.test", PROFILE, READY, None, has_lookup=True)
+    return {"fake": replace(known, **changes)}  # type: ignore[arg-type]  # tests name fields of VenueFacts
+
+
+def aged(**age: float) -> Command:
+    return command(captured_at=NOW - timedelta(**age))
+
+
+def readiness(**changes: object) -> dict[str, VenueFacts]:
+    return venue(readiness=replace(READY, **changes))  # type: ignore[arg-type]  # tests name fields of Readiness
+
+
+LARGE = Limits(stale_after=timedelta(days=9))
+CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
+    "all is well": (command(), {}, None),
+    "halt": (command(), {"halt": HALT}, "halt"),
+    "in doubt": (command(), {"states": {command().entry_id: "in_doubt"}}, "in-doubt"),
+    "in flight": (command(), {"states": {command().entry_id: "in_flight"}}, "in-doubt"),
+    "replayed": (command(), {"states": {command().entry_id: "replayed"}}, "settled"),
+    "dismissed": (command(), {"states": {command().entry_id: "dismissed"}}, "settled"),
+    "claimed": (command(), {"claims": {command().entry_id: "bob"}}, "claimed"),
+    "unparsable": (Problem("dlq_1", "unparsable", "duplicate key"), {"states": {}}, "unparsable"),
+    "not preparable": (command(), {"refusals": {command().entry_id: "price would be rounded"}}, "unparsable"),
+    "unknown venue": (command(venue="nowhere"), {}, "unknown-venue"),
+    "no paper mode": (command(), {"venues": venue(problem=Guard("no-paper-mode", "none"))}, "no-paper-mode"),
+    "another entry of its order is in doubt": (command(), {"busy": {command().key: "dlq_other"}}, "in-doubt"),
+    "its own attempt is no other": (command(), {"busy": {command().key: command().entry_id}}, None),
+    "its cancel has gone out": (command(), {"replayed": Replayed(heads={command().key: (2, "dlq_9")})}, "superseded"),
+    "its like has gone out": (command(), {"replayed": Replayed(heads={command().key: (0, "dlq_9")})}, None),
+    "stale by age": (aged(minutes=15, seconds=1), {}, "stale"),
+    "old, but not too old": (aged(minutes=15), {}, None),
+    "no age": (command(captured_at=None), {}, "stale"),
+    "from the future": (aged(seconds=-61), {}, "stale"),
+    "clocks a little apart": (aged(seconds=-59), {}, None),
+    "day order after 24 h": (aged(hours=24, seconds=1), {"limits": LARGE}, "stale"),
+    "day order within 24 h": (aged(hours=24), {"limits": LARGE}, None),
+    "day order, session closed since": (
+        aged(hours=5),
+        {"limits": LARGE, "venues": readiness(session_close=(NOW + timedelta(hours=20)).isoformat())},
+        "stale",
+    ),
+    "day order, same session": (
+        aged(hours=5),
+        {"limits": LARGE, "venues": readiness(session_close=(NOW + timedelta(hours=18)).isoformat())},
+        None,
+    ),
+    "gtc has no day": (replace(aged(hours=30), action=command(time_in_force="gtc").action), {"limits": LARGE}, None),
+    "ioc ends by age alone": (
+        replace(aged(hours=30), action=command(time_in_force="ioc").action),
+        {"limits": LARGE},
+        None,
+    ),
+    "stated expiry passed": (command(extra={"expiration_time": int(NOW.timestamp()) - 1}), {}, "stale"),
+    "stated expiry ahead": (command(extra={"expiration_time": int(NOW.timestamp()) + 9}), {}, None),
+    "retry limit": (command(retry_count=10), {}, "retry-limit"),
+    "below it": (command(retry_count=9), {}, None),
+    "poison": (command(), {"failures": {command().entry_id: 3}}, "poison"),
+    "not yet poison": (command(), {"failures": {command().entry_id: 2}}, None),
+    "notional": (command(quantity=Decimal(5001)), {}, "notional"),
+    "just within": (command(quantity=Decimal(5000)), {}, None),
+    "cents are cents": (command(quantity=Decimal(5001), price_unit="cents"), {}, None),
+    "a cancel has no notional": (command(quantity=Decimal(5001), verb="cancel"), {}, None),
+    "quantity": (command(2), {"limits": Limits(max_quantity=Decimal(1))}, "notional"),
+    "market order without a price": (command(price=None, order_type="market"), {}, None),
+    "unreachable": (command(), {"venues": readiness(reachable=False, ready=False)}, "not-ready"),
+    "not ready": (command(), {"venues": readiness(ready=False)}, "not-ready"),
+    "market closed": (command(), {"venues": readiness(market_open=False)}, "not-ready"),
+    "account blocked": (command(), {"venues": readiness(account_usable=False)}, "not-ready"),
+    "no paper account in paper": (command(), {"venues": readiness(really_paper=False)}, "not-ready"),
+    "a live account in live": (command(), {"mode": "live", "venues": readiness(really_paper=False)}, None),
+    "not probed": (command(), {"venues": venue(readiness=None)}, None),
+    "may have arrived, can be asked": (command(may_have_arrived=True), {}, None),
+    "may have arrived, no own id": (command(may_have_arrived=True, own_id=False), {}, "may-have-arrived"),
+    "may have arrived, no look-up": (
+        command(may_have_arrived=True),
+        {"venues": venue(has_lookup=False)},
+        "may-have-arrived",
+    ),
+    "a cancel that may have arrived": (command(may_have_arrived=True, own_id=False, verb="cancel"), {}, None),
+    "duplicate of a replayed one": (
+        command(),
+        {"replayed": Replayed(likes=frozenset({likeness(command())}))},
+        "duplicate",
+    ),
+    "a cancel duplicates nothing": (
+        command(verb="cancel"),
+        {"replayed": Replayed(likes=frozenset({likeness(command(verb="cancel"))}))},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_guard_stops_its_case_and_no_other(name: str) -> None:
+    one, known, code = CASES[name]
+    assert codes(one, facts([one], **known)) == ({code} if code else set())
+
+
+def test_every_code_of_the_contract_is_among_the_cases() -> None:
+    told = {code for _, _, code in CASES.values()}
+    assert set(OVERRIDABLE) <= told
+    assert set(BLOCKS) - told == {"max-batch"}  # of a batch, not of an entry: see the plan's tests
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[2] in OVERRIDABLE])
+def test_an_override_lets_it_through_and_is_written_down(name: str) -> None:
+    one, known, code = CASES[name]
+    made = plan([entry(one)], facts([one], **known, overrides=frozenset({code})))
+    assert [step.overridden for step in made.steps] == [(code,)]
+    assert made.overrides == {code}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[2] and case[2] not in OVERRIDABLE])
+def test_no_override_lifts_a_block(name: str) -> None:
+    one, known, code = CASES[name]
+    assert codes(one, facts([one], **known, overrides=frozenset({*OVERRIDABLE, *BLOCKS, str(code)}))) == {code}
+
+
+def test_reasons_are_said() -> None:
+    held = plan([entry(command())], facts([command()], halt=HALT)).blocked[0]
+    assert held == Blocked(command().entry_id, (Guard("halt", "halt set by ann: venue melts"),))
+    skewed = facts([aged(hours=1)], skew=timedelta(seconds=90))
+    assert plan([entry(command())], skewed).blocked[0].text == (
+        "stale: 1h old, limit 15m (this machine's clock and the store's are 90 s apart)"
+    )
+
+
+def test_several_guards_are_all_named() -> None:
+    one = replace(aged(hours=1), retry_count=10)
+    assert codes(one, facts([one], failures={one.entry_id: 4})) == {"stale", "retry-limit", "poison"}
+
+
+def test_what_is_settled_needs_no_further_reason() -> None:
+    one = replace(aged(hours=1), retry_count=10)
+    assert codes(one, facts([one], states={one.entry_id: "replayed"})) == {"settled"}
+
+
+def test_notional_counts_money() -> None:
+    assert notional(command(3)) == 30
+    assert notional(command(3, price_unit="cents")) == Decimal("0.3")
+    assert notional(command(3, price=None)) is None
+    assert notional(command(3, verb="cancel")) == 0
+
+
+def test_a_readiness_without_words_is_still_shown() -> None:
+    known = {"venues": venue(readiness=Readiness(True, False, "clock: HTTP 503"))}
+    assert plan([entry(command())], facts([command()], **known)).blocked[0].text == "not-ready: fake: clock: HTTP 503"
