@@ -5,6 +5,7 @@ Importing this does no I/O and loads neither SQLAlchemy nor a driver; `open_stor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from backends.records import DeadLetteredOrder, new_dlq_id
@@ -44,18 +45,27 @@ _SINKS = ("DLQSink", "InMemoryDLQ", "SQLiteDLQ", "PostgresDLQ")
 
 
 async def open_store(
-    target: str, *, read_only: bool = False, table: str | None = None, password: str | None = None
+    target: str,
+    *,
+    read_only: bool = False,
+    table: str | None = None,
+    password: str | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Store:
-    """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`."""
+    """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`.
+
+    `options` is what the store's config says of layouts that others own, such as `outbox_table`.
+    """
     from dataclasses import replace
 
+    from backends.options import read_options
     from backends.sql.store import open_sql_store
     from backends.target import PostgresTarget
 
     parsed = parse_target(target)
     if isinstance(parsed, PostgresTarget) and parsed.password is None and password is not None:
         parsed = replace(parsed, password=password)
-    return await open_sql_store(parsed, read_only=read_only, table=table)
+    return await open_sql_store(parsed, read_only=read_only, table=table, options=read_options(options or {}))
 
 
 def __getattr__(name: str) -> object:

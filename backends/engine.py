@@ -13,7 +13,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from backends.passfile import password_for
+from backends.login import login
 from backends.target import PostgresTarget, SQLiteTarget, Target
 
 BUSY_SECONDS = 5.0
@@ -111,7 +111,7 @@ async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
 async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
     return await asyncpg.connect(
         dsn=target.dsn,
-        password=password_for(target),
+        **login(target),
         timeout=CONNECT_SECONDS,
         server_settings=_SPELLING | settings,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from backends.records import (
     Actor,
@@ -95,6 +95,18 @@ class Result:
     error: str | None = None
     evidence: str = ""  # for the audit: what the venue said
     counts: bool | None = None  # as a retry of the entry; None: as its outcome has it
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """A dead-lettered message is in the outbox again, as a new row of it."""
+
+    entry_id: str
+    row_id: str
+    queue: str
+    key: str | None  # the correlation id: what a consumer can tell a repetition by
+    outbox: str
+    deleted: bool  # the dead-lettered row is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +213,21 @@ class Watch(Protocol):
 
 class Store(Reads, Acts, Claims, Briefing, Watch, Protocol):
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Requeues(Protocol):
+    """What an outbox's dead letters can do besides: a replay is a transaction of the store itself."""
+
+    def check_requeue(self) -> str:
+        """Which outbox takes a replay. Raises ActRefused, and says why."""
+
+    async def requeue(self, entry_id: str, version: Version, actor: Actor, why: Why) -> Requeued | Taken: ...
+
+
+@runtime_checkable
+class Requests(Protocol):
+    """What an integration's failed calls can do besides."""
+
+    async def request(self, entry_id: str) -> str | None:
+        """The call as it was stored, credentials and all, to be sent and never to be shown."""

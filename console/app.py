@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from textual import events
 from textual.app import App
 
+from backends.firstpage import FirstPage
 from backends.store import StoreError
 from console import guard, keys
+from console.activity import Activity
 from console.config import StoreConfig
 from console.crash import CRASHED, describe
 from console.render.entry import Shown
 from console.render.line import line, own
 from console.render.status import Standing
 from console.screens.framed import FramedScreen
+from console.screens.gate import Gate
 from console.screens.queue import QueueScreen
 from console.services.lineup import Spot, Stretch, View
 from console.services.window import Window
 from console.services.workplace import Workplace
-from console.setup import FirstPage, Setup
+from console.setup import Setup
 from console.theme import THEMES
 
 if TYPE_CHECKING:
@@ -32,19 +33,7 @@ if TYPE_CHECKING:
 
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
-
-
-class Act:
-    """An act on the store that is under way on this loop."""
-
-    def __init__(self) -> None:
-        self._stopped = False
-
-    def stop(self) -> None:
-        self._stopped = True
-
-    def is_stopped(self) -> bool:
-        return self._stopped
+_FIRST_PAGE_SECONDS = 0.25
 
 
 class ConsoleApp(App[int], inherit_bindings=False):
@@ -57,10 +46,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         guard.install()
         self.setup = setup
         self.place: Workplace | None = None
-        self.run_now: Run | None = None
+        self.activity = Activity()
         self.crashed: str | None = None
         self.queue = cast("QueueScreen", None)  # made on mount, before anything can ask for it
-        self._acts: list[Act] = []
         self._leaving = False
         self.mode: Mode = "paper"
         self.standing = self._first_standing(setup.store)
@@ -87,25 +75,37 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def keys_at(self, place: keys.Place) -> tuple[keys.Key, ...]:
         return keys.at(place, self.setup.keys, read_only=self.standing.read_only)
 
-    async def on_mount(self) -> None:
-        self.queue = QueueScreen()
-        await self.push_screen(self.queue)
+    async def on_event(self, event: events.Event) -> None:
+        """Keys go straight to the screen: by way of widgets and their queues, one typed ahead could overtake."""
+        screen = self.screen if self.screen_stack else None
+        if isinstance(screen, FramedScreen | Gate) and isinstance(event, events.InputEvent) and not event.is_forwarded:
+            if isinstance(event, events.Key):
+                screen.take_key(event)
+                return
+            if isinstance(event, events.Paste):
+                screen.take_paste(event.text)
+                return
+        await super().on_event(event)
+
+    def get_default_screen(self) -> QueueScreen:
+        """The queue is the screen the console begins with; its first page has been read by now."""
+        page = self._first_page()
+        if page is not None:
+            self.standing = replace(self.standing, label=page.label)
+        self.queue = QueueScreen(None if page is None else _window(page))
+        return self.queue
+
+    def _first_page(self) -> FirstPage | None:
+        if self.setup.first_page is None:
+            return None
+        try:
+            return self.setup.first_page.result(_FIRST_PAGE_SECONDS)
+        except TimeoutError:
+            return None  # a slow disk: the store itself will read it
+
+    def on_mount(self) -> None:
         if self.setup.store is None:
             self.choose_store()
-            return
-        first = self.setup.first_page
-        if first is not None:
-            page = await asyncio.wrap_future(first)
-            if page is not None:
-                self._preview(page)
-        self.call_after_refresh(self.attach, self.setup.store)
-
-    def _preview(self, page: FirstPage) -> None:
-        window = Window()
-        spots = [Spot(0, entry) for entry in page.held] + [Spot(1, entry) for entry in page.entries]
-        window.start(Stretch(tuple(spots), page.more))
-        self.restand(label=page.label)
-        self.queue.preview(window)
 
     def attach(self, store: StoreConfig) -> None:
         self.run_worker(self._open_store(store), group="attach", exclusive=True)
@@ -150,25 +150,16 @@ class ConsoleApp(App[int], inherit_bindings=False):
             findings, notes = self.place.read_action(history.entry.entry)
         return Shown(history.entry, history, findings, notes, read_only)
 
-    @contextmanager
-    def acting(self) -> Iterator[Act]:
-        act = Act()
-        self._acts.append(act)
-        try:
-            yield act
-        finally:
-            self._acts.remove(act)
-
     def begin(self, run: Run) -> None:
         """Start a batch; it goes on whatever becomes of the screens."""
-        self.run_now = run.start()
+        self.activity.run = run.start()
         self._pulse = self.set_interval(_PULSE_SECONDS, self._follow)
         self.show_batch()
 
     def show_batch(self) -> None:
         from console.screens.batch import BatchScreen
 
-        if self.run_now is None:
+        if self.activity.run is None:
             self.queue.complain("no batch has run since the console was opened")
         elif not isinstance(self.screen, BatchScreen):
             self.push_screen(BatchScreen())
@@ -176,58 +167,42 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def _follow(self) -> None:
         from console.screens.batch import BatchScreen
 
-        run = self.run_now
-        if run is None:
+        run = self.activity.run
+        if run is None or not self.activity.follow():
             return
-        fresh = run.drain()
-        if run.over:
-            self._pulse.stop()
-            run.problem = self._ended(run)
-            self.queue.changed()
         self.restand(running=None if run.over else run.word)
         for screen in self.screen_stack:
-            if isinstance(screen, BatchScreen) and (fresh or run.over):
+            if isinstance(screen, BatchScreen):
                 screen.landed()
-        if run.over and self._leaving:
-            self.exit(0)
+        if run.over:
+            self._pulse.stop()
+            self.queue.changed()
+            if self._leaving:
+                self.exit(0)
 
-    def _ended(self, run: Run) -> str | None:
-        try:
-            run.batch.join()
-        except StoreError as problem:
-            return str(problem)
-        return None
-
-    def stop(self) -> str:
-        """At once, without asking. What it came to, in words."""
-        for act in self._acts:
-            act.stop()
-        run = self.run_now
-        if run is not None and not run.over:
-            run.stop()
-            return "stopping: what has begun is brought to its end, nothing new is begun"
-        return "stopping" if self._acts else "nothing is running"
+    def close_from_outside(self, code: int) -> None:
+        """From any thread; a loop that is stuck never hears it."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.exit, 0, code)
 
     def leave(self) -> None:
         """Quit; while something runs, ask first, then let it come to its end."""
         from console.screens.gate_word import WordGate, exactly
 
-        run = self.run_now
-        busy = run is not None and not run.over
-        if not busy and not self._acts:
+        if not self.activity.is_busy:
             self.exit(0)
             return
         text = "It is stopped between entries, its outcomes are recorded, then the console ends."
-        gate = WordGate(
-            line(own("Quit while something runs")), [line(own(text))], ask="type quit", judge=exactly("quit")
-        )
+        title = line(own("Quit while something runs"))
+        gate = WordGate(title, [line(own(text))], ask="type quit", judge=exactly("quit"))
 
         def answered(answer: str | None) -> None:
             if answer is None:
                 return
             self._leaving = True
-            self.stop()
-            if not busy:
+            self.activity.stop()
+            if not self.activity.has_batch:
                 self.exit(0)
 
         self.push_screen(gate, answered)
@@ -297,3 +272,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.crashed = self.crashed or "this is a bug in reading the terminal; acts are complete or undone"
         self._return_code = CRASHED
         self._close_messages_no_wait()
+
+
+def _window(page: FirstPage) -> Window:
+    window = Window()
+    spots = [Spot(0, entry) for entry in page.held] + [Spot(1, entry) for entry in page.entries]
+    window.start(Stretch(tuple(spots), page.more))
+    return window

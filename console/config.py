@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from console.duration import parse_duration
+from console.integration import STORE_EXTRAS, ProviderConfig
 
 REASONS = (
     "market-closed",
@@ -74,6 +75,7 @@ class Config:
     path: Path | None = None
     stores: Mapping[str, StoreConfig] = field(default_factory=dict)
     venues: Mapping[str, VenueConfig] = field(default_factory=dict)
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     alerts: Alerts = field(default_factory=Alerts)
     keymap: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class _Reader:
         self._warnings: list[str] = []
 
     def read(self, document: Mapping[str, Any]) -> Config:
-        known = {"stores", "venues", "limits", "alerts", "keymap", "views", "reasons", "credentials_dir", "theme"}
+        known = Config.__dataclass_fields__.keys() - {"path", "warnings"}
         self._warnings += [f"{self._path}: {name} is not a setting, ignored" for name in sorted(set(document) - known)]
         credentials_dir = self._get("", document, "credentials_dir", str, None)
         reasons = self._get("", document, "reasons", list, [])
@@ -127,6 +129,7 @@ class _Reader:
             path=self._path,
             stores={name: self._store(name, table) for name, table in self._tables(document, "stores")},
             venues={name: self._venue(name, table) for name, table in self._tables(document, "venues")},
+            providers={name: self._provider(name, table) for name, table in self._tables(document, "providers")},
             limits=self._limits(self._table(document, "limits")),
             alerts=self._alerts(self._table(document, "alerts")),
             keymap=self._texts(document, "keymap"),
@@ -149,6 +152,8 @@ class _Reader:
         if not url:
             self._fail(f"{where} needs a url")
         ours = ("url", "environment", "mode", "table")
+        unknown = sorted(set(table) - {*ours, *STORE_EXTRAS})
+        self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
         return StoreConfig(
             name=name,
             url=str(url),
@@ -164,9 +169,7 @@ class _Reader:
         known = {"type", "timeout", "paper_endpoint", "live_endpoint", "allow_custom_endpoint", "rate_per_minute"}
         unknown = sorted(set(table) - known - {"visibility_seconds"})
         self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
-        timeout = float(self._get(where, table, "timeout", (int, float), 10.0))
-        if not 0 < timeout <= 300:
-            self._fail(f"{where}.timeout must be between 0 and 300 seconds")
+        timeout = self._timeout(where, table)
         rate = self._get(where, table, "rate_per_minute", int, None)
         if rate is not None and rate < 1:
             self._fail(f"{where}.rate_per_minute must be at least 1")
@@ -179,6 +182,25 @@ class _Reader:
             rate_per_minute=rate,
             visibility_seconds=None if visibility is None else float(visibility),
         )
+
+    def _provider(self, name: str, table: Mapping[str, Any]) -> ProviderConfig:
+        where = f"providers.{name}"
+        self._only(where, table, ProviderConfig.__dataclass_fields__)
+        base_url = self._get(where, table, "base_url", str, None)
+        if not base_url:
+            self._fail(f"{where} needs a base_url")
+        return ProviderConfig(
+            base_url=str(base_url),
+            auth_header=self._get(where, table, "auth_header", str, None),
+            key_header=self._get(where, table, "key_header", str, "Idempotency-Key"),
+            timeout=self._timeout(where, table),
+        )
+
+    def _timeout(self, where: str, table: Mapping[str, Any]) -> float:
+        timeout = float(self._get(where, table, "timeout", (int, float), 10.0))
+        if not 0 < timeout <= 300:
+            self._fail(f"{where}.timeout must be between 0 and 300 seconds")
+        return timeout
 
     def _limits(self, table: Mapping[str, Any]) -> Limits:
         # A misspelt limit would silently be no limit at all.

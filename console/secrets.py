@@ -76,6 +76,24 @@ class Vault:
         backend = _backend()
         return f"keyring {type(backend).__module__}.{type(backend).__qualname__}"
 
+    def authorization(self, provider: str) -> Credentials | None:
+        """What lets us in at an integration's provider; None where nothing is set. Raises BadCredentials."""
+        return self._one("provider", provider, "authorization")
+
+    def hub_token(self, store: str) -> Credentials | None:
+        return self._one("hub", store, "token")
+
+    def _one(self, kind: str, name: str, field: str) -> Credentials | None:
+        try:
+            for folder in self._dirs:
+                path = folder / f"{kind}.{name}.{field}"
+                if "/" not in name and path.exists():
+                    return Credentials({field: _owner_only(path)})
+            value = _get(f"dlq-console/{kind}/{name}", field) if _usable() else None
+        except SecretError as problem:
+            raise BadCredentials(str(problem)) from None
+        return Credentials({field: value}) if value else None
+
 
 def store_password(store: str) -> str | None:
     """The password of a store in the config; None leaves it to .pgpass."""

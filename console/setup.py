@@ -6,23 +6,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from backends.records import Actor, Entry
+from backends.firstpage import FirstPage
+from backends.records import Actor
 from console.clock import Clock
 from console.config import Config, StoreConfig
 from console.keys import KEYS, Key
 from console.services.workplace import Workplace
 
 DEAD_SECONDS = 0.4
-
-
-@dataclass(frozen=True, slots=True)
-class FirstPage:
-    """Read with the bare driver while the rest was still being loaded."""
-
-    label: str
-    held: tuple[Entry, ...]  # in doubt or in flight
-    entries: tuple[Entry, ...]
-    more: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect import foreign, postgres, sqlite
+from backends.detect import postgres, sqlite
 from backends.detect.found import Attached, Column, Found, choose
 from backends.store import NotADLQ
 from backends.target import SQLiteTarget, Target
@@ -20,5 +20,7 @@ async def detect(connection: AsyncConnection, target: Target, table: str | None,
         return await sqlite.report(connection, target, found, read_only=read_only)
     found = choose(await postgres.tables(connection), table, target.label)
     if found.foreign is not None:
+        from backends.detect import foreign
+
         return await foreign.report(connection, target.label, found, read_only=read_only)
     return await postgres.report(connection, target.label, found, read_only=read_only)

@@ -76,7 +76,7 @@ class Outbox:
             for name in outbox.OUTBOX_REQUIRED
             if name not in self.columns
         ]
-        unknown = [name for name in self.bare if name not in (*outbox.COPIED, *outbox.FILLED, "id")]
+        unknown = [name for name in self.bare if name not in (*outbox.COPIED, *outbox.FILLED)]
         findings += [
             Finding("outbox-drift", f"{self.shown}.{name} needs a value and has no default: replay is refused")
             for name in unknown

@@ -219,4 +219,4 @@ def _find(connection: sqlite3.Connection, ask: Ask) -> Candidates:
         found += rows
         reached = rows[-1][0] if len(found) == ask.limit else floor
         window = min(_LARGEST_WINDOW, window * 2)
-    return Candidates(tuple(entry_id for _, entry_id in found), reached, reached <= low)
+    return Candidates(tuple(found), reached, reached <= low)

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Literal
 
+from backends.index.role import roles
 from backends.records import OPEN_STATES, Entry, State
 from backends.value import number, parse_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_RETRIES = 10**9  # a count beyond it is no count; sums must fit a database's integer
-_CAPTURED = ("captured_at", "failed_at", "created_at")  # the layouts' words for when it failed
 # Wide enough that sums of amounts are exact and do not hang on their order; what lies beyond is no amount.
 MONEY = Context(prec=120)
 _LARGEST = 40
@@ -55,21 +55,22 @@ class Mark:
 
 
 def file_entry(entry: Entry, label: Label) -> Mark:
+    role = roles(entry.layout, entry.names)
     return Mark(
         id=entry.id,
         state=entry.state,
         label=label,
-        venue=entry.text("venue_name"),
-        account=entry.text("account_id"),
-        market=entry.text("market_id"),
+        venue=entry.text(role.venue),
+        account=entry.text(role.account),
+        market=entry.text(role.market),
         retries=retries_of(entry),
-        captured=_captured(entry),
+        captured=captured_of(entry),
         notional=_notional(entry),
     )
 
 
 def retries_of(entry: Entry) -> int:
-    counted = entry.get("retry_count")
+    counted = entry.get(roles(entry.layout, entry.names).retries)
     return min(max(counted, 0), _MOST_RETRIES) if isinstance(counted, int) else 0
 
 
@@ -81,12 +82,9 @@ def micros(at: datetime) -> int:
     return (at - EPOCH) // _MICROSECOND
 
 
-def _captured(entry: Entry) -> int | None:
-    for name in _CAPTURED:
-        if name in entry.names:
-            at = parse_time(entry.get(name))
-            return None if at is None else micros(at)
-    return None
+def captured_of(entry: Entry) -> int | None:
+    at = parse_time(entry.get(roles(entry.layout, entry.names).moment))
+    return None if at is None else micros(at)
 
 
 def _notional(entry: Entry) -> Decimal | None:
@@ -177,9 +175,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Entries that may match, newest first; everything from number `reached` up was looked at."""
+    """Entries that may match, by number and id, newest first; everything from number `reached` up was looked at."""
 
-    ids: tuple[str, ...]
+    rows: tuple[tuple[int, str], ...]
     reached: int
     bottom: bool  # nothing searchable is left below
 

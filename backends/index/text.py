@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.layouts import orders
+from backends.index.role import roles
 from backends.records import Entry, readable
 
 LONGEST = 65_536  # characters of one value that are searched
@@ -12,8 +12,8 @@ _SEAM = "\x1f\x1f"
 
 
 def values(entry: Entry) -> tuple[str, ...]:
-    names = orders.SEARCHED if entry.layout == orders.NAME else entry.names
-    return tuple(text for text in (entry.text(name) for name in names) if text)
+    searched = roles(entry.layout, entry.names).searched
+    return tuple(text for text in (entry.text(name) for name in searched) if text)
 
 
 def searchable(entry: Entry) -> str:

@@ -11,7 +11,7 @@ import asyncpg
 from backends.engine import CONNECT_SECONDS
 from backends.failure import store_errors
 from backends.layouts import orders
-from backends.passfile import password_for
+from backends.login import login
 from backends.store import BadTarget
 from backends.target import PostgresTarget, parse_target
 
@@ -44,7 +44,7 @@ def _make_sqlite(path: str, table: str) -> None:
 
 
 async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> None:
-    connection = await asyncpg.connect(dsn=target.dsn, password=password_for(target), timeout=CONNECT_SECONDS)
+    connection = await asyncpg.connect(dsn=target.dsn, **login(target), timeout=CONNECT_SECONDS)
     try:
         async with connection.transaction():
             taken = await connection.fetchval(

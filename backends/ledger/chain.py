@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.records import AuditEvent
+from backends.value import to_bytes
 
 GENESIS = b"\0" * 32
 
@@ -19,6 +21,21 @@ def canonical(event: Mapping[str, object]) -> bytes:
 
 def link(previous: bytes, body: bytes) -> bytes:
     return hashlib.sha256(previous + body).digest()
+
+
+def mark(source: str, entry_id: str) -> int:
+    """What the index keeps of an entry: two may share one, so whoever looks asks the event itself."""
+    return zlib.crc32(to_bytes(f"{source}\0{entry_id}"))
+
+
+def is_about(event: AuditEvent, source: str, entry_id: str) -> bool:
+    """Does this event name that entry? One whose body cannot be read is shown rather than hidden."""
+    try:
+        body = json.loads(event.body)
+        named = body["entries"]
+        return body["source"] == source and any((n[0] if isinstance(n, list) else n) == entry_id for n in named)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,8 @@ def ledger(dialect: str) -> Ledger:
     )
     audit_entry = table(
         "audit_entry",
-        sa.Column("entry_id", sa.Text, primary_key=True),
-        sa.Column("source", sa.Text, primary_key=True),
+        # A short number instead of the id: a bulk act adds many, and the event itself names its entries.
+        _number("mark", primary_key=True, autoincrement=False),
         _number("seq", primary_key=True, autoincrement=False),
         sqlite_with_rowid=False,
     )

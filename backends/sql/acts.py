@@ -30,7 +30,10 @@ class SQLActs(SQLLog):
         return await self._flip_all(selection, actor, why, dismiss=False)
 
     async def _flip_all(self, selection: Selection, actor: Actor, why: Why, *, dismiss: bool) -> ActResult:
-        befores = {entry_id: [_plain(value) for value in version] for entry_id, version in selection.picks}
+        # Versions repeat, entries do not: each version is spelled once.
+        versions = {version for _, version in selection.picks}
+        spelled = {version: [_plain(value) for value in version] for version in versions}
+        seen = dict(selection.picks)
         asked = flip.arguments(selection, self._attached)
 
         async def work(tx: Transaction) -> tuple[list[str], bool]:
@@ -40,7 +43,7 @@ class SQLActs(SQLLog):
                 raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
             if done:
                 columns = ["dlq_id", *(["retry_count"] if self._has_retry else []), "dismissed"]
-                entries = [[entry_id, *befores[entry_id]] for entry_id in done]
+                entries = [[entry_id, *spelled[seen[entry_id]]] for entry_id in done]
                 detail = {"entries": entries, "before": columns, "after": {"dismissed": dismiss}}
                 await tx.audit("dismiss" if dismiss else "restore", done, actor, why, detail=detail)
             return done, contended

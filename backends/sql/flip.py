@@ -21,12 +21,14 @@ _RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double pre
 
 def is_plain(entry_id: str) -> bool:
     """An id that both engines take as it is; no other can be acted on."""
-    return "\0" not in entry_id and is_encodable(entry_id)
+    return "\0" not in entry_id and (entry_id.isascii() or is_encodable(entry_id))
 
 
 def is_comparable(version: Version, attached: Attached) -> bool:
     """The seen retry count can be told to the store, so that it can say whether it still is so."""
     retries = version[0] if attached.counts_retries else None
+    if type(retries) is int:
+        return True
     match retries:
         case bytes():
             return False
@@ -39,10 +41,12 @@ def is_comparable(version: Version, attached: Attached) -> bool:
 
 
 def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
+    counted = attached.counts_retries
+    known = {version for version in {version for _, version in selection.picks} if is_comparable(version, attached)}
     picks = [
-        (entry_id, version[0] if attached.counts_retries else None)
+        (entry_id, version[0] if counted else None)
         for entry_id, version in selection.picks
-        if is_plain(entry_id) and is_comparable(version, attached)
+        if version in known and is_plain(entry_id)
     ]
     if attached.info.dialect == "postgresql":
         args: dict[str, object] = {"ids": [entry_id for entry_id, _ in picks], "source": attached.info.table}

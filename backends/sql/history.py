@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.detect import Attached
+from backends.ledger import chain
 from backends.ledger.schema import Ledger
 from backends.records import Attempt, AuditEvent, Halt, Note, parse_time, readable, storable
 from backends.sql.lane import Lane, Link, UndecodableValue
@@ -61,14 +62,15 @@ class SQLHistory:
         return await self._quick.run(work)
 
     async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
-        audit, index = self._book.audit, self._book.audit_entry
+        audit, index, source = self._book.audit, self._book.audit_entry, self._attached.found.shown
         rows = await self._ledger_rows(
             sa.select(audit.c.seq, audit.c.body, audit.c.hash)
             .join(index, index.c.seq == audit.c.seq)
-            .where(index.c.entry_id == storable(entry_id), index.c.source == self._attached.found.shown)
+            .where(index.c.mark == chain.mark(source, entry_id))
             .order_by(audit.c.seq)
         )
-        return tuple(AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows)
+        found = [AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
+        return tuple(event for event in found if chain.is_about(event, source, entry_id))
 
     async def notes(self, entry_id: str) -> tuple[Note, ...]:
         note = self._book.note

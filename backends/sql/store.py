@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from backends.detect import Attached, detect
 from backends.engine import reader_engine, writer_engine
 from backends.file import check_file, identity
 from backends.ledger.schema import ledger
+from backends.options import Options
 from backends.sql.acts import SQLActs
 from backends.sql.briefing import OrderBriefing
 from backends.sql.claims import SQLClaims
@@ -16,6 +20,9 @@ from backends.sql.watch import SQLWatch
 from backends.sql.writer import Writer
 from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
+
+if TYPE_CHECKING:
+    from backends.sql.foreign import ForeignStore
 
 
 class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
@@ -54,7 +61,9 @@ class _Same:
             raise Unreachable(f"{self._target.label} was replaced or removed since it was attached: attach again")
 
 
-async def open_sql_store(target: Target, *, read_only: bool, table: str | None) -> SQLStore:
+async def open_sql_store(
+    target: Target, *, read_only: bool, table: str | None, options: Options
+) -> SQLStore | ForeignStore:
     if isinstance(target, SQLiteTarget):
         check_file(target)
         read_only = read_only or target.immutable
@@ -68,9 +77,25 @@ async def open_sql_store(target: Target, *, read_only: bool, table: str | None) 
         finding = await ledger_finding(link.connection, attached)
         return attached if finding is None else attached.with_finding(finding)
 
+    lanes = quick, slow, tolerant, watch
     try:
-        return SQLStore(await quick.run(attach), (quick, slow, tolerant, watch), target)
+        attached = await quick.run(attach)
+        if attached.found.foreign is not None:
+            return _foreign(attached, lanes, target, options)
+        return SQLStore(attached, lanes, target)
     except BaseException:
-        for lane in (quick, slow, tolerant, watch):
+        for lane in lanes:
             await lane.aclose()
         raise
+
+
+def _foreign(
+    attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target, options: Options
+) -> ForeignStore:
+    """Imported only where such a store is attached: an order store opens a little sooner."""
+    from backends.detect.foreign import ForeignAttached
+    from backends.sql.foreign import IntegrationStore, OutboxStore
+
+    assert isinstance(attached, ForeignAttached)
+    kind = IntegrationStore if attached.layout.sends else OutboxStore
+    return kind(replace(attached, options=options), lanes, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.ledger import chain
 from backends.ledger.schema import SCHEMA, Ledger
-from backends.records import Actor, Why, storable
+from backends.records import Actor, Why
 
 
 @dataclass(slots=True)
@@ -22,6 +22,7 @@ class Transaction:
     on_postgres: bool
     source: str
     role: str
+    session: int = 0  # Postgres: the server's process that works on it
     hash: bytes | None = None  # of its last audit event: the proof that it took place
     seq: int = 0
     _tail: tuple[int, bytes] | None = field(default=None)
@@ -50,13 +51,7 @@ class Transaction:
                 "kind": kind,
                 "operation": why.operation,
                 "at": why.at.isoformat(),
-                "who": {
-                    "operator": actor.operator,
-                    "os_user": actor.os_user,
-                    "host": actor.host,
-                    "db_role": self.role,
-                    "program": actor.program,
-                },
+                "who": asdict(actor) | {"db_role": self.role},
                 "source": self.source,
                 "reason": why.reason,
                 "note": why.note,
@@ -67,10 +62,10 @@ class Transaction:
         self._tail = (self.seq, self.hash)
         await self.execute(self.book.audit.insert(), {"seq": self.seq, "body": body, "hash": self.hash})
         if ids:
-            named = list(dict.fromkeys(storable(entry_id) for entry_id in ids))
+            marks = sorted({chain.mark(self.source, entry_id) for entry_id in ids})
             await self.execute(
                 _INDEX_POSTGRES if self.on_postgres else _INDEX_SQLITE,
-                {"ids": named if self.on_postgres else json.dumps(named), "source": self.source, "seq": self.seq},
+                {"marks": marks if self.on_postgres else json.dumps(marks), "seq": self.seq},
             )
 
     async def _read_tail(self) -> tuple[int, bytes]:
@@ -80,10 +75,8 @@ class Transaction:
         return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
 
 
-_INDEX_SQLITE = sa.text(
-    "INSERT INTO console_audit_entry (entry_id, source, seq) SELECT value, :source, :seq FROM json_each(:ids)"
-)
+_INDEX_SQLITE = sa.text("INSERT INTO console_audit_entry (mark, seq) SELECT value, :seq FROM json_each(:marks)")
 _INDEX_POSTGRES = sa.text(
-    f"INSERT INTO {SCHEMA}.audit_entry (entry_id, source, seq) "
-    "SELECT id, CAST(:source AS text), CAST(:seq AS bigint) FROM unnest(CAST(:ids AS text[])) id"
-).bindparams(sa.bindparam("ids", type_=sa.ARRAY(sa.Text)))
+    f"INSERT INTO {SCHEMA}.audit_entry (mark, seq) "
+    "SELECT mark, CAST(:seq AS bigint) FROM unnest(CAST(:marks AS bigint[])) mark"
+).bindparams(sa.bindparam("marks", type_=sa.ARRAY(sa.BigInteger)))

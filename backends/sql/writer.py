@@ -22,8 +22,13 @@ from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
 T = TypeVar("T")
 _AUDIT_LOCK = 0x646C71  # "dlq": one writer of the chain at a time, for as long as its transaction lasts
-_RECONNECTS = 20
+_RESOLVE_SECONDS = 15.0  # for a lost server to come back and say what became of a commit
 _RECONNECT_SECONDS = 0.25
+# A session of ours that the server still holds open, with the chain's lock, though its client is gone.
+_END_LOST_SESSION = f"""
+SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {_AUDIT_LOCK}
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted AND pid = {{}}
+"""
 
 
 class Writer:
@@ -43,6 +48,7 @@ class Writer:
         self._first_id = first_id
         self._check = check
         self._connection: AsyncConnection | None = None
+        self._session = 0
         self._ready = False
         self._lock = asyncio.Lock()
         self._on_postgres = attached.info.dialect == "postgresql"
@@ -101,6 +107,9 @@ class Writer:
 
     async def _open(self) -> AsyncConnection:
         self._connection = await self._engine.connect()
+        if self._on_postgres:
+            driver: Any = (await self._connection.get_raw_connection()).driver_connection
+            self._session = int(driver.get_server_pid())
         return self._connection
 
     async def _undo(self, problem: BaseException) -> None:
@@ -119,9 +128,8 @@ class Writer:
             await connection.close()
 
     async def _begin(self, connection: AsyncConnection, store_id: str) -> Transaction:
-        transaction = Transaction(
-            connection, self._book, self._on_postgres, self._attached.found.shown, self._attached.info.role
-        )
+        info, source = self._attached.info, self._attached.found.shown
+        transaction = Transaction(connection, self._book, self._on_postgres, source, info.role, self._session)
         if self._on_postgres:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
         if not self._ready:
@@ -161,7 +169,9 @@ class Writer:
         label = self._attached.info.label
         if transaction.hash is None:
             raise Unreachable(f"{label} was lost while it committed: try again")
-        for _ in range(_RECONNECTS):
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _RESOLVE_SECONDS
+        while loop.time() < deadline:
             try:
                 took_place = await self._is_in_chain(transaction)
             except DRIVER_ERRORS as problem:
@@ -179,6 +189,7 @@ class Writer:
         connection = self._connection or await self._open()
         audit = self._book.audit
         await connection.begin()
+        await connection.exec_driver_sql(_END_LOST_SESSION.format(transaction.session))
         # The lost transaction holds this lock until it has ended, one way or the other.
         await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
         row = (await connection.execute(sa.select(audit.c.hash).where(audit.c.seq == transaction.seq))).first()

@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
         return verbs.add_parser(name, help=text, description=text, parents=[_again(everywhere)])
 
     _looking(verb)
+    _counting(verb)
     _acting(verb)
     _keeping(verb)
     return parser
@@ -93,6 +94,26 @@ def _looking(verb: object) -> None:
     audit = verb("audit", "verify or export the audit chain")  # type: ignore[operator]
     audit.add_argument("what", choices=("verify", "export"))
     audit.add_argument("--head", metavar="COUNT:HASH", help="a head kept elsewhere")
+
+
+def _counting(verb: object) -> None:
+    groups = verb("groups", "like failures together")  # type: ignore[operator]  # the closure above
+    groups.add_argument("--all", action="store_true", help="also what is replayed or dismissed")
+    _filters(groups)
+    check = verb("check", "alert rules: exit 0 quiet, 1 alerts")  # type: ignore[operator]
+    report = verb("report", "shift report: what came, what was done, what is in doubt")  # type: ignore[operator]
+    report.add_argument("--since", metavar="WHEN", default="8h", help="8h, or an ISO time")
+    archive = verb("archive", "write old entries to a verifiable bundle; deletes nothing")  # type: ignore[operator]
+    archive.add_argument("--before", metavar="DATE", help="an ISO time, or 30d")
+    archive.add_argument("--out", metavar="FILE")
+    archive.add_argument("--verify", metavar="FILE", help="check a bundle instead")
+    index = verb("index", "build the local index for groups and search")  # type: ignore[operator]
+    index.add_argument("--follow", action="store_true", help="and keep it until stopped")
+    index.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
+    for parser in (groups, check, report, archive, index):
+        parser.add_argument("--json", action="store_true")
+    metrics = verb("metrics", "Prometheus text")  # type: ignore[operator]
+    metrics.add_argument("--listen", metavar="HOST:PORT", help="serve it; a port alone is on 127.0.0.1")
 
 
 def _acting(verb: object) -> None:

@@ -51,6 +51,7 @@ class Context:
             read_only=self.args.read_only if read_only is None else read_only,
             table=self.args.table or settings.table,
             password=self._password(settings),
+            options=settings.extra,
         )
         try:
             yield store

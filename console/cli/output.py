@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import ModuleType
 
 from backends.records import Attempt, AuditEvent, malformed, number, parse_time, readable
 from console.safetext import safe
+from console.services.layout import ORDERS
 from console.services.triage import History, Row
 
 
@@ -23,6 +25,8 @@ def plain_line(row: Row) -> str:
 
 
 def plain_entry(row: Row) -> str:
+    if row.entry.layout != ORDERS:
+        return _foreign().plain_entry(row)
     return f"{plain_line(row)}\n  error: {safe(row.entry.text('error'))}"
 
 
@@ -56,11 +60,20 @@ def moment(value: object) -> str:
 
 
 def json_row(row: Row) -> str:
+    if row.entry.layout != ORDERS:
+        return _foreign().json_line(row)
     pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
     pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
     return json_line(pairs)
+
+
+def _foreign() -> ModuleType:
+    """Layouts that others own, imported where one of their entries is shown."""
+    from console.cli import foreign
+
+    return foreign
 
 
 def json_line(pairs: Mapping[str, object]) -> str:
@@ -132,11 +145,7 @@ def history_lines(history: History) -> Iterable[str]:
     yield f"  could it have reached the venue: {row.reach}"
     if row.next_step:
         yield f"  next: {safe(row.next_step, 200)}"
-    for name in ("account_id", "order_type", "client_order_id", "action_json"):
-        if text := row.entry.text(name):
-            yield f"  {name}: {safe(text)}"
-    for wrong in malformed(row.entry):
-        yield f"  malformed: {safe(wrong)}"
+    yield from _details(row) if row.entry.layout == ORDERS else _foreign().details(row)
     if history.unrecorded:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
@@ -151,6 +160,14 @@ def history_lines(history: History) -> Iterable[str]:
         yield f"note: {moment(note.at)} {safe(note.operator)}: {safe(note.text)}"
     for event in history.events:
         yield event_line(event)
+
+
+def _details(row: Row) -> Iterable[str]:
+    for name in ("account_id", "order_type", "client_order_id", "action_json"):
+        if text := row.entry.text(name):
+            yield f"  {name}: {safe(text)}"
+    for wrong in malformed(row.entry):
+        yield f"  malformed: {safe(wrong)}"
 
 
 def event_line(event: AuditEvent) -> str:

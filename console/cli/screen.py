@@ -5,50 +5,90 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from backends.target import parse_target
 from console import clock
 from console.cli.arguments import UsageError
-from console.cli.context import USAGE, Context
+from console.cli.context import Context
 from console.config import StoreConfig
 from console.keys import remapped
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
+    from backends.firstpage import FirstPage
     from backends.store import Store
+    from console.app import ConsoleApp
     from console.services.desk import CredentialSource
     from console.services.workplace import Workplace
-    from console.setup import Setup
+
+
+FIRST_ROWS = 120  # more than the tallest screen shows
 
 
 def open_console(context: Context) -> int:
     served = os.environ.get("DLQ_SERVED") == "1"  # set by `dlq serve` for its own children
-    if not served and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not served and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("the console needs a terminal; without one: dlq list, dlq show, dlq replay --dry-run")
     keys = remapped(context.config.keymap)
+    store = _store(context)
+    first_page = _begin_first_page(context, store)  # reads while the screens are being loaded
     from console.app import ConsoleApp
+    from console.recent import Recent
     from console.setup import Setup
 
+    recent = Recent(os.environ)
     setup = Setup(
         config=context.config,
         actor=context.actor,
         clock=clock.now,
-        attach=lambda store: attach(context, store),
-        store=_store(context),
+        attach=lambda settings: attach(context, settings),
+        store=store,
         read_only=context.args.read_only,
         keys=keys,
+        first_page=first_page,
         open_id=context.args.open,
+        recent=recent.read(),
+        remember=recent.add,
     )
-    return _run(ConsoleApp(setup))
+    return _run(ConsoleApp(setup, driver_class=_web_driver() if served else None))
 
 
-def _run(app: object) -> int:
-    from console.app import ConsoleApp
+def _run(app: ConsoleApp) -> int:
+    from console.departure import Departure
 
-    assert isinstance(app, ConsoleApp)
-    app.run()
+    with Departure(stop=app.activity.stop_batch, drain=app.activity.drain, close=app.close_from_outside) as departure:
+        app.run()
+    app.activity.drain()
     if app.crashed is not None:
         print(f"dlq: {app.crashed}", file=sys.stderr)
+    if departure.signal is not None:
+        return 128 + departure.signal
     return app.return_code or 0
+
+
+def _web_driver() -> type[Driver]:
+    from textual.drivers.web_driver import WebDriver
+
+    return WebDriver
+
+
+def _begin_first_page(context: Context, store: StoreConfig | None) -> Future[FirstPage | None] | None:
+    if store is None:
+        return None
+    target = parse_target(store.url)
+    coming: Future[FirstPage | None] = Future()
+
+    def read() -> None:
+        from backends.firstpage import read_first_page
+
+        coming.set_result(read_first_page(target, limit=FIRST_ROWS, table=context.args.table or store.table))
+
+    threading.Thread(target=read, name="dlq-first-page", daemon=True).start()
+    return coming
 
 
 def _store(context: Context) -> StoreConfig | None:

@@ -14,6 +14,7 @@ from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, Context
 from console.cli.notice import say, say_second
 from console.cli.progress import run_batch
+from console.cli.resend import is_foreign, resend, settle
 from console.cli.result import say_plan
 from console.safetext import safe
 from console.secrets import Vault
@@ -31,6 +32,8 @@ from venues import Mode
 
 
 def replay_verb(context: Context) -> int:
+    if is_foreign(context):
+        return resend(context)
     request = _request(context)
     if not context.args.dry_run:
         _check_said(context, request.mode)
@@ -39,6 +42,8 @@ def replay_verb(context: Context) -> int:
 
 
 def reconcile_verb(context: Context) -> int:
+    if is_foreign(context):
+        return settle(context)
     mode = said_mode(context)
     return run_batch(lambda handle: _reconcile(context, mode, handle), as_json=context.args.json)
 

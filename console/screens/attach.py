@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from textual import events
 from textual.widget import Widget
 
 from backends.store import BadTarget
@@ -29,19 +30,18 @@ class AttachScreen(FramedScreen):
         self._head = Canvas(id="head")
         self._said = TextPane(id="attach-problem")
         self._list = ChoiceList(id="choices")
-        self._prompt = PromptLine(id="attach-prompt")
+        self._line = PromptLine(id="attach-prompt")
 
     def body(self) -> Iterable[Widget]:
         yield self._head
         yield self._list
         yield self._said
-        yield self._prompt
+        yield self._line
 
     def on_mount(self) -> None:
         super().on_mount()
         self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
         self._list.put([*self._choices(), (_TYPED, line(own(" another: type a path or a URL", "dim")))])
-        self._list.focus()
         self.failed(self._problem)
 
     def _choices(self) -> Iterable[tuple[str, Line]]:
@@ -68,13 +68,24 @@ class AttachScreen(FramedScreen):
     def restand_head(self) -> None:
         self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
 
-    def takes_typing(self) -> bool:
-        return self.focused is self._prompt
+    def take_key(self, event: events.Key) -> None:
+        if not self._line.is_asking:
+            super().take_key(event)
+            return
+        came = self._line.press(event)
+        if came != "typing":
+            self._line.rest()
+        if came == "given" and self._line.text.strip():
+            self._open(self._line.text.strip())
+
+    def take_paste(self, text: str) -> None:
+        if self._line.is_asking:
+            self._line.paste(text)
 
     def do_open(self) -> None:
         chosen = self._list.chosen
         if chosen == _TYPED:
-            self._prompt.ask("command", "")
+            self._line.ask("target")
         elif chosen is not None:
             self._open(chosen)
 
@@ -92,16 +103,6 @@ class AttachScreen(FramedScreen):
 
     def on_choice_list_opened(self) -> None:
         self.do_open()
-
-    def on_prompt_line_given(self, message: PromptLine.Given) -> None:
-        self._prompt.rest()
-        self._list.focus()
-        if message.text:
-            self._open(message.text)
-
-    def on_prompt_line_given_up(self) -> None:
-        self._prompt.rest()
-        self._list.focus()
 
     def do_back(self) -> None:
         if self.console.place is not None:

@@ -11,7 +11,7 @@ class BatchScreen(ReadingScreen):
     place = "batch"
 
     def hints(self) -> tuple[str, ...]:
-        run = self.console.run_now
+        run = self.console.activity.run
         return ("stop", "back", "down") if run is not None and not run.over else ("back", "export", "down")
 
     def on_mount(self) -> None:
@@ -20,7 +20,7 @@ class BatchScreen(ReadingScreen):
 
     def landed(self) -> None:
         """More of it is known."""
-        run = self.console.run_now
+        run = self.console.activity.run
         if run is None or not self.is_mounted:
             return
         self.head.show(bar(run, max(20, self.size.width - 4)))
@@ -31,7 +31,7 @@ class BatchScreen(ReadingScreen):
         self._show_footer()
 
     def do_stop(self) -> None:
-        self.tell(line(own(self.console.stop(), "warning")))
+        self.tell(line(own(self.console.activity.stop(), "warning")))
         self.landed()
 
     def do_export(self) -> None:

@@ -28,7 +28,6 @@ class EntryScreen(SendingScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.pane.put(self._shown, self.console.now())
-        self.pane.text.focus()
         self.acted()
 
     def on_screen_resume(self) -> None:

@@ -49,7 +49,7 @@ async def export_audit(app: ConsoleApp) -> None:
 
 
 async def export_batch(app: ConsoleApp) -> None:
-    run = app.run_now
+    run = app.activity.run
     if run is None:
         return
     path = _path(app, run.kind)

@@ -123,16 +123,15 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self._notice.show()
             self._notice.set_class(False, "-shown")
 
-    async def on_key(self, event: events.Key) -> None:
-        if self.takes_typing():
-            return
+    def take_key(self, event: events.Key) -> None:
+        """Called by the app as the key arrives: what it changes holds for the very next key."""
         name = key_name(event)
         key = next((key for key in self.console.keys_at(self.place) if name in key.keys), None)
-        if key is None:
-            return
-        event.stop()
-        event.prevent_default()
-        self.press(key)
+        if key is not None:
+            self.press(key)
+
+    def take_paste(self, text: str) -> None:
+        """A paste means nothing, unless somebody is typing."""
 
     def press(self, key: keys.Key) -> None:
         """What the key means here, however it was asked for."""
@@ -141,10 +140,6 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self.complain(f"{key.label}: the terminal is too small to act in; 80x24 at least")
         else:
             getattr(self, f"do_{key.action}")()
-
-    def takes_typing(self) -> bool:
-        """Somebody is typing a text: keys are letters."""
-        return False
 
     def start(self, work: Callable[[], Awaitable[None]], *, group: str, exclusive: bool) -> None:
         """Work beside the keys. Reads are exclusive in their group, acts never are."""
@@ -169,7 +164,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         self.console.leave()
 
     def do_back(self) -> None:
-        if len(self.app.screen_stack) > 2:
+        if len(self.app.screen_stack) > 1:
             self.dismiss()
 
 

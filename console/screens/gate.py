@@ -107,9 +107,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         cursor = own("▏", "accent") if self.is_open else own(" …", "dim")
         self._answer.show((*self.prompt(), Cell(" "), said(self.typed, "strong"), cursor))
 
-    async def on_key(self, event: events.Key) -> None:
-        event.stop()
-        event.prevent_default()
+    def take_key(self, event: events.Key) -> None:
         if event.key in ("escape", "ctrl+c", "ctrl+q"):
             self.dismiss(None)
             return
@@ -146,7 +144,5 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         else:
             self.entered(self.typed.strip())
 
-    def on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
+    def take_paste(self, text: str) -> None:  # noqa: ARG002 - whatever it is
         self.say(line(own("a paste is not an answer: type it", "warning")))

@@ -41,9 +41,8 @@ class DismissGate(Gate[Dismissal]):
         lines.append(line(own("They are settled without being sent; the rows stay, z takes it back.", "dim")))
         lines.append(())
         choices = [self._choice(digit, reason) for digit, reason in zip(_DIGITS, self._reasons, strict=False)]
-        for start in range(0, len(choices), _BESIDE):
-            lines.append(tuple(cell for choice in choices[start : start + _BESIDE] for cell in choice))
-        return lines
+        rows = [choices[start : start + _BESIDE] for start in range(0, len(choices), _BESIDE)]
+        return [*lines, *(tuple(cell for choice in row for cell in choice) for row in rows)]
 
     def _choice(self, digit: str, reason: str) -> Line:
         chosen = reason == self._reason

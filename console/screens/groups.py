@@ -57,7 +57,6 @@ class GroupsScreen(FramedScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._list.focus()
         self._head.show(line(own("reading …", "dim")))
         self.start(self._read, group="groups", exclusive=True)
 

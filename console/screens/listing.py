@@ -29,6 +29,7 @@ class ListingScreen(SendingScreen):
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), look, id="table")
         self.pane = EntryPane(id="pane")
+        self.in_pane = False  # j and k move in the pane's text
         self._rest: Timer | None = None
 
     def show_filter(self) -> None:
@@ -74,7 +75,7 @@ class ListingScreen(SendingScreen):
         state = spot.entry.state if (spot := self.table.window.current) else "pending"
         acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
         first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
-        running = self.console.run_now
+        running = self.console.activity.run
         stop = ("stop", "batch") if running is not None and not running.over else ()
         return (
             *stop,
@@ -91,23 +92,20 @@ class ListingScreen(SendingScreen):
             "quit",
         )
 
-    def _in_pane(self) -> bool:
-        return self.focused is self.pane.text
-
     def do_down(self) -> None:
-        self.pane.text.scroll_lines(1) if self._in_pane() else self.table.move_by(1)
+        self.pane.text.scroll_lines(1) if self.in_pane else self.table.move_by(1)
 
     def do_up(self) -> None:
-        self.pane.text.scroll_lines(-1) if self._in_pane() else self.table.move_by(-1)
+        self.pane.text.scroll_lines(-1) if self.in_pane else self.table.move_by(-1)
 
     def do_page_down(self) -> None:
-        self.pane.text.scroll_lines(self.pane.text.size.height - 1) if self._in_pane() else self.table.page(1)
+        self.pane.text.scroll_lines(self.pane.text.size.height - 1) if self.in_pane else self.table.page(1)
 
     def do_page_up(self) -> None:
-        self.pane.text.scroll_lines(1 - self.pane.text.size.height) if self._in_pane() else self.table.page(-1)
+        self.pane.text.scroll_lines(1 - self.pane.text.size.height) if self.in_pane else self.table.page(-1)
 
     def do_top(self) -> None:
-        if self._in_pane():
+        if self.in_pane:
             self.pane.text.scroll_to_line(0)
         elif self.table.window.at_top and not self.feed.fresh:
             self.table.move_to(0)
@@ -115,7 +113,7 @@ class ListingScreen(SendingScreen):
             self.read(self.feed.start)
 
     def do_bottom(self) -> None:
-        if self._in_pane():
+        if self.in_pane:
             self.pane.text.scroll_to_line(1 << 30)
         elif self.table.window.at_end:
             self.table.move_to(len(self.table.window.spots) - 1)
@@ -127,7 +125,8 @@ class ListingScreen(SendingScreen):
             self.start(work, group="page", exclusive=True)
 
     def do_pane(self) -> None:
-        (self.table if self._in_pane() else self.pane.text).focus()
+        self.in_pane = not self.in_pane
+        self.pane.chosen(self.in_pane)
 
     def do_tab_before(self) -> None:
         self.pane.turn(-1)

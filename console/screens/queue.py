@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from textual import events
-from textual.containers import Container, Horizontal
+from textual.containers import Container
 from textual.widget import Widget
 
 from console.render.entry import Shown
@@ -15,7 +15,6 @@ from console.screens.listing import ListingScreen
 from console.services.expression import ExpressionError, parse_expression
 from console.services.lineup import Stretch
 from console.services.window import Window
-from console.widgets.canvas import Canvas
 from console.widgets.prompt_line import PromptLine
 
 
@@ -23,26 +22,28 @@ class QueueScreen(ListingScreen):
     place = "queue"
     CSS_PATH = "../styles/queue.tcss"
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window | None = None) -> None:
+        """`window`: the first page, where it was read before anything else was loaded."""
         super().__init__()
-        self._filter = Canvas(id="filter-shown")
-        self._prompt = PromptLine(id="prompt")
+        self._line = PromptLine(id="filter")
+        if window is not None:
+            self.table.window = window
 
     def body(self) -> Iterable[Widget]:
-        yield Horizontal(self._filter, self._prompt, id="filter")
+        yield self._line
         yield Container(self.table, self.pane, id="work")
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.table.focus()
         self.set_interval(1.0, self._tick)
         self.show_filter()
+        self.on_entry_table_moved()
 
-    def preview(self, window: Window) -> None:
-        """The first page, read before anything else was loaded."""
-        window.height = self.table.window.height
-        self.table.window = window
-        self.table.renewed()
+    def on_entry_table_painted(self) -> None:
+        """The first rows are on the screen: only now is there time to load what the rest needs."""
+        store = self.console.setup.store
+        if store is not None and self.console.place is None:
+            self.console.attach(store)
 
     def attached(self, *, fresh: bool) -> None:
         """A store is open: read what the preview could not; `fresh` is another store than the one before."""
@@ -70,7 +71,7 @@ class QueueScreen(ListingScreen):
         self.stood()
 
     def show_filter(self) -> None:
-        if not self.is_mounted:
+        if not self.is_mounted or self._line.is_asking:
             return
         feed, window, size = self.feed, self.table.window, max(10, self.size.width - 4)
         order = "" if feed.newest_first else "oldest first  "
@@ -78,7 +79,7 @@ class QueueScreen(ListingScreen):
             left = line(own("filter: ", "dim"), said(feed.text, "accent"))
         else:
             left = line(own("/ filter   space mark   ? all keys", "dim"))
-        self._filter.show(spread(left, (own(order, "dim"), *self._scope(window)), size))
+        self._line.rest(spread(left, (own(order, "dim"), *self._scope(window)), size))
 
     def _scope(self, window: Window) -> Line:
         """How much is shown of how much: loaded, matching, all."""
@@ -92,44 +93,40 @@ class QueueScreen(ListingScreen):
         word = "match" if feed.text else "open"
         return (own(f"{position}{count(feed.matching)}{total} {word}", "dim"), *fresh)
 
-    def takes_typing(self) -> bool:
-        return self.focused is self._prompt
+    def take_key(self, event: events.Key) -> None:
+        if not self._line.is_asking:
+            super().take_key(event)
+            return
+        match self._line.press(event):
+            case "given" if self._line.purpose == "command":
+                self.show_filter()
+                self.console.command(self._line.text)
+            case "given":
+                self.filter_by(self._line.text.strip())
+            case "given-up":
+                self.show_filter()
+            case "typing":
+                pass
+
+    def take_paste(self, text: str) -> None:
+        if self._line.is_asking:
+            self._line.paste(text)
 
     def do_filter(self) -> None:
-        self._ask("filter", f"{self.feed.text} " if self.feed.text else "")
+        self._line.ask("filter", f"{self.feed.text} " if self.feed.text else "")
 
     def do_command(self) -> None:
-        self._ask("command", "")
-
-    def _ask(self, purpose: str, text: str) -> None:
-        self._filter.show(line(own("filter: " if purpose == "filter" else ":", "accent")))
-        self.query_one("#filter").add_class("-asking")
-        self._prompt.ask("filter" if purpose == "filter" else "command", text)
-
-    def _asked(self) -> None:
-        self._prompt.rest()
-        self.query_one("#filter").remove_class("-asking")
-        self.table.focus()
-        self.show_filter()
-
-    def on_prompt_line_given_up(self) -> None:
-        self._asked()
-
-    def on_prompt_line_given(self, message: PromptLine.Given) -> None:
-        if message.purpose == "command":
-            self._asked()
-            self.console.command(message.text)
-            return
-        self.filter_by(message.text)
+        self._line.ask("command")
 
     def filter_by(self, text: str) -> None:
         try:
             parse_expression(text, self.console.now())
         except ExpressionError as problem:
+            self._line.ask("filter", text)
             self.complain(str(problem))
             return
         self.feed.text, self.feed.matching = text, None
-        self._asked()
+        self.show_filter()
         self.read(self._filtered)
 
     async def _filtered(self) -> None:
@@ -145,8 +142,8 @@ class QueueScreen(ListingScreen):
     def do_back(self) -> None:
         """Out of the pane, out of a range, then the filter, then the marks."""
         self.workers.cancel_group(self, "export")
-        if self._in_pane():
-            self.table.focus()
+        if self.in_pane:
+            self.do_pane()
         elif self.table.range_from is not None:
             self.table.range_from = None
             self._remark()

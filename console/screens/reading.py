@@ -21,10 +21,6 @@ class ReadingScreen(FramedScreen):
         yield self.head
         yield self.text
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.text.focus()
-
     def do_down(self) -> None:
         self.text.scroll_lines(1)
 

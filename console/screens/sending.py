@@ -81,14 +81,14 @@ class SendingScreen(SettlingScreen):
         self.app.push_screen(gate, answered)
 
     def _is_busy(self) -> bool:
-        run = self.console.run_now
+        run = self.console.activity.run
         if run is None or run.over:
             return False
         self.complain("a batch is running: b shows it, ! stops it")
         return True
 
     def do_stop(self) -> None:
-        self.tell(line(own(self.console.stop(), "warning")))
+        self.tell(line(own(self.console.activity.stop(), "warning")))
 
     def do_halt(self) -> None:
         place = self.workplace()

@@ -86,7 +86,7 @@ class SettlingScreen(HandingScreen):
         self.app.push_screen(gate, answered)
 
     async def _dismiss(self, place: Workplace, selection: Selection, answer: Dismissal) -> None:
-        with self.console.acting() as act:
+        with self.console.activity.acting() as act:
 
             def progress(done: int, total: int) -> None:
                 if total > 1000:
@@ -112,7 +112,7 @@ class SettlingScreen(HandingScreen):
             self.start(lambda: self._undo(place), group="act", exclusive=False)
 
     async def _undo(self, place: Workplace) -> None:
-        with self.console.acting():
+        with self.console.activity.acting():
             report = await place.triage.undo()
         if report is None:
             self.complain("nothing to undo: this console has dismissed nothing since it was opened or last undone")
@@ -132,7 +132,7 @@ class SettlingScreen(HandingScreen):
         gate = WordGate(title, lines, ask=f"type {len(chosen)} to restore", judge=exactly(str(len(chosen))))
 
         async def restore() -> None:
-            with self.console.acting():
+            with self.console.activity.acting():
                 report = await place.triage.restore(selection_of(chosen))
             self._report("restored", report)
 

@@ -73,6 +73,10 @@ class Batch:
     def stop(self) -> None:
         self.handle.stop()
 
+    def wait(self) -> None:
+        """Until all that was begun is recorded; how it ended is `join`'s to say."""
+        self._thread.join()
+
     def join(self) -> tuple[Ended, ...]:
         self._thread.join()
         if self._problem is not None:

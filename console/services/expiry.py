@@ -8,6 +8,7 @@ from console.services.command import Command
 from venues import Profile, Readiness
 
 _DAY = timedelta(hours=24)
+_JUST_NOW = timedelta(minutes=15)
 _FOR_THE_DAY = ("day", "opg", "cls")
 _STATED = ("expiration_time", "expire_time")
 _MILLISECONDS = 10**11  # an epoch beyond this is not meant in seconds
@@ -26,8 +27,10 @@ def past_its_time(
     if tif not in _FOR_THE_DAY:
         return None
     close = _moment(readiness.session_close) if readiness else None
-    if close is not None and close - command.captured_at > _DAY:
-        # Sessions close at most a day apart: one has closed between the capture and the next close.
+    # Sessions close a day apart: with more than that to the next close, one has closed since the capture. Out of
+    # hours the next close may be a weekend away; of an entry of the last minutes that says nothing yet.
+    just_now = readiness is not None and readiness.market_open is False and at - command.captured_at <= _JUST_NOW
+    if close is not None and close - command.captured_at > _DAY and not just_now:
         return "its day is over: the venue's session has closed since it was captured"
     return "its day is over: captured more than 24 h ago" if at - command.captured_at > _DAY else None
 

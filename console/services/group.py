@@ -1,4 +1,4 @@
-"""Like failures together: counting marks into groups, and reading them from the index's summary. Pure but for the sums."""
+"""Like failures together: counting marks into groups, and making them of the index's summary. Pure."""
 
 from __future__ import annotations
 

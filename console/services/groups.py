@@ -17,10 +17,11 @@ from backends.index.summary import HOUR
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, Place
 from console.clock import Clock
 from console.services.group import TREND_HOURS, Group, Grouping, Parts, from_lines, trend
-from console.services.index import label
+from console.services.index import label, labelled
+from console.services.match import fits
 from console.services.triage import Query, Triage, look
 
-_PAGE = 500
+_PAGE = 100  # labelling more at a time would be felt at the keyboard
 _MANY = 1000
 
 
@@ -56,13 +57,13 @@ class Groups:
 
     async def view(self, *, everything: bool = False, budget: float = 0.1) -> GroupView:
         """At once: from the index as far as it is built, else of the newest entries that `budget` seconds can read."""
-        return await self._from_index(everything=everything) or await self._newest(everything, budget)
+        return await self._from_index(everything=everything) or await self._newest(budget, everything=everything)
 
     async def counted(self, query: Query) -> GroupView:
         """Exactly, from every entry that matches: takes as long as reading them does."""
         grouping = Grouping()
         async for row in self._triage.stream(query, whole=True):
-            grouping.add(file_entry(row.entry, label(row.entry)))
+            grouping.add(file_entry(row.entry, labelled(row)))
         return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
 
     async def split(self, fingerprint: str, *, everything: bool = False, limit: int = 200) -> tuple[Cross, ...]:
@@ -75,7 +76,8 @@ class Groups:
                 pass
         found: dict[tuple[str, str, str], int] = {}
         async for row in self._triage.stream(Query(Filter(states=states), group=fingerprint), whole=False):
-            key = (row.entry.text("venue_name"), row.entry.text("account_id"), row.entry.text("market_id"))
+            mark = file_entry(row.entry, labelled(row))
+            key = (mark.venue, mark.account, mark.market)
             found[key] = found.get(key, 0) + 1
         rows = sorted(((-count, key) for key, count in found.items()))
         return tuple(Cross(*key, -count) for count, key in rows[:limit])
@@ -133,7 +135,7 @@ class Groups:
                 into[hour] = into.get(hour, 0) + count
         return {fingerprint: trend(hours, now) for fingerprint, hours in found.items()}
 
-    async def _newest(self, everything: bool, budget: float) -> GroupView:
+    async def _newest(self, budget: float, *, everything: bool) -> GroupView:
         ends = time.monotonic() + budget
         states = frozenset(STATES) if everything else OPEN_STATES
         grouping = Grouping()
@@ -164,10 +166,3 @@ class Groups:
                 if fits(entry, where) and look(entry).fingerprint == fingerprint
             ]
         return tuple(kept)
-
-
-def fits(entry: Entry, where: Filter) -> bool:
-    """State, venue, account, market and side of a filter; times and terms are the store's to judge."""
-    asked = (("venue_name", where.venue), ("account_id", where.account), ("market_id", where.market))
-    named = all(wanted is None or entry.text(name) == wanted for name, wanted in (*asked, ("side", where.side)))
-    return named and entry.state in where.states

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from backends.index import Cache, Feed, IndexUnavailable, Label, Pace, Progress, Reader, Writer, default_folder
-from backends.records import Entry
+from backends.index.filing import EVERYTHING
+from backends.index.place import spell
+from backends.records import Entry, StoreInfo
 from backends.store import Store
 from console.clock import Clock
 from console.services import category, fingerprint
-from console.services.triage import look
+from console.services.triage import Row, look
 
 VERSION = f"{fingerprint.VERSION}.{category.VERSION}"
 _PROGRESS_SECONDS = 0.5
@@ -25,7 +27,10 @@ _EXIT_SECONDS = 5.0
 
 
 def label(entry: Entry) -> Label:
-    row = look(entry)
+    return labelled(look(entry))
+
+
+def labelled(row: Row) -> Label:
     return Label(row.fingerprint, row.title, row.category)
 
 
@@ -34,14 +39,35 @@ async def cache_of(store: Store, folder: Path | None = None) -> Cache:
     return Cache.of(
         folder or default_folder(os.environ),
         store_id=await store.store_id(),
-        label=info.label,
+        label=_place(info),
         table=info.table,
         version=VERSION,
     )
 
 
+def _place(info: StoreInfo) -> str:
+    """One file is one store, from whichever directory it was named."""
+    path = info.label.removeprefix("sqlite ")
+    return str(Path(path).resolve()) if info.dialect == "sqlite" else info.label
+
+
 async def reader_of(store: Store, folder: Path | None = None) -> Reader:
     return Reader(await cache_of(store, folder))
+
+
+async def is_current(store: Store, progress: Progress | None) -> bool:
+    """Would counting the store now give the same? Everything that can be asked cheaply says so."""
+    if progress is None or not progress.built:
+        return False
+    counted = (await store.counts(EVERYTHING)).by_state
+    if any(counted.get(state, 0) != count for state, count in progress.states.items()):
+        return False
+    newest = await store.page(EVERYTHING, limit=1, newest_first=True)
+    if newest.entries and spell(newest.entries[0].place) != progress.high:
+        return False
+    async for _ in store.audit(after=progress.audit_seq):
+        return False
+    return True
 
 
 class Keeping:
@@ -107,6 +133,7 @@ class Keeper:
             "console",
             "index",
             "--follow",
+            "--with-parent",
             *self._words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
@@ -133,4 +160,14 @@ class Keeper:
             await process.wait()
 
 
-__all__ = ["VERSION", "IndexUnavailable", "Keeper", "Keeping", "cache_of", "label", "reader_of"]
+__all__ = [
+    "VERSION",
+    "IndexUnavailable",
+    "Keeper",
+    "Keeping",
+    "cache_of",
+    "is_current",
+    "label",
+    "labelled",
+    "reader_of",
+]

@@ -106,7 +106,7 @@ class Lineup:
         """Entries in reading direction, is there more, and how far was looked."""
         if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
             held = [entry for entry in await self._held(view, query) if _fits(entry, query)]
-            behind = _behind(held if forward else held[::-1], place)
+            behind = _behind(held if forward else held[::-1], place, descending=view.newest_first == forward)
             return behind[:limit], len(behind) > limit, None
         found: list[Entry] = []
         looked = 0
@@ -131,7 +131,7 @@ class Lineup:
         ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
         found = await self._store.many(ids) if ids else {}
         entries = [entry for entry in found.values() if entry.state in query.where.states]
-        return sorted(entries, key=_standing, reverse=view.newest_first)
+        return sorted(entries, key=lambda entry: _standing(entry.place), reverse=view.newest_first)
 
     async def _page(self, view: View, query: Query, place: Place | None, limit: int, *, forward: bool) -> Page:
         newest_first = view.newest_first
@@ -143,14 +143,18 @@ class Lineup:
         return Page(tuple(reversed(page.entries)), page.more)
 
 
-def _standing(entry: Entry) -> tuple[str, ...]:
+def _standing(place: Place) -> tuple[str, ...]:
     """A total order, whatever a place is made of."""
-    return *(f"{part:020d}" if isinstance(part, int) else str(part) for part in entry.place), entry.id
+    return tuple(f"{part:020d}" if isinstance(part, int) else str(part) for part in place)
 
 
-def _behind(entries: list[Entry], place: Place | None) -> list[Entry]:
-    at = next((n for n, entry in enumerate(entries) if entry.place == place), None)
-    return entries if at is None else entries[at + 1 :]
+def _behind(entries: list[Entry], place: Place | None, *, descending: bool) -> list[Entry]:
+    if place is None:
+        return entries
+    limit = _standing(place)
+    if descending:
+        return [entry for entry in entries if _standing(entry.place) < limit]
+    return [entry for entry in entries if _standing(entry.place) > limit]
 
 
 def _fits(entry: Entry, query: Query) -> bool:

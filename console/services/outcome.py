@@ -13,7 +13,7 @@ Word = Literal["accepted", "rejected", "unknown", "not_sent", "refused", "skippe
 class Ended:
     entry_id: str
     outcome: Word
-    mode: str
+    mode: str | None  # None: the layout knows neither paper nor live
     venue_order_id: str | None = None
     client_order_id: str | None = None
     detail: str | None = None

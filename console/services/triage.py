@@ -17,9 +17,10 @@ from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.category import Class, classify
 from console.services.fingerprint import Fingerprint, fingerprint
+from console.services.layout import error_text, varying
 
 CHUNK = 500  # entries of one transaction to begin with
-_LONGEST_SECONDS = 0.030  # what one transaction may hold the store's write lock for
+_LONGEST_SECONDS = 0.050  # what one transaction may hold the store's write lock for
 _BUSY_SHARE = 0.6  # of the time, while somebody else is writing too
 _PAGE = 500
 
@@ -72,10 +73,9 @@ Progress = Callable[[int, int], None]
 
 
 def look(entry: Entry) -> Row:
-    error = entry.text("error")
+    error = error_text(entry)
     seen: Class = classify(error)
-    masks = tuple(filter(None, (entry.text(name) for name in ("account_id", "market_id", "client_order_id", "dlq_id"))))
-    mark: Fingerprint = fingerprint(error, masks=masks)
+    mark: Fingerprint = fingerprint(error, masks=varying(entry))
     return Row(entry, seen.category, seen.reach, mark.id, mark.title, seen.note)
 
 
@@ -228,7 +228,7 @@ def next_size(size: int, took: float) -> int:
     """Grow or shrink towards transactions that hold the lock for a blink."""
     if took > _LONGEST_SECONDS:
         return max(50, size // 2)
-    return min(2000, size * 2) if took < _LONGEST_SECONDS / 2 else size
+    return min(5000, size * 2) if took < _LONGEST_SECONDS / 2 else size
 
 
 def pause_after(took: float, *, contended: bool) -> float:

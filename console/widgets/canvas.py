@@ -9,13 +9,23 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from console.render.line import TONES, Line, Tone, clip
+from console.render.line import Line, Tone, clip
+
+_ROLES: dict[Tone, tuple[str, bool]] = {
+    "plain": ("foreground", False),
+    "dim": ("dlq-muted", False),
+    "strong": ("foreground", True),
+    "accent": ("accent", True),
+    "warning": ("warning", False),
+    "danger": ("error", True),
+    "good": ("success", False),
+    "key": ("accent", False),
+}
 
 
 class Canvas(Widget):
     """`show` puts lines up; each is cut to the width. Subclasses decide which line stands where."""
 
-    COMPONENT_CLASSES = {f"canvas--{tone}" for tone in TONES} | {"canvas--cursor"}
     DEFAULT_CSS = """
     Canvas { height: 1; }
     """
@@ -23,7 +33,7 @@ class Canvas(Widget):
     def __init__(self, *lines: Line, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Line] = lines
-        self._styles_of: dict[tuple[Tone, bool], Style] = {}
+        self._styles_of: dict[tuple[Tone, bool, str], Style] = {}
 
     def show(self, *lines: Line) -> None:
         """Paints only where something changed, so that an idle screen stays silent."""
@@ -48,10 +58,13 @@ class Canvas(Widget):
         return Strip(segments).adjust_cell_length(size, self._style("plain", cursor=cursor))
 
     def _style(self, tone: Tone, *, cursor: bool) -> Style:
-        known = self._styles_of.get((tone, cursor))
+        """A tone is a role of the theme, asked of the theme itself: a style rule for each would cost every widget."""
+        theme = self.app.theme
+        known = self._styles_of.get((tone, cursor, theme))
         if known is None:
-            known = self.rich_style + self.get_component_rich_style(f"canvas--{tone}", partial=True)
-            if cursor:
-                known += self.get_component_rich_style("canvas--cursor", partial=True)
-            self._styles_of[tone, cursor] = known
+            roles = self.app.theme_variables
+            variable, bold = _ROLES[tone]
+            ground = roles["dlq-cursor"] if cursor else None
+            known = self.rich_style + Style(color=roles[variable], bold=bold or None, bgcolor=ground)
+            self._styles_of[tone, cursor, theme] = known
         return known

@@ -12,7 +12,7 @@ from console.render.line import Line
 from console.widgets.canvas import Canvas
 
 
-class ChoiceList(Canvas, can_focus=True):
+class ChoiceList(Canvas):
     class Opened(Message):
         """The line under the cursor was clicked twice."""
 

@@ -21,6 +21,7 @@ class EntryPane(Vertical):
         self.shown: Shown | None = None
         self.tab = 0
         self._now: datetime | None = None
+        self._is_chosen = False
 
     def compose(self) -> ComposeResult:
         yield self._tabs
@@ -30,6 +31,11 @@ class EntryPane(Vertical):
         same = shown is not None and self.shown is not None and shown.row.entry.id == self.shown.row.entry.id
         self.shown, self._now = shown, now
         self._paint(keep_place=same)
+
+    def chosen(self, yes: bool) -> None:
+        """Keys move here now, or no longer."""
+        self._is_chosen = yes
+        self._paint(keep_place=True)
 
     def turn(self, by: int) -> None:
         self.tab = (self.tab + by) % len(TABS)
@@ -41,6 +47,7 @@ class EntryPane(Vertical):
     def _paint(self, *, keep_place: bool = False) -> None:
         shown = self.shown
         name = (said(shown.row.entry.id, "dim", limit=60), own(" ")) if shown else ()
-        self._tabs.show(spread(tabs(shown, self.tab), name, max(1, self.size.width)))
+        lead = (own("▸", "accent"),) if self._is_chosen else (own(" "),)
+        self._tabs.show(spread((*lead, *tabs(shown, self.tab)), name, max(1, self.size.width)))
         lines = tab_lines(shown, self.tab, self._now) if shown and self._now else []
         self.text.put(lines, keep_place=keep_place)

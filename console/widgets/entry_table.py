@@ -23,7 +23,7 @@ from console.widgets.canvas import Canvas
 _WHEEL = 3
 
 
-class EntryTable(Canvas, can_focus=True):
+class EntryTable(Canvas):
     class Moved(Message):
         """The cursor is on another entry."""
 
@@ -37,6 +37,9 @@ class EntryTable(Canvas, can_focus=True):
     class Opened(Message):
         """The entry under the cursor was clicked twice."""
 
+    class Painted(Message):
+        """For the first time."""
+
     def __init__(self, now: datetime, look: Callable[[Entry], Row], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.window = Window()
@@ -45,6 +48,7 @@ class EntryTable(Canvas, can_focus=True):
         self.seen: Place | None = None  # what came after this place is new
         self.now = now
         self.blank: Line = (own("reading …", "dim"),)
+        self._is_painted = False
         self._classify = look
         self._looked: dict[str, Row] = {}
 
@@ -98,6 +102,9 @@ class EntryTable(Canvas, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         if y == 0:
+            if not self._is_painted:
+                self._is_painted = True
+                self.post_message(self.Painted())
             return self.strip(header(self.size.width))
         window = self.window
         at = window.top + y - 1

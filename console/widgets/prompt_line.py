@@ -1,70 +1,103 @@
-"""A line to type in: Enter hands it over, esc gives it up, the arrows bring back what was typed before."""
+"""A line to type in. It is handed its keys one by one, so that none typed ahead can mean something else.
+
+Enter hands the text over, esc gives it up, the arrows bring back what was typed before.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from textual import events
-from textual.message import Message
-from textual.widgets import Input
 
-Purpose = Literal["filter", "command"]
+from console.render.line import Cell, Line, own, said
+from console.widgets.canvas import Canvas
+
+Purpose = Literal["filter", "command", "target"]
+Came = Literal["typing", "given", "given-up"]
+_LONGEST = 500
 
 
-class PromptLine(Input):
-    class Given(Message):
-        def __init__(self, purpose: Purpose, text: str) -> None:
-            super().__init__()
-            self.purpose = purpose
-            self.text = text
-
-    class GivenUp(Message):
-        pass
-
+class PromptLine(Canvas):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id, select_on_focus=False, compact=True, max_length=500)
-        self.cursor_blink = False  # an idle screen stays silent
+        super().__init__(id=id)
         self.purpose: Purpose = "filter"
-        self._past: dict[Purpose, list[str]] = {"filter": [], "command": []}
-        self._at = 0
+        self.text = ""
+        self.is_asking = False
+        self._at = 0  # the cursor
+        self._past: dict[Purpose, list[str]] = {"filter": [], "command": [], "target": []}
+        self._back = 0  # which of the past ones is shown
 
-    def ask(self, purpose: Purpose, text: str) -> None:
-        self.purpose = purpose
-        self.value = text
-        self.cursor_position = len(text)
-        self._at = len(self._past[purpose])
-        self.add_class("-asking")
-        self.focus()
+    def ask(self, purpose: Purpose, text: str = "") -> None:
+        self.purpose, self.is_asking = purpose, True
+        self._back = len(self._past[purpose])
+        self._put(text)
 
-    def rest(self) -> None:
-        self.remove_class("-asking")
+    def rest(self, line: Line = ()) -> None:
+        """Nobody types: show this instead."""
+        self.is_asking = False
+        self.show(line)
 
-    async def _on_key(self, event: events.Key) -> None:
+    def press(self, event: events.Key) -> Came:
         match event.key:
             case "escape" | "ctrl+c":
-                event.stop()
-                event.prevent_default()
-                self.post_message(self.GivenUp())
+                self.is_asking = False
+                return "given-up"
             case "enter":
-                event.stop()
-                event.prevent_default()
-                self._hand_over()
+                self.is_asking = False
+                self._remember()
+                return "given"
             case "up" | "down":
-                event.stop()
-                event.prevent_default()
-                self._remember(-1 if event.key == "up" else 1)
+                self._recall(-1 if event.key == "up" else 1)
             case _:
-                await super()._on_key(event)
+                self._edit(event)
+        return "typing"
 
-    def _hand_over(self) -> None:
-        text = self.value.strip()
-        past = self._past[self.purpose]
+    def paste(self, text: str) -> None:
+        first = text.split("\n", 1)[0].split("\r", 1)[0]
+        self._insert(first)
+
+    def _edit(self, event: events.Key) -> None:
+        text, at = self.text, self._at
+        match event.key:
+            case "backspace" | "ctrl+h":
+                self._put(text[: max(0, at - 1)] + text[at:], max(0, at - 1))
+            case "delete":
+                self._put(text[:at] + text[at + 1 :], at)
+            case "left":
+                self._put(text, max(0, at - 1))
+            case "right":
+                self._put(text, min(len(text), at + 1))
+            case "home" | "ctrl+a":
+                self._put(text, 0)
+            case "end" | "ctrl+e":
+                self._put(text)
+            case "ctrl+u":
+                self._put(text[at:], 0)
+            case "ctrl+w":
+                kept = text[:at].rstrip().rpartition(" ")
+                head = f"{kept[0]}{kept[1]}"
+                self._put(head + text[at:], len(head))
+            case _ if event.character is not None and event.is_printable:
+                self._insert(event.character)
+
+    def _insert(self, more: str) -> None:
+        text, at = self.text, self._at
+        self._put((text[:at] + more + text[at:])[:_LONGEST], min(at + len(more), _LONGEST))
+
+    def _put(self, text: str, at: int | None = None) -> None:
+        self.text, self._at = text, len(text) if at is None else at
+        lead = {"filter": "filter: ", "command": ":", "target": "path or URL: "}[self.purpose]
+        # What is far left of the cursor makes room, so that it stays in view.
+        hidden = max(0, self._at - max(10, self.size.width - len(lead) - 4))
+        before, after = said(text[hidden : self._at]), said(text[self._at :], limit=_LONGEST)
+        self.show((own(lead, "accent"), before, Cell("▏", "accent"), after))
+
+    def _remember(self) -> None:
+        past, text = self._past[self.purpose], self.text.strip()
         if text and text not in past[-1:]:
             past.append(text)
-        self.post_message(self.Given(self.purpose, text))
 
-    def _remember(self, step: int) -> None:
+    def _recall(self, step: int) -> None:
         past = self._past[self.purpose]
-        self._at = max(0, min(len(past), self._at + step))
-        self.value = past[self._at] if self._at < len(past) else ""
-        self.cursor_position = len(self.value)
+        self._back = max(0, min(len(past), self._back + step))
+        self._put(past[self._back] if self._back < len(past) else "")

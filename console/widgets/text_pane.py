@@ -15,7 +15,7 @@ from console.widgets.canvas import Canvas
 _MOST = 20_000  # lines after wrapping: a text of a million line ends must not hold up the screen
 
 
-class TextPane(Canvas, can_focus=True):
+class TextPane(Canvas):
     """Wraps when the width is known, and only what could ever be scrolled to."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
@@ -38,7 +38,7 @@ class TextPane(Canvas, can_focus=True):
     def on_resize(self, _: events.Resize) -> None:
         self._wrapped = None
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's own signature
         """With `height: auto`: as high as its text."""
         return max(1, sum(1 for cells in self._lines for _ in wrap(cells, width)))
 

@@ -154,7 +154,7 @@ class Plain:
         self.market_id, self.side, self.quantity, self._secret = "AAPL", "buy", 3, "no"
 
 
-Tuple = namedtuple("Tuple", "market_id side quantity")  # noqa: PYI024  # the untyped kind is what engines may have
+Tuple = namedtuple("Tuple", "market_id side quantity")  # the untyped kind is what engines may have
 LOOP: dict[str, Any] = {"market_id": "AAPL", "side": "buy", "quantity": 3}
 LOOP["self"] = LOOP
 

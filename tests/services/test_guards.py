@@ -38,6 +38,10 @@ def readiness(**changes: object) -> dict[str, VenueFacts]:
     return venue(readiness=replace(READY, **changes))  # type: ignore[arg-type]  # tests name fields of Readiness
 
 
+def _shut(hours: float) -> dict[str, VenueFacts]:
+    return readiness(market_open=False, session_close=(NOW + timedelta(hours=hours)).isoformat())
+
+
 LARGE = Limits(stale_after=timedelta(days=9))
 CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "all is well": (command(), {}, None),
@@ -71,6 +75,11 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         aged(hours=5),
         {"limits": LARGE, "venues": readiness(session_close=(NOW + timedelta(hours=18)).isoformat())},
         None,
+    ),
+    "day order, captured out of hours just now": (
+        aged(minutes=15),
+        {"limits": LARGE, "venues": _shut(hours=40)},
+        "not-ready",
     ),
     "gtc has no day": (replace(aged(hours=30), action=command(time_in_force="gtc").action), {"limits": LARGE}, None),
     "ioc ends by age alone": (

@@ -1,4 +1,4 @@
-"""The plan as a function: collapse against a naive reference, waves, cap, hash; the same whatever order it is asked in."""
+"""The plan as a function: collapse against a naive reference, waves, cap and hash; the order of asking is all one."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def test_exposure_is_told_by_venue_account_and_market() -> None:
     )
     lines = {(line.account, line.market): line for line in made.exposure}
     aapl = lines["main", "AAPL"]
-    assert (aapl.orders, aapl.gross, aapl.net, aapl.unpriced) == (4, 30, -10, 1)
-    assert (made.gross, made.net) == (60, 20)
+    assert (aapl.orders, aapl.gross, aapl.net, aapl.unpriced) == (4, Decimal(30), Decimal(-10), 1)
+    assert (made.gross, made.net) == (Decimal(60), Decimal(20))
 
 
 def test_four_eyes_over_the_limit_and_for_overrides_in_live() -> None:

@@ -11,7 +11,7 @@ from backends.records import Attempt
 from console.services.reconcile import Waited, decide
 from console.services.verdict import Kind, Verdict, judge
 from tests.planning import command
-from venues import Absent, Found, LookupFailed, Status, Verb, VenueOrder
+from venues import Absent, Found, LookupFailed, Status, VenueOrder, Verb
 
 NEW = command(7).action
 ORDER = VenueOrder(

@@ -1,26 +1,38 @@
-"""The password file of libpq (.pgpass), read by libpq's rules: asyncpg's own reader leaves the escapes in.
+"""Who logs in to Postgres, and with which password: the target's, PGPASSWORD, or libpq's password file (.pgpass).
 
-Knows no database; a password found here goes nowhere but to the driver.
+The file is read by libpq's rules; asyncpg's own reader leaves escapes in and fails on lines it does not expect.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import stat
 from pathlib import Path
 
+from backends.store import BadTarget
 from backends.target import PostgresTarget
 
 _FIELD = re.compile(r"((?:\\.|[^:\\])*)(?::|$)")
 
 
-def password_for(target: PostgresTarget) -> str | None:
-    """What the file says for this target; None where it says nothing, or where PGPASSWORD goes before it."""
-    if target.password is not None or os.environ.get("PGPASSWORD") is not None:
-        return target.password
+def login(target: PostgresTarget) -> dict[str, str]:
+    """`user` and `password` for the driver. Without any password an empty one, so that the driver looks no further."""
+    user = target.user or os.environ.get("PGUSER") or _os_user()
+    password = target.password if target.password is not None else os.environ.get("PGPASSWORD")
+    return {"user": user, "password": _from_file(target, user) if password is None else password}
+
+
+def _os_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise BadTarget("the DSN names no user, and the OS user of this process has no name") from None
+
+
+def _from_file(target: PostgresTarget, user: str) -> str:
     host = target.host or os.environ.get("PGHOST") or "localhost"
-    user = target.user or os.environ.get("PGUSER") or Path.home().name
     wanted = (
         "localhost" if host.startswith("/") else host.strip("[]"),
         str(target.port or os.environ.get("PGPORT") or 5432),
@@ -31,7 +43,7 @@ def password_for(target: PostgresTarget) -> str | None:
         fields, password = _split(line)
         if len(fields) == 4 and all(given in ("*", asked) for given, asked in zip(fields, wanted, strict=True)):
             return password
-    return None
+    return ""
 
 
 def _lines(target: PostgresTarget) -> list[str]:

@@ -1,0 +1,69 @@
+"""Stores of layouts that others own, behind the same contract as the order layout's; Postgres alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backends.detect.foreign import ForeignAttached
+from backends.engine import writer_engine
+from backends.ledger.schema import ledger
+from backends.records import Entry
+from backends.sql.briefing import SQLBriefing
+from backends.sql.foreign_acts import ForeignActs
+from backends.sql.foreign_claims import ForeignClaims
+from backends.sql.foreign_reads import ForeignReads
+from backends.sql.lane import Lane, Link
+from backends.sql.requeue import Requeue
+from backends.sql.watch import SQLWatch
+from backends.sql.writer import Writer
+from backends.target import Target
+
+
+class ForeignStore(ForeignReads, ForeignActs, SQLBriefing, ForeignClaims, SQLWatch):
+    """Lanes as in the order layout's store: quick, slow, tolerant, watch."""
+
+    def __init__(self, attached: ForeignAttached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target) -> None:
+        book = ledger(attached.info.dialect)
+        quick, slow, tolerant, watch = lanes
+        self._lanes = lanes
+        ForeignReads.__init__(self, attached, book, (quick, slow, tolerant))
+        writer = None
+        if not attached.info.read_only:
+            writer = Writer(writer_engine(target), attached, book, first_id=self.store_id)
+        ForeignActs.__init__(self, attached, book, self, writer)
+        ForeignClaims.__init__(self, attached, book, self)
+        SQLWatch.__init__(self, attached, watch)
+
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
+        """Handled since then, by this store's ledger, as far as the rows are still there."""
+        attempt = self._book.attempt
+        recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
+        attempts = await self._attempts(recent, attempt.c.id)
+        return tuple((await self.many(tuple({one.entry_id for one in attempts}))).values())
+
+    async def aclose(self) -> None:
+        """An act that has begun is waited for; it may still need to read."""
+        if self._writer is not None:
+            await self._writer.aclose()
+        for lane in self._lanes:
+            await lane.aclose()
+
+
+class OutboxStore(ForeignStore, Requeue):
+    """Messages that failed for good: a replay is one transaction."""
+
+
+class IntegrationStore(ForeignStore):
+    """Calls that failed for good: a replay leaves this machine, so an attempt holds its entry."""
+
+    async def request(self, entry_id: str) -> str | None:
+        column = self._table.sql("originalRequest")
+        kind = self._table.part("id").type
+        here = f"{self._table.sql('id')} = CAST(CAST($1 AS text) AS {kind})"
+        sql = f"SELECT CAST({column} AS text) FROM {self._table.found.quoted} t WHERE {here}"
+
+        async def work(link: Link) -> str | None:
+            found: str | None = await link.driver.fetchval(sql, entry_id)
+            return found
+
+        return await self._quick.run(work)

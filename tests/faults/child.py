@@ -1,0 +1,202 @@
+"""One console process that dies, or is told to stop, at a chosen point of a replay. Forked, so that it costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends import open_store
+from backends.records import Actor
+from console import clock
+from console.cli.progress import run_batch
+from console.config import Limits, VenueConfig
+from console.services.batch import Handle
+from console.services.desk import Desk
+from console.services.outcome import Ended
+from console.services.plan import plan
+from console.services.preflight import Preflight, Request
+from console.services.reconcile import Reconcile
+from console.services.replay import Replay
+from venues import Credentials, Mode, Prepared, VenueClient
+
+ACTOR = Actor("ann", "ann", "desk1", "faults")
+LIMITS = Limits(max_batch=100_000, poison_after=10_000, retry_limit=10_000)
+GRACE = 3.0  # of a claim, beyond what a send may take
+_HUNG_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Where:
+    """A store and a venue on this machine, and how the venue is reached."""
+
+    target: str
+    url: str
+    ledger: Path
+    secrets: Mapping[str, Mapping[str, str]]
+    timeout: float = 0.4
+    window: float = 0.8
+    kinds: Mapping[str, str] = field(default_factory=dict)  # venue_name → type, where they differ
+
+    def desk(self) -> Desk:
+        def settings(name: str) -> VenueConfig:
+            return VenueConfig(
+                type=self.kinds.get(name),
+                timeout=self.timeout,
+                paper_endpoint=self.url,
+                rate_per_minute=600_000,
+                visibility_seconds=self.window,
+            )
+
+        return Desk({name: settings(name) for name in self.secrets}, self._credentials)
+
+    def _credentials(self, name: str, _: str, __: Mode) -> Credentials:
+        return Credentials(self.secrets[name])
+
+
+@dataclass
+class Killer:
+    """Hears of every point and strikes at one of them; with no point it only writes them down."""
+
+    point: str | None
+    number: signal.Signals = signal.SIGKILL
+    handle: Handle | None = None
+    passed: list[str] = field(default_factory=list)
+    armed: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def at(self, point: str) -> None:
+        if point == "begun":
+            self.armed = True
+        self.reached(point)
+        if point in ("concluded", "given-up"):
+            self.armed = False
+
+    def reached(self, point: str) -> None:
+        with self._lock:
+            self.passed.append(point)
+            mine = point == self.point
+        if mine:
+            self.strike()
+
+    def strike(self) -> None:
+        if self.number == signal.SIGKILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert self.handle is not None
+        signal.pthread_kill(threading.main_thread().ident or 0, self.number)
+        deadline = time.monotonic() + 5
+        while not self.handle.stopping and time.monotonic() < deadline:
+            time.sleep(0.001)  # until the main thread has heard of it
+
+    def listen_to_sql(self) -> None:
+        """Every statement and every commit between the first and the last step is a point of its own."""
+        count = {"sql": 0, "commit": 0}
+
+        def passed(kind: str) -> None:
+            if self.armed:
+                count[kind] += 1
+                self.reached(f"{kind}-{count[kind]}")
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", lambda *_: passed("sql"))
+        sa.event.listen(sa.Engine, "commit", lambda _: passed("commit"))
+
+
+def on_the_wire(client: VenueClient, ledger: Path, killer: Killer) -> None:
+    """A point between the venue's having the request and our having its answer."""
+    submit = client.submit
+
+    async def watched(prepared: Prepared) -> Any:
+        before = ledger.stat().st_size
+        sending = asyncio.ensure_future(submit(prepared))
+        while not sending.done() and ledger.stat().st_size == before:
+            await asyncio.sleep(0.001)
+        if ledger.stat().st_size != before:
+            killer.reached("on-the-wire")
+        return await sending
+
+    client.submit = watched  # type: ignore[method-assign]  # a test's eye on the wire
+
+
+async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Handle) -> tuple[Ended, ...]:
+    killer.handle = handle
+    store, desk = await open_store(where.target), where.desk()
+    try:
+        entries = list((await store.many(ids)).values())
+        facts = await Preflight(store, desk, LIMITS, clock.now, live_store=False).facts(entries, Request("paper"))
+        made = plan(entries, facts)
+        for name in {step.command.venue for step in made.steps}:
+            on_the_wire(await desk.client(name, "paper"), where.ledger, killer)
+        running = Replay(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE)
+        handle.attend(running)
+        return await running.run(made, tell=handle.tell)
+    finally:
+        await desk.aclose()
+        await store.aclose()
+
+
+async def reconcile(where: Where, handle: Handle) -> tuple[Ended, ...]:
+    store, desk = await open_store(where.target), where.desk()
+    try:
+        running = Reconcile(store, desk, ACTOR, clock.now)
+        handle.attend(running)
+        return await running.run(await running.open((), "paper"), tell=handle.tell)
+    finally:
+        await desk.aclose()
+        await store.aclose()
+
+
+def forked(work: Callable[[], int], *, log: Path) -> int:
+    """Run it in a process of its own; its exit code, or minus the signal that ended it."""
+    pid = os.fork()
+    if pid == 0:
+        _become(work, log)
+    deadline = time.monotonic() + _HUNG_SECONDS
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise TimeoutError(f"a child hung for {_HUNG_SECONDS:g} s; see {log}")
+
+
+def _become(work: Callable[[], int], log: Path) -> None:
+    """Never returns: a forked child must not run the rest of its parent."""
+    code = 70
+    try:
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+        code = work()
+    except BaseException:  # noqa: BLE001 - the last exit of a forked child: told in its log
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def replaying(where: Where, ids: tuple[str, ...], killer: Killer, *, sql: bool = False) -> Callable[[], int]:
+    def work() -> int:
+        if sql:
+            killer.listen_to_sql()
+        return run_batch(lambda handle: replay(where, ids, killer, handle), as_json=True)
+
+    return work
+
+
+def reconciling(where: Where) -> Callable[[], int]:
+    return lambda: run_batch(lambda handle: reconcile(where, handle), as_json=True)

@@ -1,0 +1,250 @@
+"""`dlq reconcile`, `dlq approve` and `dlq resume`: doubt ended by evidence, and what takes two people."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.console import Console, Ran
+from tests.exchange import Exchange, in_thread
+from tests.orders import postgres_store, row, sqlite_store
+from tests.stagehand import ident
+
+KEYS = ["dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail"]
+
+
+@pytest.fixture
+def exchange() -> Iterator[Exchange]:
+    with in_thread() as running:
+        yield running
+
+
+def order(number: int, **given: object) -> dict[str, Any]:
+    captured = datetime.now(UTC) - timedelta(seconds=5)
+    return row(number, **{"captured_at": captured, "quantity": float(number), "price": 18.0, **given})
+
+
+@pytest.fixture
+def console(tmp_path: Path, exchange: Exchange) -> Any:
+    def made(rows: list[dict[str, Any]], **given: Any) -> Console:
+        return Console(tmp_path, sqlite_store(tmp_path / "orders.db", rows), exchange.url, **given)
+
+    return made
+
+
+def state(console: Console, number: int) -> tuple[str, int]:
+    entry = console.inline("show", ident(number), "--json").row["entry"]
+    return entry["state"], entry["retry_count"]
+
+
+def doubted(console: Any, symbol: str, **given: Any) -> Console:
+    desk: Console = console([order(1, market_id=symbol)], **given)
+    assert desk.inline("replay", ident(1), "--paper").code == 3
+    return desk
+
+
+def settled(desk: Console, *words: str) -> Ran:
+    """Reconcile until the window is over; a hang ends by the count."""
+    for _ in range(100):
+        ran = desk.inline("reconcile", *words, "--json")
+        if ran.code != 3 or "not found yet" not in ran.row["detail"]:
+            return ran
+        time.sleep(0.05)
+    raise AssertionError(ran)
+
+
+def test_found_is_accepted_and_said_in_horizons_line(console: Any, exchange: Exchange) -> None:
+    desk = doubted(console, "DROP", settings={"visibility_seconds": 60})
+    ran = desk("reconcile", "--paper")
+    (booked,) = exchange.orders
+    assert (ran.code, ran.out) == (0, f"replayed {ident(1)}  -> venue order {booked['order_id']}\n")
+    assert state(desk, 1) == ("replayed", 1)
+    again = desk.inline("reconcile", "--paper")
+    assert (again.code, again.out, again.err) == (0, "", "dlq: nothing is in doubt\n")
+
+
+def test_rows_have_the_contracts_keys(console: Any, exchange: Exchange) -> None:
+    desk = doubted(console, "DROP")
+    ran = desk.inline("reconcile", ident(1), "--paper", "--json")
+    assert list(ran.row) == KEYS
+    assert (ran.row["outcome"], ran.row["mode"], ran.row["client_order_id"]) == ("accepted", "paper", "cid-1")
+
+
+def test_absent_is_not_sent_after_the_window_and_pending_again(console: Any, exchange: Exchange) -> None:
+    desk = doubted(console, "LOST", settings={"visibility_seconds": 60})
+    ran = desk.inline("reconcile", "--paper", "--json")
+    assert (ran.code, ran.row["outcome"]) == (3, "unknown")
+    assert "not found yet" in ran.row["detail"]
+    desk.settings["visibility_seconds"] = 0.1
+    ran = settled(desk, "--paper")
+    assert (ran.code, ran.row["outcome"], ran.row["detail"][:7]) == (4, "not_sent", "absent:")
+    assert state(desk, 1) == ("pending", 1)
+    assert len(exchange.posts) == 1
+
+
+def test_found_but_different_is_a_conflict_and_stays_in_doubt(console: Any, exchange: Exchange) -> None:
+    desk = doubted(console, "DROP")
+    exchange.fault("lookup_different", on="lookup", times=None)
+    ran = desk.inline("reconcile", "--paper", "--json")
+    assert (ran.code, ran.row["outcome"]) == (3, "unknown")
+    assert ran.row["detail"].startswith("conflict: quantity")
+    assert state(desk, 1) == ("in_doubt", 1)
+
+
+@pytest.mark.parametrize("fault", ["http_500", "http_429", "accept_then_drop", "garbage_200", "truncated_json"])
+def test_a_look_up_that_fails_proves_nothing(console: Any, exchange: Exchange, fault: str) -> None:
+    desk = doubted(console, "LOST", settings={"visibility_seconds": 0})
+    exchange.fault(fault, on="lookup", times=None)
+    ran = desk.inline("reconcile", "--paper", "--json")
+    assert (ran.code, ran.row["outcome"]) == (3, "unknown")
+    assert ran.row["detail"].startswith("look-up failed")
+    assert state(desk, 1) == ("in_doubt", 1)
+
+
+def test_an_order_booked_late_is_found_when_it_is_there(console: Any, exchange: Exchange) -> None:
+    desk = console([order(1)], settings={"visibility_seconds": 60})
+    exchange.fault("late_booking", seconds=0.4)
+    assert desk.inline("replay", ident(1), "--paper").code == 3
+    ran = settled(desk, "--paper")
+    assert (ran.code, ran.row["outcome"], ran.row["venue_order_id"]) == (
+        0,
+        "accepted",
+        exchange.orders[0]["order_id"],
+    )
+
+
+def test_words_that_are_off(console: Any) -> None:
+    desk = console([order(1)])
+    assert desk.inline("reconcile").code == 2
+    assert desk.inline("reconcile", "dlq_nope", "--paper").code == 2
+    ran = desk.inline("reconcile", ident(1), "--paper", "--json")
+    assert (ran.code, ran.row["outcome"], ran.row["detail"]) == (4, "skipped", "not in doubt")
+
+
+def test_the_other_mode_is_named(console: Any) -> None:
+    desk = doubted(console, "DROP")
+    ran = desk.inline("reconcile", ident(1), "--live", "--json")
+    assert (ran.code, ran.row["detail"]) == (4, "in doubt in paper: say --paper")
+
+
+def plan_of(ran: Ran) -> str:
+    """The line that scripts look for."""
+    (found,) = re.findall(r"^plan ([0-9a-f]{16})$", ran.err, re.MULTILINE)
+    return str(found)
+
+
+@pytest.fixture
+def two(tmp_path: Path, postgres_db: str, exchange: Exchange) -> Any:
+    """One Postgres store, two people: another database role each."""
+
+    def made(rows: list[dict[str, Any]], **given: Any) -> tuple[Console, Console]:
+        postgres_store(postgres_db, rows)
+        other = postgres_db.replace("postgres@", "second@")
+        _role(postgres_db)
+        folders = [tmp_path / "ann", tmp_path / "bob"]
+        for folder in folders:
+            folder.mkdir()
+        ann = Console(folders[0], postgres_db, exchange.url, **given)
+        return ann, Console(folders[1], other, exchange.url, **given)
+
+    return made
+
+
+def _role(dsn: str) -> None:
+    _sql(
+        dsn,
+        "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'second') "
+        "THEN CREATE ROLE second LOGIN SUPERUSER; END IF; END $$",
+    )
+
+
+def _sql(dsn: str, statement: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(statement)
+        await connection.close()
+
+    asyncio.run(run())
+
+
+def test_above_the_limit_a_second_person_approves_and_the_same_command_runs(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1), order(2)], limits={"four_eyes_over": 20})
+    words = ("replay", ident(1), ident(2), "--paper", "--json")
+    ran = ann.inline(*words)
+    assert (ran.code, set(ran.outcomes.values()), exchange.posts) == (4, {"refused"}, [])
+    plan = plan_of(ran)
+    own = ann.inline("approve", plan)
+    assert (own.code, "the one who asked" in own.err) == (4, True)
+    assert ann.inline(*words).code == 4
+    agreed = bob.inline("approve", plan)
+    assert (agreed.code, agreed.out.startswith(f"approved {plan}: replay 2 in paper")) == (0, True)
+    ran = ann.inline(*words)
+    assert (ran.code, set(ran.outcomes.values()), len(exchange.orders)) == (0, {"accepted"}, 2)
+
+
+def test_an_approval_is_of_that_plan_only(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1), order(2)], limits={"four_eyes_over": 1})
+    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    assert ann.inline("replay", ident(1), ident(2), "--paper").code == 4
+    assert exchange.posts == []
+    assert ann.inline("replay", ident(1), "--paper").code == 0
+
+
+def test_an_approval_lasts_five_minutes(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1)], limits={"four_eyes_over": 1})
+    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    _sql(ann.target, "UPDATE dlq_console.approval SET approved_at = approved_at - 301")
+    ran = ann.inline("replay", ident(1), "--paper")
+    assert (ran.code, exchange.posts) == (4, [])
+    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert ann.inline("replay", ident(1), "--paper").code == 0
+
+
+def test_an_override_in_live_needs_a_second_person(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1, retry_count=4)])
+    words = ("replay", ident(1), "--live", "--yes", "--override", "poison", "--note", "the venue was fixed", "--json")
+    ran = ann.inline(*words)
+    assert (ran.code, exchange.posts) == (4, [])
+    assert "override in live: poison" in ran.row["detail"]
+    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert ann.inline(*words).code == 0
+    # In paper nobody else is asked.
+    assert len(exchange.orders) == 1
+
+
+def test_live_absence_that_nothing_bounds_takes_two(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1, market_id="LOST")], settings={"visibility_seconds": 0.1})
+    assert ann.inline("replay", ident(1), "--live", "--yes").code == 3
+    ran = settled(ann, "--live")
+    assert (ran.code, ran.row["outcome"]) == (3, "unknown")
+    assert "second person" in ran.row["detail"]
+    assert bob.inline("approve", plan_of(ran)).code == 0
+    ran = ann.inline("reconcile", "--live", "--json")
+    assert (ran.code, ran.row["outcome"]) == (4, "not_sent")
+    assert state(ann, 1) == ("pending", 1)
+
+
+def test_a_halt_in_a_live_store_is_lifted_by_two(two: Any) -> None:
+    ann, bob = two([order(1)], store={"environment": "live"})
+    assert ann.inline("halt", "--note", "venue melts").code == 0
+    ran = bob.inline("resume", "--note", "all is well")
+    assert (ran.code, ran.out) == (4, "")
+    assert bob.inline("resume", "--note", "all is well").code == 4
+    assert ann.inline("approve", plan_of(ran)).code == 0
+    ran = bob.inline("resume", "--note", "all is well")
+    assert (ran.code, ran.out) == (0, "resumed\n")
+    assert bob.inline("resume", "--note", "again").code == 4
+
+
+def test_a_plan_that_nobody_put_up_cannot_be_approved(two: Any) -> None:
+    ann, _ = two([order(1)])
+    ran = ann.inline("approve", "0123456789abcdef")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
