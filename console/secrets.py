@@ -95,13 +95,13 @@ class Vault:
         return Credentials({field: value}) if value else None
 
 
-def store_password(store: str) -> str | None:
-    """The password of a store in the config; None leaves it to .pgpass."""
+def store_password(store: str, user: str | None = None) -> str | None:
+    """The password of a store in the config, under `password` or its user's name; None leaves it to .pgpass."""
     if not _usable():
         return None
     name = f"dlq-console/store/{store}"
     try:
-        return _get(name, "password")
+        return _get(name, "password") or (_get(name, user) if user else None)
     except SecretError:
         return None
 

@@ -17,13 +17,14 @@ class Roles:
 
     moment: str
     venue: str
+    origins: tuple[str, ...]  # any of these is meant by a filter by venue
     account: str
     market: str
     retries: str
     searched: tuple[str, ...]
 
 
-_ORDERS = Roles("captured_at", "venue_name", "account_id", "market_id", "retry_count", orders.SEARCHED)
+_ORDERS = Roles("captured_at", "venue_name", ("venue_name",), "account_id", "market_id", "retry_count", orders.SEARCHED)
 _RETRIES = {DEAD.name: "deliveries_count", FAILED_CALLS.name: "attempts"}
 _FOREIGN = {layout.name: layout for layout in (DEAD, FAILED_CALLS)}
 
@@ -34,9 +35,11 @@ def roles(layout: str, names: tuple[str, ...]) -> Roles:
         return _ORDERS
     known = _FOREIGN[layout]
     spelled = resolve(known, names)
+    origins = tuple(spelled[name] for name in known.origin if name in spelled)
     return Roles(
         moment=spelled.get(known.moment, ""),
-        venue=next((spelled[name] for name in known.origin if name in spelled), ""),
+        venue=origins[-1] if origins else "",
+        origins=origins,
         account=spelled.get(known.account or "", ""),
         market="",
         retries=spelled.get(_RETRIES[layout], ""),

@@ -6,12 +6,13 @@ import argparse
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, Filter
 from backends.store import Store
+from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.arguments import UsageError
 from console.config import Config, StoreConfig
@@ -50,7 +51,7 @@ class Context:
             settings.url,
             read_only=self.args.read_only if read_only is None else read_only,
             table=self.args.table or settings.table,
-            password=self._password(settings),
+            password=self.password(settings),
             options=settings.extra,
         )
         try:
@@ -63,12 +64,16 @@ class Context:
         async with self.store(read_only=read_only) as store:
             yield Triage(store, self.actor, clock.now)
 
-    def _password(self, settings: StoreConfig) -> str | None:
-        if settings.name not in self.config.stores or not settings.url.startswith("postgres"):
+    def password(self, settings: StoreConfig) -> str | None:
+        """From the keyring, for a Postgres store of the config."""
+        if settings.name not in self.config.stores:
+            return None
+        target = parse_target(settings.url)
+        if not isinstance(target, PostgresTarget) or target.password is not None:
             return None
         from console.secrets import store_password
 
-        return store_password(settings.name)
+        return store_password(settings.name, target.user)
 
     def query(self, *, everything: bool = False) -> Query:
         """The filters of the command line."""
@@ -98,6 +103,3 @@ class Context:
         names = ("account", "market", "side", "category", "state", "group", "since", "until", "search")
         return any(getattr(self.args, name, None) for name in names)
 
-
-def without_venue(query: Query) -> Query:
-    return replace(query, where=replace(query.where, venue=None))

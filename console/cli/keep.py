@@ -13,7 +13,8 @@ async def init_verb(context: Context) -> int:
     from backends.layouts.making import make_store
 
     settings = context.store_config
-    label = await make_store(settings.url, table=context.args.table or settings.table)
+    table = context.args.table or settings.table
+    label = await make_store(settings.url, table=table, password=context.password(settings))
     print(f"made an order store in {label}")
     return DONE
 
@@ -25,7 +26,7 @@ def completions_verb(context: Context) -> int:
     return DONE
 
 
-def demo_verb(_: Context) -> int:
+def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
     """With a terminal the console on a throw-away store; without one its list and the replay plan."""
     from console.cli.demo import demo_config, demo_store, practice_venue
     from console.cli.main import run

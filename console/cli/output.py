@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from types import ModuleType
 
 from backends.records import Attempt, AuditEvent, malformed, number, parse_time, readable
 from console.safetext import safe
@@ -26,7 +25,9 @@ def plain_line(row: Row) -> str:
 
 def plain_entry(row: Row) -> str:
     if row.entry.layout != ORDERS:
-        return _foreign().plain_entry(row)
+        from console.cli import foreign  # here, because it builds on this room
+
+        return foreign.plain_entry(row)
     return f"{plain_line(row)}\n  error: {safe(row.entry.text('error'))}"
 
 
@@ -61,19 +62,14 @@ def moment(value: object) -> str:
 
 def json_row(row: Row) -> str:
     if row.entry.layout != ORDERS:
-        return _foreign().json_line(row)
+        from console.cli import foreign
+
+        return foreign.json_line(row)
     pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
     pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
     return json_line(pairs)
-
-
-def _foreign() -> ModuleType:
-    """Layouts that others own, imported where one of their entries is shown."""
-    from console.cli import foreign
-
-    return foreign
 
 
 def json_line(pairs: Mapping[str, object]) -> str:
@@ -142,10 +138,7 @@ def history_lines(history: History) -> Iterable[str]:
     row = history.entry
     yield plain_entry(row)
     yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
-    yield f"  could it have reached the venue: {row.reach}"
-    if row.next_step:
-        yield f"  next: {safe(row.next_step, 200)}"
-    yield from _details(row) if row.entry.layout == ORDERS else _foreign().details(row)
+    yield from _details(row)
     if history.unrecorded:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
@@ -163,6 +156,14 @@ def history_lines(history: History) -> Iterable[str]:
 
 
 def _details(row: Row) -> Iterable[str]:
+    if row.entry.layout != ORDERS:
+        from console.cli import foreign
+
+        yield from foreign.details(row)
+        return
+    yield f"  could it have reached the venue: {row.reach}"
+    if row.next_step:
+        yield f"  next: {safe(row.next_step, 200)}"
     for name in ("account_id", "order_type", "client_order_id", "action_json"):
         if text := row.entry.text(name):
             yield f"  {name}: {safe(text)}"

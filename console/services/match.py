@@ -13,12 +13,9 @@ def fits(entry: Entry, where: Filter) -> bool:
     if entry.state not in where.states:
         return False
     role = roles(entry.layout, entry.names)
-    asked = (
-        (role.venue, where.venue),
-        (role.account, where.account),
-        (role.market, where.market),
-        ("side", where.side),
-    )
+    if where.venue is not None and where.venue not in [entry.text(name) for name in role.origins]:
+        return False
+    asked = ((role.account, where.account), (role.market, where.market), ("side", where.side))
     if any(wanted is not None and entry.text(name) != wanted for name, wanted in asked):
         return False
     if (where.since or where.until) and not _in_span(entry, where):

@@ -126,7 +126,9 @@ class _Facts:
     def was_sent(self, attempt: Row) -> bool:
         """Not one that only records what was found at the venue."""
         events = self.events[attempt["entry_id"]]
-        intents = [event for event in events if event["kind"] == "intent" and event["attempt_no"] == attempt["attempt_no"]]
+        intents = [
+            event for event in events if event["kind"] == "intent" and event["attempt_no"] == attempt["attempt_no"]
+        ]
         return not any("not sent" in (event.get("detail") or "") for event in intents)
 
 

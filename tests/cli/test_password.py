@@ -1,0 +1,64 @@
+"""A store's password comes from the keyring or .pgpass, is never on the command line, and is never printed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import keyring
+import pytest
+
+from tests.cli.conftest import Dlq
+from tests.orders import postgres_store, row
+from tests.unit.test_vault import Windows
+
+
+@pytest.fixture
+def vault() -> Iterator[Windows]:
+    backend = Windows()
+    before = keyring.get_keyring()
+    keyring.set_keyring(backend)
+    yield backend
+    keyring.set_keyring(before)
+
+
+async def _run(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(statement)
+    await connection.close()
+
+
+@pytest.mark.parametrize("item", ["password", "postgres"])
+def test_the_keyring_is_asked_for_a_store_of_the_config(
+    dlq: Dlq, postgres_db: str, tmp_path: Path, vault: Windows, item: str
+) -> None:
+    postgres_store(postgres_db, [row(1)])
+    config = tmp_path / "config.toml"
+    config.write_text(f'[stores.prod]\nurl = "{postgres_db}"\n')
+    vault.set_password("dlq-console/store/prod", item, "CANARY-pa55")
+    asked: list[tuple[str, str]] = []
+    plain = vault.get_password
+    vault.get_password = lambda service, user: (asked.append((service, user)), plain(service, user))[1]  # type: ignore[method-assign]  # a spy
+    ran = dlq("list", "--db", "prod", "--config", str(config), "--json")
+    assert len(ran.rows) == 1
+    assert ("dlq-console/store/prod", item) in asked
+    assert "CANARY" not in ran.out + ran.err
+
+
+def test_a_password_in_the_target_is_never_shown(dlq: Dlq, postgres_db: str) -> None:
+    asyncio.run(_run(postgres_db, "SELECT 1"))
+    with_password = postgres_db.replace("postgres@", "postgres:CANARY-pa55@")
+    for words in (
+        ("list",),
+        ("doctor",),
+        ("doctor", "--json"),
+        ("dismiss", "dlq_x", "--reason", "test"),
+        ("init",),
+        ("list",),
+    ):
+        ran = dlq(*words, "--db", with_password)
+        assert "CANARY" not in ran.out + ran.err
+    down = with_password.replace("127.0.0.1:", "127.0.0.1:1")
+    assert "CANARY" not in dlq("list", "--db", down).err
