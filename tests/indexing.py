@@ -17,7 +17,7 @@ from console.services.index import cache_of, label
 from console.services.triage import Query, Triage
 from tests.store import ACTOR, BASE, EVERYTHING
 
-SMALL_STEPS = Pace(page=7, overlap=5, tick=0.0, least_check=0.0, check_share=1.0, patrol_share=1.0)
+SMALL_STEPS = Pace(page=7, overlap=5, tick=0.0, least_check=0.0, check_share=1e9, patrol_share=1e9)
 
 
 @dataclass

@@ -19,7 +19,8 @@ class Check:
         self._filing = filing
         self._catch_up = catch_up
         self._pending = True
-        self._from: int | None = None
+        self._from: int | None = None  # where the patrol is
+        self._again: int | None = None  # where the next one begins, for what changed behind this one's back
         self.due = 0.0
         self.patrol_due = 0.0
 
@@ -33,6 +34,8 @@ class Check:
         self._pending = True
         if self._from is None:
             self._from = newest
+        else:
+            self._again = newest
 
     async def step(self) -> bool:
         now = time.monotonic()
@@ -89,7 +92,10 @@ class Check:
     async def _patrol(self, below: int) -> None:
         began = time.process_time()
         block = await self._filing.block(below, self._filing.pace.page // 2)
-        self._from = block[-1][0] if block else None
+        if block:
+            self._from = block[-1][0]
+        else:
+            self._from, self._again = self._again, None
         await self._filing.compare([entry_id for _, entry_id in block])
         self.patrol_due = time.monotonic() + (time.process_time() - began) / self._filing.pace.patrol_share
 

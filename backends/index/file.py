@@ -50,9 +50,13 @@ class Cache:
         try:
             _lock(lock)
             with faults(self.path):
-                connection = self._current() or self._new()
+                connection = self._opened() or self._new()
             try:
                 yield connection
+            except IndexUnavailable as problem:
+                if _is_broken(problem.__cause__):
+                    self.remove()  # the next writer makes it again
+                raise
             finally:
                 connection.close()
         finally:
@@ -60,19 +64,12 @@ class Cache:
 
     def reading(self) -> sqlite3.Connection | None:
         """None where there is no index of this version."""
-        if not self.path.exists():
-            return None
         with faults(self.path):
-            connection = _connect(self.path)
-            try:
+            connection = self._opened()
+            if connection is not None:
                 connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, text, row)")
                 connection.execute("PRAGMA query_only = 1")
-                if _version(connection) == self.full_version:
-                    return connection
-            except sqlite3.DatabaseError:
-                pass  # another version, or broken: its writer will make it again
-            connection.close()
-            return None
+            return connection
 
     def remove(self) -> None:
         for tail in ("", "-wal", "-shm", "-journal"):
@@ -83,14 +80,16 @@ class Cache:
         if self.folder.stat().st_mode & 0o077:
             self.folder.chmod(0o700)
 
-    def _current(self) -> sqlite3.Connection | None:
+    def _opened(self) -> sqlite3.Connection | None:
+        """None where the file is not there, of another version, unfinished or broken."""
         if not self.path.exists():
             return None
         connection = _connect(self.path)
         try:
             if _version(connection) == self.full_version:
+                _set(connection)
                 return connection
-        except sqlite3.DatabaseError as problem:
+        except sqlite3.Error as problem:
             if not _is_broken(problem):
                 connection.close()
                 raise
@@ -101,8 +100,8 @@ class Cache:
         self.remove()
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = _connect(self.path)
-        for setting in schema.SETTINGS:
-            connection.execute(setting)
+        connection.execute("PRAGMA journal_mode = WAL")
+        _set(connection)
         connection.execute("BEGIN")
         for statement in schema.TABLES:
             connection.execute(statement)
@@ -132,10 +131,12 @@ def faults(path: Path) -> Iterator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    for setting in schema.SETTINGS[1:]:
+    return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def _set(connection: sqlite3.Connection) -> None:
+    for setting in schema.SETTINGS:
         connection.execute(setting)
-    return connection
 
 
 def _version(connection: sqlite3.Connection) -> str | None:
@@ -143,9 +144,12 @@ def _version(connection: sqlite3.Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _is_broken(problem: sqlite3.DatabaseError) -> bool:
-    """Broken or unfinished, as against merely busy."""
-    return type(problem) is sqlite3.DatabaseError or "no such table" in str(problem)
+def _is_broken(problem: BaseException | None) -> bool:
+    """Broken or unfinished, as against merely busy or full."""
+    if not isinstance(problem, sqlite3.Error):
+        return False
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such table: meta" in str(problem)
 
 
 def _lock(descriptor: int) -> None:

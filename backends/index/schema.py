@@ -7,7 +7,6 @@ ORIGIN = 1 << 40  # what is there at the build is numbered downwards from here, 
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
 SETTINGS = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA cache_size = -32768",
     "PRAGMA temp_store = MEMORY",

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, Filter
 from backends.store import Store
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.arguments import UsageError
+from console.cli.opening import open_configured
 from console.config import Config, StoreConfig
 from console.duration import parse_moment
 from console.services.triage import Query, Triage
@@ -47,12 +47,12 @@ class Context:
     @asynccontextmanager
     async def store(self, *, read_only: bool | None = None) -> AsyncIterator[Store]:
         settings = self.store_config
-        store = await open_store(
-            settings.url,
+        store = await open_configured(
+            settings,
             read_only=self.args.read_only if read_only is None else read_only,
-            table=self.args.table or settings.table,
+            table=self.args.table,
             password=self.password(settings),
-            options=settings.extra,
+            credentials_dir=self.config.credentials_dir,
         )
         try:
             yield store
@@ -102,4 +102,3 @@ class Context:
     def has_filters(self) -> bool:
         names = ("account", "market", "side", "category", "state", "group", "since", "until", "search")
         return any(getattr(self.args, name, None) for name in names)
-

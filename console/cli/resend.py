@@ -73,6 +73,13 @@ async def _send(context: Context, triage: Triage, entries: Sequence[Entry], hand
         requeue = Requeue(triage.store, context.actor, clock.now)
         handle.attend(requeue)
         return await requeue.run(entries, note=note, tell=handle.tell)
+    from console.services.hub import hub_of
+    from console.services.hub_retry import HubRetry, Patience
+
+    if (hub := hub_of(triage.store)) is not None:
+        retry = HubRetry(triage.store, hub, context.actor, clock.now, patience=Patience(wait=_hub_wait(context)))
+        handle.attend(retry)
+        return await retry.run(entries, note=note, tell=handle.tell)
     from console.secrets import Vault
     from console.services.provider import Providers
     from console.services.redelivery import Redelivery
@@ -84,6 +91,13 @@ async def _send(context: Context, triage: Triage, entries: Sequence[Entry], hand
         return await batch.run(entries, note=note, tell=handle.tell)
     finally:
         await providers.aclose()
+
+
+def _hub_wait(context: Context) -> float:
+    wait = context.store_config.extra.get("hub_wait", 60)
+    if not isinstance(wait, int | float) or isinstance(wait, bool) or not 0 < wait <= 3600:
+        raise UsageError("hub_wait is a number of seconds, 3600 at most")
+    return float(wait)
 
 
 async def _halted(store: Store) -> str | None:
@@ -141,12 +155,16 @@ def settle(context: Context) -> int:
 
 async def _settle(context: Context, handle: Handle) -> tuple[Ended, ...]:
     from console.services.abandoned import Abandoned
+    from console.services.hub import hub_of
+    from console.services.hub_retry import HubRetry
 
     ids = tuple(dict.fromkeys(context.args.ids))
     async with context.triage() as triage:
         _, missing = await triage.chosen(ids)
         if missing:
             raise UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
+        if (hub := hub_of(triage.store)) is not None:
+            return await HubRetry(triage.store, hub, context.actor, clock.now).settle(ids, tell=handle.tell)
         abandoned = Abandoned(triage.store, context.actor, clock.now)
         handle.attend(abandoned)
         return await abandoned.run(ids, tell=handle.tell)

@@ -118,13 +118,14 @@ def _load() -> None:
 
 
 async def open_settled(context: Context, settings: StoreConfig) -> Store:
-    from backends import open_store
+    from console.cli.opening import open_configured
 
-    return await open_store(
-        settings.url,
+    return await open_configured(
+        settings,
         read_only=context.args.read_only,
-        table=context.args.table or settings.table,
+        table=context.args.table,
         password=await asyncio.to_thread(_password, context, settings),
+        credentials_dir=context.config.credentials_dir,
     )
 
 

@@ -26,7 +26,7 @@ _SQL_SAMPLE = ("", "accept_then_drop", "drop_before_accept")
 
 @dataclass(frozen=True, order=True)
 class Scene:
-    """What the venue does. `before`: the engine's own submit had reached it (`placed`), and cannot be seen (`hidden`)."""
+    """What the venue does. `before`: the engine's own submit had arrived (`placed`), unseen by a look-up (`hidden`)."""
 
     venue: str = HOUSE
     fault: str = ""
@@ -34,7 +34,8 @@ class Scene:
     before: str = ""
 
     def __str__(self) -> str:
-        return f"{self.venue}/{self.fault or 'ok'}{'@lookup' if self.on == 'lookup' else ''}{self.before and '+' + self.before}"
+        on = "@lookup" if self.on == "lookup" else ""
+        return f"{self.venue}/{self.fault or 'ok'}{on}{self.before and '+' + self.before}"
 
 
 @dataclass(frozen=True, order=True)

@@ -56,7 +56,8 @@ def _read_sqlite(path: str) -> Dump:
             return [dict(row) for row in connection.execute(f"SELECT * FROM {table}")] if table in there else []
 
         now = connection.execute("SELECT (julianday('now') - 2440587.5) * 86400.0").fetchone()[0]
-        return Dump(rows("order_dlq"), *(rows(f"console_{name}") for name in TABLES), now=now)
+        attempts, claims, audit = (rows(f"console_{name}") for name in TABLES)
+        return Dump(rows("order_dlq"), attempts, claims, audit, now)
 
 
 async def _read_postgres(dsn: str) -> Dump:
@@ -72,7 +73,8 @@ async def _read_postgres(dsn: str) -> Dump:
                 for table in tables
             ]
             now = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
-        return Dump(*read, now=now)
+        entries, attempts, claims, audit = read
+        return Dump(entries, attempts, claims, audit, now)
     finally:
         await connection.close()
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,9 +157,20 @@ async def reconcile(where: Where, handle: Handle) -> tuple[Ended, ...]:
 
 def forked(work: Callable[[], int], *, log: Path) -> int:
     """Run it in a process of its own; its exit code, or minus the signal that ended it."""
-    pid = os.fork()
-    if pid == 0:
-        _become(work, log)
+    return forked_together([work], log=log)[0]
+
+
+def forked_together(works: Sequence[Callable[[], int]], *, log: Path) -> list[int]:
+    pids = []
+    for work in works:
+        pid = os.fork()
+        if pid == 0:
+            _become(work, log)
+        pids.append(pid)
+    return [_ended(pid, log) for pid in pids]
+
+
+def _ended(pid: int, log: Path) -> int:
     deadline = time.monotonic() + _HUNG_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,189 @@
+"""A batch of retries through a hub's API: claim → intent → asked for → followed → outcome. The hub itself sends.
+
+Also settles retries that were still queued when nobody waited any more; that only asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from backends.layouts.mask import masked_text
+from backends.records import Actor, Attempt, Entry, Why, readable
+from backends.store import Claim, Intent, Result, Store, StoreError, Taken
+from console.clock import Clock
+from console.services.outcome import Ended, Word
+from venues.client import VenueError
+from venues.hub import Hub, Queued
+from venues.orders import NotSent, RateLimited, Rejected, Unknown
+
+Tell = Callable[[Ended], None]
+WAIT_SECONDS = 60.0  # for a queued retry to end; the hub itself may hold it longer
+POLL_SECONDS = 1.0
+_SLACK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A retry the hub has queued, and the entry as it was before."""
+
+    entry: Entry
+    claim: Claim
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    wait: float = WAIT_SECONDS
+
+    @property
+    def looks(self) -> int:
+        return max(1, int(self.wait / POLL_SECONDS))
+
+
+class HubRetry:
+    def __init__(self, store: Store, hub: Hub, actor: Actor, clock: Clock, *, patience: Patience | None = None) -> None:
+        self._store = store
+        self._hub = hub
+        self._actor = actor
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """No further retry is asked for; what is queued is followed to its end or until the waiting is over."""
+        self._stopped = True
+
+    async def run(
+        self, entries: Sequence[Entry], *, note: str | None = None, tell: Tell = lambda _: None
+    ) -> tuple[Ended, ...]:
+        why = Why(at=self._clock(), operation=uuid.uuid4().hex, reason="replay", note=note)
+        results: list[Ended] = []
+        queued: list[_Asked] = []
+        for entry in entries:
+            asked = await self._ask(entry, why)
+            if isinstance(asked, _Asked):
+                queued.append(asked)
+            else:
+                results.append(asked)
+                tell(asked)
+        async for ended in self._follow(queued, why):
+            results.append(ended)
+            tell(ended)
+        return tuple(results)
+
+    async def _ask(self, entry: Entry, why: Why) -> _Asked | Ended:
+        if self._stopped:
+            return Ended(entry.id, "skipped", None, detail="stopped: nothing was asked for")
+        try:
+            now = await self._store.get(entry.id)
+            if now is None or now.version != entry.version:
+                return Ended(entry.id, "skipped", None, detail="changed since it was looked at" if now else "gone")
+            lease = self._patience.wait + _SLACK_SECONDS
+            claim = await self._store.claim(entry.id, entry.version, self._actor, lease)
+            if isinstance(claim, Taken):
+                return self._taken(claim)
+            attempt = await self._store.intend(claim, self._intent(entry), self._actor, self._now(why))
+        except StoreError as problem:
+            return Ended(entry.id, "skipped", None, detail=f"{problem}: nothing was asked for")
+        if isinstance(attempt, Taken):
+            return self._taken(attempt)
+        answer = await self._hub.retry(entry.id)
+        match answer:
+            case Queued(key):
+                return _Asked(entry, claim, key)
+            case Rejected(code, said):
+                result = Result("rejected", error=f"{code}: {said}")
+            case RateLimited():
+                result = Result("not_sent", error="HTTP 429 from the hub")
+            case NotSent(reason):
+                result = Result("not_sent", error=reason)
+            case Unknown():
+                return _Asked(entry, claim, None)  # it may be queued: the entry itself will tell
+            case _:
+                assert_never(answer)
+        return await self._conclude(claim, result, None, why)
+
+    async def _follow(self, queued: list[_Asked], why: Why) -> AsyncIterator[Ended]:
+        waiting = list(queued)
+        for _ in range(self._patience.looks):
+            if not waiting:
+                return
+            for asked in list(waiting):
+                result = await self.verdict(asked.entry.id, asked.entry.version, asked.key)
+                if result.outcome != "unknown":
+                    waiting.remove(asked)
+                    yield await self._conclude(asked.claim, result, asked.key, why)
+            if waiting:
+                await self._patience.sleep(POLL_SECONDS)
+        for asked in waiting:
+            text = f"queued at the hub under key {asked.key}, no end within {self._patience.wait:g} s"
+            yield await self._conclude(asked.claim, Result("unknown", error=text), asked.key, why)
+
+    async def verdict(self, entry_id: str, seen: tuple[object, ...], key: str | None) -> Result:
+        """What the hub's entry says of a retry of it; unknown while nothing has changed."""
+        try:
+            now = await self._hub.get(entry_id)
+        except VenueError as problem:
+            return Result("unknown", error=str(problem))
+        if now is None:
+            return Result("accepted", evidence=f"the hub no longer has it: its retry under key {key} succeeded")
+        if (f"{now.attempts}|{now.last_retry_at}",) == tuple(seen):
+            return Result("unknown", error="still queued at the hub")
+        said = masked_text(readable(now.columns.get("error") or ""))
+        return Result("rejected", error=f"the hub's retry failed, attempts {now.attempts}: {said}"[:1000])
+
+    async def _conclude(self, claim: Claim, result: Result, key: str | None, why: Why) -> Ended:
+        ended = Ended(claim.entry_id, result.outcome, None, None, key, result.error or result.evidence)
+        try:
+            mine = await self._store.conclude(claim, result, self._actor, self._now(why))
+        except StoreError as problem:
+            return replace(ended, outcome="unknown", detail=f"{ended.detail}; could not be recorded: {problem}")
+        return ended if mine else replace(ended, detail=f"{ended.detail}; recorded elsewhere meanwhile")
+
+    def _intent(self, entry: Entry) -> Intent:
+        seen = json.dumps({"version": list(entry.version)}).encode()
+        return Intent("live", self._hub.host, "", seen, "", detail=f"retry asked of the hub at {self._hub.host}")
+
+    def _taken(self, taken: Taken) -> Ended:
+        self._stopped = self._stopped or taken.code == "halt"
+        word: Word = "refused" if taken.code in ("halt", "in-doubt", "claimed") else "skipped"
+        return Ended(
+            taken.entry_id, word, None, detail=f"{taken.code}: {taken.why}" if word == "refused" else taken.why
+        )
+
+    def _now(self, why: Why) -> Why:
+        return replace(why, at=self._clock())
+
+    async def settle(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[Ended, ...]:
+        """Ask the hub about retries without an end: of these entries, or of all."""
+        results = []
+        for attempt in await self._store.open_attempts():
+            if ids and attempt.entry_id not in ids:
+                continue
+            ended = await self._settled(attempt)
+            results.append(ended)
+            tell(ended)
+        return tuple(results)
+
+    async def _settled(self, attempt: Attempt) -> Ended:
+        result = await self.verdict(attempt.entry_id, _seen(attempt), None)
+        ended = Ended(attempt.entry_id, result.outcome, None, None, None, result.error or result.evidence)
+        if result.outcome == "unknown":
+            return ended
+        why = Why(at=self._clock(), operation=uuid.uuid4().hex, reason="reconcile")
+        if await self._store.settle(attempt, result, self._actor, why):
+            return ended
+        return replace(ended, outcome="skipped", detail="settled elsewhere meanwhile")
+
+
+def _seen(attempt: Attempt) -> tuple[object, ...]:
+    try:
+        return tuple(json.loads(attempt.payload)["version"])
+    except (ValueError, KeyError, TypeError):
+        return ()

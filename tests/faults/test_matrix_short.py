@@ -1,0 +1,34 @@
+"""A sample of the fault matrix in every test run; `make faults` runs all of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.faults.cell import scenes
+from venues.practice import BEHAVIOURS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_sample_of_the_matrix_has_no_violation(postgres_dsn: str, tmp_path: Path) -> None:
+    words = ["--cells", "60", "--workers", "1", "--dsn", postgres_dsn, "--folder", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.matrix", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["cells"], told["violations"]) == (60, 0)
+    assert told["by_engine"] == {"sqlite": 30, "postgres": 30}
+    assert told["struck"] >= 55  # a point that hangs on timing may once not be passed
+
+
+def test_every_fault_that_can_strike_an_order_is_among_the_scenes() -> None:
+    assert {name for name, it in BEHAVIOURS.items() if "new" in it.on} <= {scene.fault for scene in scenes()}

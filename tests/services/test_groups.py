@@ -1,0 +1,166 @@
+"""Groups: from the index and from the entries alike, honest about what they cover, their members frozen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from backends.records import Filter, Selection
+from backends.store import Store
+from console.services.group import TREND_HOURS
+from console.services.groups import Groups
+from console.services.triage import Query, Triage, look
+from tests.indexing import Indexed, indexed, plain
+from tests.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
+
+LIMIT, REFUSED = "RuntimeError: HTTP 429 after {} attempts", "RiskRejected: notional {} exceeds the limit"
+NOW = BASE + timedelta(hours=2)
+
+
+def rows() -> list[dict[str, object]]:
+    made = [order_row(n, error=LIMIT.format(n), venue_name="alpaca", retry_count=1) for n in range(6)]
+    made += [order_row(n, error=LIMIT.format(n), venue_name="kalshi", market_id="KX", price=None) for n in range(6, 8)]
+    made += [order_row(n, error=REFUSED.format(n), account_id="hedge", dismissed=n == 8) for n in range(8, 11)]
+    return made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    made: Rig = (
+        sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
+    )
+    await made.make(rows())
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def index(rig: Rig, tmp_path: Path) -> AsyncIterator[Indexed]:
+    made = await indexed(await rig.open(), tmp_path)
+    await made.settle()
+    yield made
+    await made.reader.aclose()
+
+
+def without_index(store: Store) -> Groups:
+    return Groups(Triage(store, ACTOR, lambda: NOW), None, lambda: NOW)
+
+
+async def test_a_group_says_how_many_since_when_where_and_how_much(index: Indexed) -> None:
+    view = await index.groups(NOW).view()
+    assert (view.source, view.complete, view.covered, view.count) == ("index", True, 11, 10)
+    limited, refused = view.groups
+    assert limited.title == "RuntimeError: HTTP 429 after # attempts"
+    assert (limited.count, limited.category, limited.retries) == (8, "transient", 6)
+    assert (limited.first_seen, limited.last_seen) == (BASE, BASE + timedelta(seconds=7))
+    assert limited.venues == {"alpaca": 6, "kalshi": 2}
+    assert limited.markets == {"AAPL": 6, "KX": 2}
+    assert (limited.notional, limited.unpriced) == (Decimal("1622.25"), 2)
+    assert (refused.count, refused.category, refused.accounts) == (2, "business", {"hedge": 2})
+    assert limited.trend == (*[0] * (TREND_HOURS - 3), 8, 0, 0)
+    assert refused.trend[-3] == 3  # the dismissed one arrived, too
+
+
+async def test_the_entries_themselves_say_the_same(index: Indexed) -> None:
+    from_index = [plain(group) for group in (await index.groups(NOW).view()).groups]
+    counted = await without_index(index.store).counted(Query(Filter()))
+    assert list(counted.groups) == from_index
+    newest = await without_index(index.store).view(budget=10)
+    assert [plain(group) for group in newest.groups] == from_index
+    assert (newest.source, newest.complete, newest.total) == ("store", True, 10)
+
+
+async def test_everything_counts_the_settled_too(index: Indexed) -> None:
+    assert [group.count for group in (await index.groups(NOW).view(everything=True)).groups] == [8, 3]
+    view = await without_index(index.store).view(everything=True, budget=10)
+    assert [group.count for group in view.groups] == [8, 3]
+
+
+async def test_without_an_index_the_newest_are_shown_and_the_rest_is_owned_up_to(tmp_path: Path) -> None:
+    rig = sqlite_rig(tmp_path)
+    await rig.make(350)
+    view = await without_index(await rig.open()).view(budget=0.0)
+    assert (view.covered, view.total, view.complete, view.source) == (100, 350, False, "store")
+    assert view.groups[0].last_seen == BASE + timedelta(seconds=349)
+    await rig.aclose()
+
+
+async def test_a_half_built_index_says_so(rig: Rig, tmp_path: Path) -> None:
+    index = await indexed(await rig.open(), tmp_path)
+    with index.feed() as feed:
+        await feed.step()
+        view = await index.groups(NOW).view(everything=True)
+        assert (view.covered, view.total, view.complete) == (7, 11, False)
+    await index.reader.aclose()
+
+
+async def test_members_are_a_frozen_set_of_what_still_belongs(rig: Rig, index: Indexed) -> None:
+    groups = index.groups(NOW)
+    limited = (await groups.view()).groups[0].fingerprint
+    await rig.sql(f"UPDATE order_dlq SET dismissed = {rig.flag(True)} WHERE dlq_id = '{order_row(3)['dlq_id']}'")
+    members = await groups.members(limited)
+    assert [entry.id for entry in members.entries] == [f"dlq_{n:016x}" for n in (0, 1, 2, 4, 5, 6, 7)]
+    assert {look(entry).fingerprint for entry in members.entries} == {limited}
+    kalshi = await groups.members(limited, Filter(venue="kalshi"))
+    assert [entry.id for entry in kalshi.entries] == [f"dlq_{n:016x}" for n in (6, 7)]
+    later = await groups.members(limited, Filter(since=BASE + timedelta(seconds=5), terms=("ATTEMPTS",)))
+    assert len(later.entries) == 3
+    without = await without_index(index.store).members(limited)
+    assert without.entries == members.entries
+    report = await Triage(index.store, ACTOR, lambda: NOW).dismiss(Selection.of(kalshi.entries), reason="stale")
+    assert len(report.done) == 2
+    await index.settle()
+    assert (await groups.view()).groups[0].count == 5
+
+
+async def test_a_group_splits_by_venue_account_and_market(index: Indexed) -> None:
+    groups = index.groups(NOW)
+    limited = (await groups.view()).groups[0].fingerprint
+    split = await groups.split(limited)
+    assert [(one.venue, one.account, one.market, one.count) for one in split] == [
+        ("alpaca", "main", "AAPL", 6),
+        ("kalshi", "main", "KX", 2),
+    ]
+    assert await without_index(index.store).split(limited) == split
+
+
+async def test_new_since_you_looked(rig: Rig, index: Indexed) -> None:
+    groups = index.groups(NOW)
+    limited, refused = (group.fingerprint for group in (await groups.view()).groups)
+    assert {group.new for group in (await groups.view()).groups} == {None}
+    await groups.looked((limited, refused))
+    assert {group.new for group in (await groups.view()).groups} == {0}
+    await rig.fill([order_row(n, error=LIMIT.format(n)) for n in range(20, 23)])
+    await index.settle()
+    assert {group.fingerprint: group.new for group in (await groups.view()).groups} == {limited: 3, refused: 0}
+    await groups.looked((limited,))
+    assert [group.new for group in (await groups.view()).groups] == [0, 0]
+
+
+async def test_notes_on_a_group_survive_what_is_done_to_it(index: Indexed) -> None:
+    groups = index.groups(NOW)
+    fingerprint = (await groups.view()).groups[1].fingerprint
+    await groups.note(fingerprint, "desk knows; limit is raised at 15:00")
+    members = await groups.members(fingerprint)
+    await Triage(index.store, ACTOR, lambda: NOW).dismiss(Selection.of(members.entries), reason="stale")
+    index.cache.remove()
+    assert [note.text for note in await groups.notes(fingerprint)] == ["desk knows; limit is raised at 15:00"]
+
+
+async def test_an_amount_is_exact_in_any_order(tmp_path: Path) -> None:
+    rig = sqlite_rig(tmp_path)
+    tiny = [order_row(n, quantity=1e-12, price=1e-9) for n in range(30)]
+    await rig.make([order_row(99, quantity=1e15, price=1e10), *tiny])
+    index = await indexed(await rig.open(), tmp_path)
+    await index.settle()
+    (group,) = await index.seen()
+    assert group.notional == Decimal("10000000000000000000000000.00000000000000000003")
+    assert json.loads(f"{group.notional:f}")
+    assert await index.recount() == [group]
+    await index.reader.aclose()
+    await rig.aclose()

@@ -1,0 +1,215 @@
+"""Search: rare, common, absent and short terms; with the index, without it, behind it; never more than its time."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from backends.index.text import contains, expression
+from backends.records import STATES, Filter
+from console.services.match import fits
+from console.services.search import Search
+from tests.indexing import Indexed, indexed
+from tests.store import PostgresRig, Rig, only, order_row, sqlite_rig
+
+PLENTY = 30.0  # seconds: for tests that are not about time
+
+
+def rows() -> list[dict[str, object]]:
+    made = [order_row(n, error=f"RuntimeError: HTTP 429 after {n} attempts") for n in range(120)]
+    made[7]["error"] = 'ValueError: the Zebra crossed at 50% of_all \\ "quoted" it\'s'
+    made[30]["error"] = "Überlauf im Köln-Gateway, Straße gesperrt"
+    made[31]["market_id"] = "KXBTC-26NOV10"
+    made[32]["action_json"] = '{"time_in_force": "gtd", "tag": "q~"}'
+    made[33]["client_order_id"] = "mm-deadbeef~"
+    made[40]["error"] = "x" * 50_000 + " needle beyond the page's cut"
+    made[50]["venue_name"] = "kalshi"
+    for n in range(100, 110):
+        made[n]["dismissed"] = True
+    return made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    made: Rig = (
+        sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
+    )
+    await made.make(rows())
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def index(rig: Rig, tmp_path: Path) -> AsyncIterator[Indexed]:
+    made = await indexed(await rig.open(), tmp_path)
+    await made.settle()
+    yield made
+    await made.reader.aclose()
+
+
+def numbers(ids: list[str]) -> list[int]:
+    return [int(one.removeprefix("dlq_"), 16) for one in ids]
+
+
+async def found(search: Search, *terms: str, **given: object) -> list[int]:
+    where = Filter(terms=terms, **given)  # type: ignore[arg-type]  # fields of a filter
+    got = await search.find(where, limit=500, budget=PLENTY)
+    assert got.complete
+    return numbers([entry.id for entry in got.entries])
+
+
+TERMS = (
+    "zebra",
+    "ZEBRA crossed",
+    "50% of_all",
+    '\\ "quoted" it\'s',
+    "überlauf",
+    "Straße",
+    "kxbtc-26nov10",
+    "gtd",
+    "deadbeef~",
+    "needle beyond",
+    "dlq_000000000000004d",
+    "c-77",
+    "quokka",
+    "HTTP",
+    "a",
+    "q~",
+    "~",
+    "@@",
+    "9 ",
+    '"',
+    "it's",
+)
+
+
+@pytest.mark.parametrize("term", TERMS)
+async def test_index_and_scan_find_what_a_person_would(index: Indexed, term: str) -> None:
+    entries = (await index.store.many(tuple(str(row["dlq_id"]) for row in rows()))).values()
+    expected = sorted((n for e in entries if fits(e, Filter(terms=(term,))) for n in numbers([e.id])), reverse=True)
+    assert await found(Search(index.store, index.reader), term) == expected
+    assert await found(Search(index.store, None), term) == expected
+
+
+async def test_the_store_itself_agrees(index: Indexed) -> None:
+    for term in ("Zebra", "50% of_all", "deadbeef~", "needle", "c-77", "quokka", "429 after 5", "~"):
+        asked = Filter(terms=(term,))
+        page = await index.store.page(asked, limit=500, newest_first=True)
+        assert await found(Search(index.store, index.reader), term) == numbers([entry.id for entry in page.entries])
+
+
+async def test_terms_combine_with_each_other_and_with_the_filter(index: Indexed) -> None:
+    search = Search(index.store, index.reader)
+    assert await found(search, "429", "after 5") == [59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 5]
+    assert await found(search, "429", "after 5", venue="kalshi") == [50]
+    assert await found(search, "429", "c-5", without=("after 50", "after 51", "after 52")) == [
+        59,
+        58,
+        57,
+        56,
+        55,
+        54,
+        53,
+        5,
+    ]
+    assert await found(search, "after 10") == [10]
+    assert await found(search, "after 10", states=frozenset(STATES)) == [*range(109, 99, -1), 10]
+    assert await found(search, "after 10", states=only("dismissed").states) == list(range(109, 99, -1))
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+async def test_pages_follow_each_other_without_gap_or_repetition(index: Indexed, with_index: bool) -> None:
+    search = Search(index.store, index.reader if with_index else None)
+    seen: list[int] = []
+    cursor = None
+    while True:
+        got = await search.find(Filter(terms=("attempts",)), limit=7, budget=PLENTY, cursor=cursor)
+        seen += numbers([entry.id for entry in got.entries])
+        if got.next is None:
+            break
+        cursor = got.next
+    everything = [n for n in range(119, -1, -1) if n not in (7, 30, 40) and not 100 <= n < 110]
+    assert seen == everything
+
+
+async def test_what_the_index_does_not_know_yet_is_found_all_the_same(rig: Rig, index: Indexed) -> None:
+    await rig.fill([order_row(n, error=f"OSError: zebra {n}") for n in range(200, 203)])
+    got = await Search(index.store, index.reader).find(Filter(terms=("zebra",)), budget=PLENTY)
+    assert numbers([entry.id for entry in got.entries]) == [202, 201, 200, 7]
+    assert (got.complete, got.covered, got.total) == (True, 123, 123)
+    first = await Search(index.store, index.reader).find(Filter(terms=("zebra",)), limit=2, budget=PLENTY)
+    rest = await Search(index.store, index.reader).find(Filter(terms=("zebra",)), budget=PLENTY, cursor=first.next)
+    assert numbers([entry.id for entry in (*first.entries, *rest.entries)]) == [202, 201, 200, 7]
+
+
+async def test_an_index_far_behind_is_owned_up_to(rig: Rig, index: Indexed) -> None:
+    await rig.fill([order_row(n) for n in range(200, 700)])
+    got = await Search(index.store, index.reader).find(Filter(terms=("zebra",)), budget=PLENTY)
+    assert numbers([entry.id for entry in got.entries]) == [7]
+    assert not got.complete
+
+
+async def test_what_was_dismissed_behind_the_index_is_not_shown(rig: Rig, index: Indexed) -> None:
+    await rig.sql(f"UPDATE order_dlq SET dismissed = {rig.flag(True)} WHERE dlq_id = '{order_row(7)['dlq_id']}'")
+    assert await found(Search(index.store, index.reader), "zebra") == []
+
+
+async def test_a_half_built_index_covers_what_it_has(rig: Rig, tmp_path: Path) -> None:
+    index = await indexed(await rig.open(), tmp_path)
+    with index.feed() as feed:
+        progress = await index.reader.progress()
+        while progress is not None and progress.searchable < 30:
+            await feed.step()
+            progress = await index.reader.progress()
+        assert progress is not None
+        got = await Search(index.store, index.reader).find(Filter(terms=("zebra",)), budget=PLENTY)
+        assert (got.entries, got.complete, got.source) == ((), False, "index")
+        assert (got.covered, got.total) == (progress.searchable, 120)
+    await index.reader.aclose()
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+async def test_without_time_the_answer_is_partial_and_says_so(index: Indexed, with_index: bool) -> None:
+    search = Search(index.store, index.reader if with_index else None)
+    got = await search.find(Filter(terms=("zebra",)), budget=0.0)
+    assert not got.complete
+    assert got.covered < 120
+    assert got.next is not None
+    rest = await search.find(Filter(terms=("zebra",)), budget=PLENTY, cursor=got.next)
+    assert numbers([entry.id for entry in rest.entries]) == [7]
+
+
+async def test_a_search_keeps_its_time(tmp_path: Path) -> None:
+    """Generous: a scan that cannot stop would take many times as long."""
+    rig = sqlite_rig(tmp_path)
+    await rig.make([order_row(n, error=f"RuntimeError: {'x' * 900} {n}") for n in range(20_000)])
+    search = Search(await rig.open(), None)
+    began = time.monotonic()
+    got = await search.find(Filter(terms=("absent",)), budget=0.05)
+    assert time.monotonic() - began < 1.0
+    assert not got.complete
+    assert 0 < got.covered < 20_000
+    assert got.total is None
+    await rig.aclose()
+
+
+def test_random_terms_never_miss_in_the_trigrams() -> None:
+    """Whatever holds a term also holds every trigram of it: the index may only ever say too much."""
+    rng = random.Random(2)
+    for _ in range(300):
+        text = "".join(rng.choice('abcAB "%\\') for _ in range(40))
+        start = rng.randrange(30)
+        term = text[start : start + rng.randint(3, 9)]
+        for gram in expression((term,)).split(" AND "):
+            assert gram[1:-1].replace('""', '"') in term
+
+
+async def test_contains_is_blind_to_case(index: Indexed) -> None:
+    entry = await index.store.get(str(order_row(7)["dlq_id"]))
+    assert entry is not None
+    assert contains(entry, "zEbRa")
+    assert not contains(entry, "zebras")
