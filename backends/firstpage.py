@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from backends.file import check_file
@@ -30,8 +29,7 @@ _LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_
 _HELD_MOST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPage:
+class FirstPage(NamedTuple):
     label: str
     held: tuple[Entry, ...]  # in doubt or in flight, newest first
     entries: tuple[Entry, ...]  # pending, newest first
@@ -68,8 +66,7 @@ def _read(connection: sqlite3.Connection, target: SQLiteTarget, limit: int, tabl
     return FirstPage(target.label, tuple(map(shape.entry, held)), tuple(entries), len(rows) > limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """How to ask one table of the order layout."""
 
     table: str

@@ -140,8 +140,9 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     time.sleep(max(0, due - time.monotonic()))
     at = time.monotonic()
     try:
-        connection.execute("INSERT INTO order_dlq (dlq_id, captured_at, venue_name, market_id, side, quantity, order_type, error) "
-            "VALUES (?, '2026-04-01T00:00:00+00:00', 'alpaca', 'AAPL', 'buy', 1.0, 'market', 'x')", (f"engine_{number}",))
+        connection.execute("INSERT INTO order_dlq (dlq_id, captured_at, venue_name, market_id, side, quantity, "
+            "order_type, error) VALUES (?, '2026-04-01T00:00:00+00:00', 'alpaca', 'AAPL', 'buy', 1.0, 'market', 'x')",
+            (f"engine_{number}",))
         connection.commit()
     except sqlite3.OperationalError:
         failed += 1
@@ -368,7 +369,8 @@ async def noticed(server: Postgres) -> list[bool]:
 
     async def write_postgres(number: int) -> None:
         await bare.execute(
-            f"UPDATE {TABLE} SET retry_count = retry_count + 1 WHERE dlq_id = (SELECT dlq_id FROM {TABLE} OFFSET {number} LIMIT 1)"
+            f"UPDATE {TABLE} SET retry_count = retry_count + 1 "
+            f"WHERE dlq_id = (SELECT dlq_id FROM {TABLE} OFFSET {number} LIMIT 1)"
         )
 
     seen = await noticing(dsn, write_postgres)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,22 +13,21 @@ from backends.store import StoreError
 from console import guard, keys
 from console.activity import Activity
 from console.config import StoreConfig
-from console.crash import CRASHED, describe
 from console.render.entry import Shown
 from console.render.line import line, own
 from console.render.status import Standing
 from console.screens.framed import FramedScreen
 from console.screens.gate import Gate
 from console.screens.queue import QueueScreen
-from console.services.lineup import Spot, Stretch, View
+from console.services.lineup import Spot, Stretch
 from console.services.window import Window
-from console.services.workplace import Workplace
 from console.setup import Setup
 from console.theme import THEMES
 
 if TYPE_CHECKING:
+    from console.services.lineup import View
     from console.services.run import Run
-    from console.services.workplace import Mode
+    from console.services.workplace import Mode, Workplace
 
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
@@ -37,7 +35,7 @@ _FIRST_PAGE_SECONDS = 0.25
 
 
 class ConsoleApp(App[int], inherit_bindings=False):
-    CSS_PATH = "styles/frame.tcss"
+    CSS_PATH = ["styles/frame.tcss", "styles/queue.tcss"]  # noqa: RUF012 - Textual wants a list
     ENABLE_COMMAND_PALETTE = False
     TITLE = "dlq"
 
@@ -91,7 +89,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """The queue is the screen the console begins with; its first page has been read by now."""
         page = self._first_page()
         if page is not None:
-            self.standing = replace(self.standing, label=page.label)
+            self.standing = self.standing._replace(label=page.label)
         self.queue = QueueScreen(None if page is None else _window(page))
         return self.queue
 
@@ -127,7 +125,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def restand(self, **changes: Any) -> None:
         """What the frame says changes, on whichever screens are up."""
-        self.standing = replace(self.standing, **changes)
+        self.standing = self.standing._replace(**changes)
         for screen in self.screen_stack:
             if isinstance(screen, FramedScreen):
                 screen.stood()
@@ -261,6 +259,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def _handle_exception(self, error: Exception) -> None:
         """A bug: no locals, no source, no message of its own reaches a terminal; the exit code says it failed."""
+        from console.crash import CRASHED, describe
+
         self._return_code = CRASHED
         if self._exception is None:
             self._exception = error
@@ -269,6 +269,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def panic(self, *_: Any) -> None:
+        from console.crash import CRASHED
+
         self.crashed = self.crashed or "this is a bug in reading the terminal; acts are complete or undone"
         self._return_code = CRASHED
         self._close_messages_no_wait()

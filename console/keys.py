@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from console.config import ConfigError
 
@@ -19,8 +18,7 @@ _READING: tuple[Place, ...] = ("entry", "batch", "audit", "help")
 _ENTRIES: tuple[Place, ...] = ("queue", "entry")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     id: str
     keys: tuple[str, ...]
     label: str
@@ -118,7 +116,7 @@ def remapped(keymap: Mapping[str, str]) -> tuple[Key, ...]:
     known = {key.id for key in KEYS}
     if unknown := sorted(set(keymap) - known):
         raise ConfigError(f"keymap.{unknown[0]} is no key id; there are: {', '.join(sorted(known))}")
-    keys = tuple(replace(key, keys=_chosen(key, keymap[key.id])) if key.id in keymap else key for key in KEYS)
+    keys = tuple(key._replace(keys=_chosen(key, keymap[key.id])) if key.id in keymap else key for key in KEYS)
     for place in EVERYWHERE:
         _check_apart(place, keys)
     return keys

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from backends.firstpage import FirstPage
 from backends.records import Actor
 from console.clock import Clock
 from console.config import Config, StoreConfig
 from console.keys import KEYS, Key
-from console.services.workplace import Workplace
+
+if TYPE_CHECKING:
+    from backends.firstpage import FirstPage
+    from console.services.workplace import Workplace
 
 DEAD_SECONDS = 0.4
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -16,9 +16,9 @@ from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from backends import open_store
-from backends.records import Entry
+from backends.records import Entry, Filter
 from backends.sql.foreign import OutboxStore
-from backends.store import Requeued, Taken
+from backends.store import Change, Requeued, Taken
 from tests.store import ACTOR, PostgresRig, why
 
 BASE = datetime(2026, 4, 18, 14, 32, 15, tzinfo=UTC)
@@ -119,16 +119,20 @@ class Consumer:
 
 @asynccontextmanager
 async def broker(
-    rig: OutboxRig, consumer: Consumer, *queues: str, max_deliveries: int | None = None
+    rig: OutboxRig, consumer: Consumer, *queues: str, max_deliveries: int | None = None, interval: float = 0.2
 ) -> AsyncIterator[Any]:
-    """The package's own broker on the rig's tables; every failure is final."""
+    """The package's own broker on the rig's tables; every failure is final. It looks every `interval` by itself."""
     metadata = MetaData()
     outbox, dlq = make_outbox_table(metadata), make_dlq_table(metadata)
     async with rig.engine() as engine:
         running = OutboxBroker(engine, outbox_table=outbox, dlq_table=dlq, logger=None)
-
         subscribe: Any = running.subscriber(
-            list(queues or ("orders",)), retry_strategy=NoRetry(), max_deliveries=max_deliveries
+            list(queues or ("orders",)),
+            retry_strategy=NoRetry(),
+            max_deliveries=max_deliveries,
+            min_fetch_interval=interval,
+            max_fetch_interval=interval,
+            lease_ttl_seconds=max(60.0, 3 * interval),
         )
 
         @subscribe  # type: ignore[untyped-decorator]  # the package is not typed for us
@@ -156,8 +160,20 @@ async def requeue(store: OutboxStore, entry_id: str) -> Requeued | Taken:
 async def settled_rows(target: str) -> list[tuple[Any, ...]]:
     connection = await asyncpg.connect(target)
     try:
-        return [
-            tuple(row) for row in await connection.fetch("SELECT entry_id, state FROM dlq_console.settled ORDER BY 1")
-        ]
+        if await connection.fetchval("SELECT to_regclass('dlq_console.settled')") is None:
+            return []
+        rows = await connection.fetch("SELECT entry_id, state FROM dlq_console.settled ORDER BY 1")
+        return [tuple(row) for row in rows]
     finally:
         await connection.close()
+
+
+async def until_dead(store: OutboxStore, count: int, seconds: float = 30) -> tuple[Entry, ...]:
+    """Until at least this many are in the queue: looked for whenever the store says that something changed."""
+    watching = cast("AsyncGenerator[Change, None]", store.changes())
+    async with asyncio.timeout(seconds), aclosing(watching) as changes:
+        async for _ in changes:
+            found = (await store.page(Filter(), limit=1000)).entries
+            if len(found) >= count:
+                return found
+    raise AssertionError("a watch never ends by itself")

@@ -32,7 +32,7 @@ _LETS_IN = frozenset(
 class StoredCall:
     method: str
     path: str
-    headers: Headers = NO_HEADERS
+    headers: Headers = field(default_factory=lambda: NO_HEADERS)
     body: bytes = field(default=b"", repr=False)
     dropped: tuple[str, ...] = ()  # stored headers that let a caller in: not sent again
 

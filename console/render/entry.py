@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from backends.records import Attempt, malformed, parse_time, readable
+from backends.records import Attempt, Entry, malformed, readable
 from console.duration import long_age
 from console.render import event, value
 from console.render.line import Cell, Line, Tone, block, columns, line, own, said
 from console.render.row import state_cell
 from console.safetext import safe, safe_block
+from console.services import layout
 from console.services.advice import difference, next_step
 from console.services.triage import History, Row
 
 TABS = ("Error", "Order", "History", "Audit", "Notes")
 _LONGEST = 20_000  # characters of one text in a pane; the pager has it whole
 _OUTCOMES: Mapping[str, Tone] = {"accepted": "good", "rejected": "warning", "unknown": "danger", "not_sent": "plain"}
-_FLOWING = ("error", "action_json")
+_FLOWING = ("error", "action_json", "payload", "headers", "originalRequest", "last_exception")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What is known of the entry under the cursor; the history comes a moment later than the row."""
 
     row: Row
@@ -67,13 +67,18 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     row = shown.row
     reach = "may have reached the venue" if row.reach == "maybe" else "could not have reached the venue"
     attempts = shown.history.attempts if shown.history else ()
-    captured = parse_time(row.entry.get("captured_at"))
+    captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
-    lines = _body(row.entry.text("error") or "(no error text)")
-    lines.append(line(own(f"{row.category} · {reach} · {value.moment(row.entry.get('captured_at'))}{since}", "dim")))
+    lines = _body(layout.error_text(row.entry) or "(no error text)")
+    lines.append(line(own(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
     step = next_step(row, attempts, read_only=shown.read_only)
     lines.append(line(own("→ next: ", "accent"), said(step, limit=300)))
     return lines
+
+
+def _moment(entry: Entry) -> str:
+    at = layout.occurred_at(entry)
+    return value.moment(at) if at else value.moment(entry.get("captured_at"))
 
 
 def _body(text: str) -> list[Line]:
@@ -89,9 +94,13 @@ def _order(shown: Shown) -> list[Line]:
     lines: list[Line] = [line(own(value.order(entry), "strong"), "  ", state_cell(entry.state))]
     lines += [line(own("✗ ", "danger"), said(text, "danger", limit=300)) for text in shown.findings]
     lines += [line(own("· ", "dim"), said(text, "dim", limit=300)) for text in shown.notes]
-    lines += [line(own("✗ ", "warning"), said(text, "warning", limit=300)) for text in malformed(entry)]
+    if entry.layout == layout.ORDERS:
+        lines += [line(own("✗ ", "warning"), said(text, "warning", limit=300)) for text in malformed(entry)]
     pairs = [(safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in _FLOWING]
     lines += columns(pairs, indent=0)
+    for name in _FLOWING[2:]:
+        if name in entry.names:
+            lines += [line(own(name, "dim")), *_body(layout.payload(entry.get(name)).text)]
     if "action_json" in entry.names:
         lines += [line(own("action_json", "dim")), *_pretty(entry.text("action_json"))]
     return lines
@@ -212,7 +221,7 @@ def whole_text(shown: Shown, now: datetime) -> str:
     for number, title in enumerate(TABS):
         body = "\n".join("".join(cell.text for cell in cells) for cells in tab_lines(shown, number, now))
         parts.append(f"== {title} ==\n{body}")
-    text = shown.row.entry.text("error")
+    text = layout.error_text(shown.row.entry)
     if len(text) > _LONGEST:
         parts[0] = f"== Error ==\n{safe_block(text, len(text))}"
     return "\n\n".join(parts) + "\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -15,8 +14,7 @@ Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", 
 TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One run of text in one tone. Only `own` and `said` make them, so that nothing unsafe gets in."""
 
     text: str

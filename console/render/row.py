@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
+from backends.records import readable
 from console.render import value
 from console.render.line import Cell, Line, Tone, fit
 from console.safetext import safe
+from console.services.layout import origin
 from console.services.triage import Row
 
 _STATES = {
@@ -20,15 +22,19 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+_TITLES = {
+    "outbox": {"VENUE": "QUEUE", "ORDER": "MESSAGE", "ACCOUNT": ""},
+    "integration": {"VENUE": "PROVIDER", "ORDER": "REQUEST", "ACCOUNT": "TENANT"},
+}
+
+
+class Column(NamedTuple):
     title: str
     size: int
     right: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     columns: tuple[Column, ...]
     gap: str
 
@@ -51,11 +57,12 @@ def layout(size: int) -> Layout:
     return Layout((*chosen, Column("ERROR", max(8, size - taken)), *tail), gap)
 
 
-def header(size: int) -> Line:
-    made = layout(size)
+def header(size: int, kind: str) -> Line:
+    made, titles = layout(size), _TITLES.get(kind, {})
     cells = [Cell("   ", "dim")]
     for column in made.columns:
-        cells += [Cell(fit(column.title, column.size, right=column.right), "dim"), Cell(made.gap)]
+        shown = titles.get(column.title, column.title)
+        cells += [Cell(fit(shown, column.size, right=column.right), "dim"), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
@@ -82,9 +89,9 @@ def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
         case "AGE":
             return value.entry_age(entry, now), "dim"
         case "VENUE":
-            return safe(entry.text("venue_name"), 40), settled
+            return safe(origin(entry), 40), settled
         case "ACCOUNT":
-            return safe(entry.text("account_id"), 40), "dim"
+            return safe(entry.text("account_id") or entry.text("tenantId"), 40), "dim"
         case "ORDER":
             text = value.order(entry)
             return text, "warning" if "⚠" in text else "strong" if settled == "plain" else settled
@@ -93,7 +100,7 @@ def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
         case "CATEGORY":
             return row.category, "dim"
         case "TRY":
-            return safe(entry.text("retry_count") or "0", 8), "warning" if is_worn(row) else "dim"
+            return safe(readable(value.tries(entry)), 8), "warning" if is_worn(row) else "dim"
         case _:
             word, tone, _ = _STATES[entry.state]
             return word, _tone(tone)
@@ -101,7 +108,7 @@ def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
 
 def is_worn(row: Row) -> bool:
     """Tried three times or more."""
-    tries = row.entry.get("retry_count")
+    tries = value.tries(row.entry)
     return isinstance(tries, int) and tries >= 3
 
 

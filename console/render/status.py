@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from backends.records import Counts, Halt
 from console.duration import long_age
@@ -16,16 +16,14 @@ from console.safetext import safe
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(NamedTuple):
     """Arrivals in equal spans of time up to now; `hours` is what they cover, which may be less than a day."""
 
     tally: tuple[int, ...]
     hours: int
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What the frame says wherever the operator is."""
 
     store: str
@@ -96,9 +94,12 @@ def _counts(standing: Standing, now: datetime) -> Line:
 def _sparkline(trend: Trend | None) -> Line:
     if trend is None or not any(trend.tally):
         return ()
-    most = max(trend.tally)
-    bars = "".join(_BARS[(len(_BARS) - 1) * count // most] if count else " " for count in trend.tally)
-    return line(own(bars, "accent"), own(f" {trend.hours}h", "dim"))
+    return line(own(sparkline(trend.tally), "accent"), own(f" {trend.hours}h", "dim"))
+
+
+def sparkline(tally: Sequence[int]) -> str:
+    most = max((*tally, 1))
+    return "".join(_BARS[(len(_BARS) - 1) * count // most] if count else " " for count in tally)
 
 
 def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars: int = 24) -> Trend:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from backends.records import Entry, number, parse_time, readable
 from console.duration import age
 from console.safetext import safe
+from console.services import layout
 
 _NAME_LENGTH = 128
 _EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
@@ -52,8 +53,8 @@ def moment(value: object) -> str:
 
 
 def entry_age(entry: Entry, now: datetime) -> str:
-    captured = parse_time(entry.get("captured_at"))
-    return age(captured, now) if captured else "?"
+    failed = layout.occurred_at(entry)
+    return age(failed, now) if failed else "?"
 
 
 def action(entry: Entry) -> tuple[str, str]:
@@ -77,8 +78,8 @@ def _word(value: object) -> str:
 
 def order(entry: Entry) -> str:
     """`buy 100 AAPL @ 180.0 day`; what is not a new order says so first."""
-    if "market_id" not in entry.names:
-        return safe(entry.id, 60)
+    if entry.layout != layout.ORDERS:
+        return _subject(entry)
     verb, tif = action(entry)
     stored = entry.get("price")
     parts = [
@@ -92,6 +93,21 @@ def order(entry: Entry) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _subject(entry: Entry) -> str:
+    """What an entry that is no order is about: the call that failed, or the beginning of the message."""
+    if entry.layout == layout.INTEGRATION:
+        return safe(layout.request_line(entry) or entry.id, 80)
+    shown = layout.payload(entry.get("payload"))
+    return safe(" ".join(shown.text[:200].split()), 80) if shown.kind in ("json", "text") else safe(entry.id, 60)
+
+
+def tries(entry: Entry) -> object:
+    """How often it was tried, in the column each layout has for it."""
+    return next(
+        (held for held in map(entry.get, ("retry_count", "deliveries_count", "attempts")) if held is not None), 0
+    )
+
+
 def name(text: str) -> str:
     """An identifier that matters: what could pass for another one is flagged."""
     shown = safe(text, _NAME_LENGTH)
@@ -102,7 +118,7 @@ def name(text: str) -> str:
 
 def error_head(entry: Entry, room: int) -> str:
     """The first line that says something; where room is short, the message without what is wrapped around it."""
-    text = entry.text("error")[:600]
+    text = layout.error_text(entry)[:600]
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
     if len(first) > room and (named := _EXCEPTION.match(first)):
         first = first[named.end() :]

@@ -48,7 +48,7 @@ class AuditScreen(ReadingScreen):
         if seen.problem is not None:
             self.head.show(line(own("BROKEN  ", "danger"), said(seen.problem, "danger", limit=200)))
             return
-        self.head.show(line(own(f"the chain holds: {seen.count:,} events", "good")))
+        self.head.show(line(own(f"the chain holds: {seen.events:,} events", "good")))
         kept = "Keep this head elsewhere: with it a later check also finds truncation and rewriting."
         self.text.put([line(own(seen.head, "strong")), line(own(kept, "dim")), (), *self._lines])
 

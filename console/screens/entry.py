@@ -8,12 +8,11 @@ from textual.widget import Widget
 
 from backends.records import Entry
 from console.render.entry import Shown
-from console.screens.sending import SendingScreen
-from console.screens.settling import Pick, Picks
+from console.screens.acting import ActingScreen, Pick, Picks
 from console.widgets.entry_pane import EntryPane
 
 
-class EntryScreen(SendingScreen):
+class EntryScreen(ActingScreen):
     place = "entry"
 
     def __init__(self, shown: Shown, tab: int) -> None:

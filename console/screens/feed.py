@@ -9,10 +9,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Literal
 
-from backends.records import STATES, Counts, Filter, Place, parse_time
+from backends.records import STATES, Counts, Filter, Place
 from backends.store import StoreError
 from console.render.status import make_trend
 from console.services.expression import parse_expression
+from console.services.layout import occurred_at
 from console.services.lineup import Stretch, View
 from console.services.window import PAGE
 
@@ -149,7 +150,7 @@ class Feed:
         self._next_trend = time.monotonic() + _TREND_SECONDS
         page = await self.place.store.page(_EVERYTHING, limit=_TREND_ROWS, newest_first=True)
         now = self._screen.console.now()
-        moments = [at for entry in page.entries if (at := parse_time(entry.get("captured_at")))]
+        moments = [at for entry in page.entries if (at := occurred_at(entry))]
         self._screen.console.restand(trend=make_trend(moments, now, whole=not page.more))
 
     async def watch(self) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual import events
 
@@ -17,8 +16,7 @@ _DIGITS = "123456789abcdefghijkl"
 _BESIDE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Dismissal:
+class Dismissal(NamedTuple):
     reason: str
     note: str | None
 

@@ -6,8 +6,7 @@ Making the plan has no side effect; only the right answer, and a second person's
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
 
@@ -24,8 +23,7 @@ Planner = Callable[[frozenset[str]], Awaitable["ReplayPlan"]]
 Approval = Callable[["ReplayPlan"], Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(NamedTuple):
     plan: ReplayPlan
     note: str | None
 

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 
 from textual.widget import Widget
 
-from backends.records import parse_time
-from console.duration import age
-from console.render.line import Cell, Line, fit, line, own, said
+from backends.index import file_entry
+from console.render.group import group_header, group_line
+from console.render.line import line, own
 from console.screens.framed import FramedScreen
 from console.services.expression import with_field
+from console.services.group import Grouping
+from console.services.index import labelled
 from console.services.lineup import View
-from console.services.triage import Row, look
+from console.services.triage import look
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 
 _MOST = 200_000  # entries looked at
-
-
-@dataclass(slots=True)
-class Group:
-    fingerprint: str
-    title: str
-    category: str
-    count: int = 0
-    first: datetime | None = None
-    last: datetime | None = None
-
-    def add(self, row: Row) -> None:
-        self.count += 1
-        at = parse_time(row.entry.get("captured_at"))
-        if at is not None:
-            self.first = at if self.first is None else min(self.first, at)
-            self.last = at if self.last is None else max(self.last, at)
 
 
 class GroupsScreen(FramedScreen):
@@ -49,10 +32,12 @@ class GroupsScreen(FramedScreen):
         self._filter = text
         self._head = Canvas(id="head")
         self._list = ChoiceList(id="choices")
-        self._groups: dict[str, Group] = {}
+        self._titles = Canvas(id="titles")
+        self._grouping = Grouping()
 
     def body(self) -> Iterable[Widget]:
         yield self._head
+        yield self._titles
         yield self._list
 
     def on_mount(self) -> None:
@@ -61,27 +46,28 @@ class GroupsScreen(FramedScreen):
         self.start(self._read, group="groups", exclusive=True)
 
     async def _read(self) -> None:
-        place, looked = self.console.place, 0
+        place = self.console.place
         if place is None:
             return
         async for entries in place.lineup.chosen(self._view):
             for entry in entries:
-                row = look(entry)
-                known = self._groups.setdefault(row.fingerprint, Group(row.fingerprint, row.title, row.category))
-                known.add(row)
-            looked += len(entries)
-            self._show(looked, done=False)
+                mark = file_entry(entry, labelled(look(entry)))
+                self._grouping.add(mark)
+                self._grouping.arrival(mark)
+            self._show(done=False)
             await asyncio.sleep(0)  # keys come first
-            if looked >= _MOST:
+            if self._grouping.count >= _MOST:
                 break
-        self._show(looked, done=True)
+        self._show(done=True)
 
-    def _show(self, looked: int, *, done: bool) -> None:
-        groups = sorted(self._groups.values(), key=lambda group: (-group.count, group.fingerprint))
+    def _show(self, *, done: bool) -> None:
+        now, size = self.console.now(), max(20, self.size.width - 4)
+        groups = self._grouping.groups(now)
         more = "" if done else ", reading …"
-        self._head.show(line(own(f"{len(groups):,} groups", "strong"), own(f" in {looked:,} entries{more}", "dim")))
-        now, size = self.console.now(), self._list.size.width
-        self._list.put([(group.fingerprint, _line(group, now, size)) for group in groups])
+        covered = f" in {self._grouping.count:,} entries{more}"
+        self._head.show(line(own(f"{len(groups):,} groups", "strong"), own(covered, "dim")))
+        self._titles.show(group_header(size))
+        self._list.put([(group.fingerprint, group_line(group, now, size)) for group in groups])
 
     def do_open(self) -> None:
         chosen = self._list.chosen
@@ -110,14 +96,3 @@ class GroupsScreen(FramedScreen):
 
     def do_bottom(self) -> None:
         self._list.move_to(1 << 30)
-
-
-def _line(group: Group, now: datetime, size: int) -> Line:
-    first, last = (age(at, now) if at else "?" for at in (group.first, group.last))
-    title = Cell(fit(said(group.title).text, max(10, size - 46)))
-    return (
-        own(f"{group.count:>8,}  ", "strong"),
-        title,
-        own(f"  {group.category:<12}{last:>5} – {first:<5}  ", "dim"),
-        own(group.fingerprint[:8], "dim"),
-    )

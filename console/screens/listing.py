@@ -10,9 +10,8 @@ from backends.records import Entry
 from console.render.entry import Shown
 from console.render.line import Line, line, own
 from console.render.value import count, many
+from console.screens.acting import ActingScreen, Pick, Picks
 from console.screens.feed import Feed
-from console.screens.sending import SendingScreen
-from console.screens.settling import Pick, Picks
 from console.services.triage import look
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
@@ -22,7 +21,7 @@ _MOST_MARKS = 200_000
 _HINTS = ("open", "mark", "mark-all", "filter", "groups", "mode", "audit", "sort", "command", "quit")
 
 
-class ListingScreen(SendingScreen):
+class ListingScreen(ActingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.feed = Feed(self)

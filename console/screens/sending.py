@@ -1,6 +1,6 @@
-"""Keys that reach a venue or hold back those that do: replay, reconcile, stop, halt, paper/live, approve.
+"""What reaches a venue or holds back what does: replay, reconcile, halt, paper/live, approve. Each opens its gate.
 
-Each opens its gate, but stopping; what runs afterwards runs off this loop and outlives the screen.
+What runs afterwards runs off this loop and outlives the screen.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from console.render.line import line, own, said
 from console.render.value import many
+from console.screens.acting import HELD, SAMPLE, ActingScreen, selection_of
 from console.screens.gate_replay import Confirmed, ReplayGate
 from console.screens.gate_word import WordGate, a_note, anything, exactly
-from console.screens.settling import HELD, SAMPLE, SettlingScreen, selection_of
 from console.services.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -19,147 +19,155 @@ if TYPE_CHECKING:
     from console.services.run import Kind, Run
 
 
-class SendingScreen(SettlingScreen):
-    def do_replay(self) -> None:
-        place, picks = self.workplace(), self.picks()
-        if place is None or not picks or self._is_busy():
+def replay(screen: ActingScreen) -> None:
+    place, picks = screen.workplace(), screen.picks()
+    if place is None or not picks or _is_busy(screen) or not _are_orders(screen, place):
+        return
+    most = 20 * screen.console.setup.config.limits.max_batch
+    if len(picks) > most:
+        screen.complain(f"a batch takes {screen.console.setup.config.limits.max_batch} entries at most: mark fewer")
+        return
+    mode = screen.console.mode
+    selection = selection_of(picks)
+    gate = ReplayGate(
+        len(picks),
+        mode=mode,
+        plan=lambda overrides: place.plan(selection, mode, overrides),
+        approved=place.is_approved,
+    )
+
+    def answered(answer: Confirmed | None) -> None:
+        if answer is None:
             return
-        most = 20 * self.console.setup.config.limits.max_batch
-        if len(picks) > most:
-            self.complain(f"a batch takes {self.console.setup.config.limits.max_batch} entries at most: mark fewer")
-            return
-        mode = self.console.mode
-        selection = selection_of(picks)
-        gate = ReplayGate(
-            len(picks),
-            mode=mode,
-            plan=lambda overrides: place.plan(selection, mode, overrides),
-            approved=place.is_approved,
-        )
+        plan = answer.plan
+        total = len(plan.steps) + len(plan.superseded) + len(plan.blocked)
+        screen.console.begin(_run("replay", plan.mode, total, place.replay_work(plan, answer.note)))
+        screen.acted()
 
-        def answered(answer: Confirmed | None) -> None:
-            if answer is None:
-                return
-            plan = answer.plan
-            total = len(plan.steps) + len(plan.superseded) + len(plan.blocked)
-            self.console.begin(_run("replay", plan.mode, total, place.replay_work(plan, answer.note)))
-            self.acted()
+    screen.app.push_screen(gate, answered)
 
-        self.app.push_screen(gate, answered)
 
-    def do_reconcile(self) -> None:
-        place = self.workplace()
-        if place is not None and not self._is_busy():
-            self.start(lambda: self._ask_reconcile(place), group="ask", exclusive=True)
+def reconcile(screen: ActingScreen) -> None:
+    place = screen.workplace()
+    if place is not None and not _is_busy(screen) and _are_orders(screen, place):
+        screen.start(lambda: _ask_reconcile(screen, place), group="ask", exclusive=True)
 
-    async def _ask_reconcile(self, place: Workplace) -> None:
-        held = [entry_id for entry_id, pick in self.picks().items() if pick.state in HELD]
-        attempts = [one for one in await place.store.open_attempts() if not held or one.entry_id in held]
-        if not attempts:
-            self.complain("nothing is in doubt")
-            return
-        ids = tuple(dict.fromkeys(one.entry_id for one in attempts))
-        lines = [
-            line(own(f" {one.mode.upper():5} ", "strong"), said(f"{one.venue}  {one.entry_id}"))
-            for one in attempts[:SAMPLE]
-        ]
-        if len(attempts) > SAMPLE:
-            lines.append(line(own(f" … and {len(attempts) - SAMPLE} more", "dim")))
-        lines += [
-            (),
-            line(own("The venue is asked; nothing is sent. Evidence settles an entry, silence does not.", "dim")),
-        ]
-        title = line(own(f"Reconcile {many(len(ids), 'entry')}"))
-        gate = WordGate(title, lines, ask=f"type {len(ids)} to ask the venue", judge=exactly(str(len(ids))))
-        modes = "/".join(sorted({one.mode for one in attempts}))
 
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self.console.begin(_run("reconcile", modes, len(attempts), place.reconcile_work(ids)))
-                self.acted()
+async def _ask_reconcile(screen: ActingScreen, place: Workplace) -> None:
+    held = [entry_id for entry_id, pick in screen.picks().items() if pick.state in HELD]
+    attempts = [one for one in await place.store.open_attempts() if not held or one.entry_id in held]
+    if not attempts:
+        screen.complain("nothing is in doubt")
+        return
+    ids = tuple(dict.fromkeys(one.entry_id for one in attempts))
+    lines = [
+        line(own(f" {one.mode.upper():5} ", "strong"), said(f"{one.venue}  {one.entry_id}"))
+        for one in attempts[:SAMPLE]
+    ]
+    if len(attempts) > SAMPLE:
+        lines.append(line(own(f" … and {len(attempts) - SAMPLE} more", "dim")))
+    lines += [
+        (),
+        line(own("The venue is asked; nothing is sent. Evidence settles an entry, silence does not.", "dim")),
+    ]
+    title = line(own(f"Reconcile {many(len(ids), 'entry')}"))
+    gate = WordGate(title, lines, ask=f"type {len(ids)} to ask the venue", judge=exactly(str(len(ids))))
+    modes = "/".join(sorted({one.mode for one in attempts}))
 
-        self.app.push_screen(gate, answered)
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.console.begin(_run("reconcile", modes, len(attempts), place.reconcile_work(ids)))
+            screen.acted()
 
-    def _is_busy(self) -> bool:
-        run = self.console.activity.run
-        if run is None or run.over:
-            return False
-        self.complain("a batch is running: b shows it, ! stops it")
+    screen.app.push_screen(gate, answered)
+
+
+def _are_orders(screen: ActingScreen, place: Workplace) -> bool:
+    if place.info.layout == "orders":
         return True
+    screen.complain("this store's entries are no orders: dlq replay ID puts them back on their way")
+    return False
 
-    def do_stop(self) -> None:
-        self.tell(line(own(self.console.activity.stop(), "warning")))
 
-    def do_halt(self) -> None:
-        place = self.workplace()
-        if place is not None:
-            self.start(lambda: self._ask_halt(place), group="ask", exclusive=True)
+def _is_busy(screen: ActingScreen) -> bool:
+    run = screen.console.activity.run
+    if run is None or run.over:
+        return False
+    screen.complain("a batch is running: b shows it, ! stops it")
+    return True
 
-    async def _ask_halt(self, place: Workplace) -> None:
-        halt = await place.store.halted()
+
+def halt(screen: ActingScreen) -> None:
+    place = screen.workplace()
+    if place is not None:
+        screen.start(lambda: _ask_halt(screen, place), group="ask", exclusive=True)
+
+
+async def _ask_halt(screen: ActingScreen, place: Workplace) -> None:
+    halt = await place.store.halted()
+    if halt is None:
+        text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
+        gate = WordGate(line(own("Halt every replay on this store")), [line(own(text))], ask="why", judge=a_note)
+    else:
+        text = f"Halted since {halt.since} by {halt.operator}: {halt.note}"
+        gate = WordGate(line(own("Resume replays")), [line(said(text, limit=400))], ask="why now", judge=a_note)
+
+    async def act(note: str) -> None:
         if halt is None:
-            text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
-            gate = WordGate(line(own("Halt every replay on this store")), [line(own(text))], ask="why", judge=a_note)
+            await place.triage.halt(note)
+            screen.console.restand(halt=await place.store.halted())
+            screen.tell(line(own("halted: nothing is replayed on this store until it is resumed", "danger")))
+        elif await place.resume(halt, note):
+            screen.console.restand(halt=await place.store.halted())
+            screen.tell(line(own("resumed", "good")))
         else:
-            text = f"Halted since {halt.since} by {halt.operator}: {halt.note}"
-            gate = WordGate(line(own("Resume replays")), [line(said(text, limit=400))], ask="why now", judge=a_note)
+            screen.complain("a live store is resumed by two: a second person must approve (P), then press H again")
 
-        async def act(note: str) -> None:
-            if halt is None:
-                await place.triage.halt(note)
-                self.console.restand(halt=await place.store.halted())
-                self.tell(line(own("halted: nothing is replayed on this store until it is resumed", "danger")))
-            elif await place.resume(halt, note):
-                self.console.restand(halt=await place.store.halted())
-                self.tell(line(own("resumed", "good")))
-            else:
-                self.complain("a live store is resumed by two: a second person must approve (P), then press H again")
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: act(answer), group="act", exclusive=False)
 
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self.start(lambda: act(answer), group="act", exclusive=False)
+    screen.app.push_screen(gate, answered)
 
-        self.app.push_screen(gate, answered)
 
-    def do_mode(self) -> None:
-        if self.console.mode == "live":
-            self.console.set_mode("paper")
-            self.tell(line(own("PAPER: replays go to the venue's paper side", "good")))
+def mode(screen: ActingScreen) -> None:
+    if screen.console.mode == "live":
+        screen.console.set_mode("paper")
+        screen.tell(line(own("PAPER: replays go to the venue's paper side", "good")))
+        return
+    text = "In LIVE a replay sends real orders. Every gate then asks for the word and the number."
+    gate = WordGate(line(own("Switch to LIVE")), [line(own(text))], ask="type live", judge=exactly("live"), live=True)
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.console.set_mode("live")
+
+    screen.app.push_screen(gate, answered)
+
+
+def approve(screen: ActingScreen) -> None:
+    place = screen.workplace()
+    if place is None:
+        return
+    text = "Another person asked for your approval and told you the plan's hash. You answer for it with your name."
+    gate = WordGate(line(own("Approve a plan")), [line(own(text))], ask="plan", judge=anything)
+
+    async def approve(plan_hash: str) -> None:
+        try:
+            summary = await place.approve(plan_hash)
+        except KeyError:
+            screen.complain("no such plan was put up for approval on this store")
             return
-        text = "In LIVE a replay sends real orders. Every gate then asks for the word and the number."
-        gate = WordGate(
-            line(own("Switch to LIVE")), [line(own(text))], ask="type live", judge=exactly("live"), live=True
-        )
+        if summary is None:
+            screen.complain("the one who asked cannot approve: another OS user or database role must")
+        else:
+            screen.tell(line(own("approved: ", "good"), said(summary, limit=300)))
 
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self.console.set_mode("live")
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: approve(answer), group="act", exclusive=False)
 
-        self.app.push_screen(gate, answered)
-
-    def do_approve(self) -> None:
-        place = self.workplace()
-        if place is None:
-            return
-        text = "Another person asked for your approval and told you the plan's hash. You answer for it with your name."
-        gate = WordGate(line(own("Approve a plan")), [line(own(text))], ask="plan", judge=anything)
-
-        async def approve(plan_hash: str) -> None:
-            try:
-                summary = await place.approve(plan_hash)
-            except KeyError:
-                self.complain("no such plan was put up for approval on this store")
-                return
-            if summary is None:
-                self.complain("the one who asked cannot approve: another OS user or database role must")
-            else:
-                self.tell(line(own("approved: ", "good"), said(summary, limit=300)))
-
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self.start(lambda: approve(answer), group="act", exclusive=False)
-
-        self.app.push_screen(gate, answered)
+    screen.app.push_screen(gate, answered)
 
 
 def _run(kind: Kind, mode: str, total: int, work: Work) -> Run:

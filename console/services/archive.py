@@ -21,7 +21,7 @@ from typing import IO, Any
 from backends.ledger.chain import Verifier
 from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, Place, readable
 from backends.store import Store
-from console.services.bundle import ATTEMPTS, AUDIT, BLOCK, ENTRIES, FORMAT, MANIFEST, SUMS
+from console.services.bundle import ATTEMPTS, AUDIT, BLOCK, ENTRIES, FORMAT, MANIFEST, SEAL, SUMS, seal
 
 _PAGE = 500
 
@@ -68,6 +68,7 @@ async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, no
         _free(out)
         with _private(making) as raw:
             made = await _write(store, before, raw, actor=actor, now=now)
+            seal(raw)
             raw.flush()
             os.fsync(raw.fileno())
         os.link(making, out)  # fails where somebody else was faster
@@ -146,6 +147,7 @@ def _finish(bundle: zipfile.ZipFile, manifest: dict[str, object], told: dict[str
     sums = {name: str(one["sha256"]) for name, one in told.items()} | {MANIFEST: hashlib.sha256(text).hexdigest()}
     listed = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())).encode()
     bundle.writestr(SUMS, listed)
+    bundle.comment = SEAL
     return hashlib.sha256(listed).hexdigest()
 
 

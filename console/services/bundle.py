@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from backends.ledger.chain import Verifier
 from backends.records import AuditEvent
@@ -18,6 +20,7 @@ SUMS = "SHA256SUMS"
 MANIFEST = "manifest.json"
 ENTRIES, ATTEMPTS, AUDIT = "entries.jsonl", "attempts.jsonl", "audit.jsonl"
 BLOCK = 1 << 20
+SEAL = b"0" * 64  # the zip's comment, and so the file's last bytes: the SHA-256 of everything before it
 _MEMBERS = (ENTRIES, ATTEMPTS, AUDIT, MANIFEST)
 
 
@@ -36,11 +39,31 @@ class Verdict:
         return not self.problems
 
 
+def seal(file: IO[bytes]) -> None:
+    """After the zip was closed with SEAL as its comment. Even a flipped bit that no reader looks at is found by it."""
+    file.write(_seal(file))
+
+
+def _seal(file: IO[bytes]) -> bytes:
+    """Leaves the file at its seal."""
+    left = file.seek(0, os.SEEK_END) - len(SEAL)
+    file.seek(0)
+    found = hashlib.sha256()
+    while left > 0 and (block := file.read(min(BLOCK, left))):
+        found.update(block)
+        left -= len(block)
+    return found.hexdigest().encode()
+
+
 def verify(path: Path) -> Verdict:
     try:
+        with path.open("rb") as file:
+            sealed = _seal(file) == file.read()
         with zipfile.ZipFile(path) as bundle:
-            return _verify(bundle)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+            verdict = _verify(bundle)
+        return verdict if sealed else replace(verdict, problems=("the file was altered", *verdict.problems))
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
+        # zipfile says RuntimeError where a damaged header asks for a password or an unknown method.
         return Verdict((f"cannot be read: {problem}",))
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
         return Verdict((f"is not what an archive looks like: {problem!r}",))

@@ -6,7 +6,7 @@ Never counts, never offsets, holds no more than a page.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from backends.records import Entry, Filter, Page, Place
 from backends.store import Store
@@ -17,14 +17,13 @@ _SCAN = 500  # entries of a page where the classification picks
 _LONGEST_SCAN = 20_000  # entries looked at for one answer, so that a rare class never blocks the view
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    query: Query = field(default_factory=Query)
+# Named tuples where a screen needs them for its first frame: they cost a fifth of a dataclass to make.
+class View(NamedTuple):
+    query: Query = Query()
     newest_first: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """An entry where it stands in the lineup."""
 
     part: int
@@ -35,14 +34,12 @@ class Spot:
         return Mark(self.part, self.entry.place)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     part: int
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     spots: tuple[Spot, ...]
     more: bool  # there is something beyond, in the direction of reading
     reached: Mark | None = None  # how far was looked, where that is further than the last spot

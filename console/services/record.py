@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import replace
 
 from backends.records import Actor, Attempt, Why
-from backends.store import Claim, Intent, Result, Store, StoreError, Taken
+from backends.store import Intent, Result, Store, StoreError, Taken
 from console.clock import Clock
 from console.services import payload
 from console.services.journey import Journey, Sent, Signal
@@ -25,6 +25,7 @@ class Recorder:
         self._store = store
         self._actor = actor
         self._moment = moment
+        self._owed: list[tuple[Journey, Why | None]] = []  # claims, and where its moment is named an intent, to undo
 
     async def intend(self, journey: Journey, prepared: Prepared, detail: str) -> Attempt | Taken:
         """Committed when it returns; where it does not, nothing may be sent and the claim is free again."""
@@ -36,7 +37,7 @@ class Recorder:
             await self._withdraw(journey, why)
             raise
         if isinstance(attempt, Taken):
-            await self.release(journey.claim)
+            await self.release(journey)
         return attempt
 
     async def _withdraw(self, journey: Journey, why: Why) -> None:
@@ -47,9 +48,9 @@ class Recorder:
                 text = "the intent's commit was in doubt: nothing was sent"
                 result = Result("not_sent", error=text, evidence=text)
                 await self._store.conclude(journey.claim, result, self._actor, self._now(journey.why))
+            await self._store.release(journey.claim)
         except StoreError:
-            return  # still away: the attempt, if there is one, is for reconcile
-        await self.release(journey.claim)
+            self._owed.append((journey, why))
 
     async def conclude(self, journey: Journey, result: Result, signal: Signal, detail: str | None = None) -> Sent:
         """The outcome must reach the ledger: a store that is away for a moment is waited for."""
@@ -77,11 +78,21 @@ class Recorder:
             return ended  # our own commit, whose answer was lost
         return replace(ended, outcome=word, venue_order_id=last.venue_order_id, detail="reconciled elsewhere meanwhile")
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, journey: Journey) -> None:
         try:
-            await self._store.release(claim)
+            await self._store.release(journey.claim)
         except StoreError:
-            return  # its lease runs out by itself
+            self._owed.append((journey, None))
+
+    async def settle_up(self) -> None:
+        """What could not be given back while the store was away; what cannot even now, runs out by itself."""
+        for remaining in reversed(range(_RECORD_TRIES)):
+            owed, self._owed = self._owed, []
+            for journey, why in owed:
+                await (self.release(journey) if why is None else self._withdraw(journey, why))
+            if not self._owed or not remaining:
+                return
+            await asyncio.sleep(_RECORD_SECONDS)
 
     def _intent(self, journey: Journey, prepared: Prepared, detail: str) -> Intent:
         overridden = ", ".join(journey.step.overridden)

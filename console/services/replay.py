@@ -95,6 +95,7 @@ class Replay:
         async with self._watching_for_halt():
             for wave in sorted({step.wave for step in plan.steps}):
                 await self._wave(run, [step for step in plan.steps if step.wave == wave])
+        await run.sender.settle_up()
         return tuple(results)
 
     async def _begin(self, plan: ReplayPlan, ended: Tell, note: str | None) -> _Run:

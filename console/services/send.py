@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Literal, assert_never
 
 from backends.records import Actor, Why
-from backends.store import Result, Store, Taken
+from backends.store import Claim, Result, Store, Taken, Unreachable
 from console.clock import Clock
 from console.services.command import Command
 from console.services.journey import Journey, Road, Sent, Signal
@@ -18,6 +19,8 @@ from console.services.verdict import Verdict, judge
 from venues import Accepted, Lookup, NotSent, Outcome, Prepared, RateLimited, Refused, Rejected, Unknown
 
 _SLOW_DOWN_SECONDS = 1.0
+_PATIENCE_SECONDS = 10.0
+_AGAIN_SECONDS = 0.25
 _STOPPED = "stopped: nothing was sent"
 Point = Literal[
     "begun", "claimed", "looked-up", "adopted", "cleared", "intended", "answered", "confirmed", "concluded", "given-up"
@@ -43,6 +46,7 @@ class Sender:
         self._recorder = Recorder(store, actor, self._moment)
         self._stopped = stopped
         self._at = at
+        self._away_since: float | None = None
 
     async def send(self, plan: ReplayPlan, step: Step, road: Road, why: Why) -> Sent:
         command = step.command
@@ -51,7 +55,7 @@ class Sender:
         if not await self._turn(road):
             ended = Ended(command.entry_id, "skipped", plan.mode, None, command.client_order_id, _STOPPED)
             return Sent(ended)
-        claim = await self._store.claim(command.entry_id, command.version, self._actor, road.lease)
+        claim = await self._claim(command, road)
         if isinstance(claim, Taken):
             return _taken(plan, step, claim)
         self._at("claimed")
@@ -63,6 +67,23 @@ class Sender:
             return await self._give_up(journey, "skipped", _STOPPED)
         self._at("cleared")
         return await self._intend_and_submit(journey)
+
+    async def settle_up(self) -> None:
+        await self._recorder.settle_up()
+
+    async def _claim(self, command: Command, road: Road) -> Claim | Taken:
+        """A store that is away for a moment holds the batch; once it was away too long, nobody waits for it again."""
+        while True:
+            try:
+                claim = await self._store.claim(command.entry_id, command.version, self._actor, road.lease)
+            except Unreachable:
+                self._away_since = self._away_since or time.monotonic()
+                if self._stopped.is_set() or time.monotonic() - self._away_since > _PATIENCE_SECONDS:
+                    raise
+            else:
+                self._away_since = None
+                return claim
+            await self._wait(_AGAIN_SECONDS)
 
     def _should_ask(self, command: Command, road: Road) -> bool:
         known = command.own_id or not command.fresh
@@ -207,17 +228,18 @@ class Sender:
     async def _turn(self, road: Road) -> bool:
         """Wait for this request's turn; False when the batch was stopped meanwhile."""
         wait = road.pace.book()
-        if wait <= 0:
-            return not self._stopped.is_set()
+        return await self._wait(wait) if wait > 0 else not self._stopped.is_set()
+
+    async def _wait(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._stopped.wait(), wait)
+            await asyncio.wait_for(self._stopped.wait(), seconds)
         except TimeoutError:
             return True
         return False
 
     async def _give_up(self, journey: Journey, word: Word, text: str, signal: Signal = "none") -> Sent:
         """Nothing was sent: the claim is given back."""
-        await self._recorder.release(journey.claim)
+        await self._recorder.release(journey)
         self._at("given-up")
         return Sent(journey.ended(word, None, text), signal)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from backends.ledger.chain import Verifier
 from backends.records import Actor, Entry, Halt, Selection, StoreInfo
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Mode = Literal["paper", "live"]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """What a workplace is made of; `credentials` is asked only when a venue is."""
 
     config: Config
@@ -44,10 +43,9 @@ class Setting:
         return self.store.environment == "live"
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(NamedTuple):
     head: str
-    count: int
+    events: int
     problem: str | None
 
 
@@ -73,7 +71,7 @@ class Workplace:
         """(why its action cannot be sent as it stands, what else should be known of it)."""
         from venues.action import parse_action
 
-        if "action_json" not in entry.names:
+        if entry.layout != "orders":
             return (), ()
         parsed = parse_action(entry.columns, entry.text("action_json") or None)
         return tuple(f"{finding.code}: {finding.text}" for finding in parsed.findings), parsed.notes

@@ -105,7 +105,8 @@ class EntryTable(Canvas):
             if not self._is_painted:
                 self._is_painted = True
                 self.post_message(self.Painted())
-            return self.strip(header(self.size.width))
+            spots = self.window.spots
+            return self.strip(header(self.size.width, spots[0].entry.layout if spots else "orders"))
         window = self.window
         at = window.top + y - 1
         if at >= len(window.spots):

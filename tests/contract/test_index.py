@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from backends.index import Cache, IndexUnavailable, Pace, Reader
+from backends.index import Cache, Feed, IndexUnavailable, Pace, Reader, Writer
 from backends.index.place import spell, unspell
 from backends.index.role import roles
 from backends.records import Selection
 from backends.store import Result
 from console.services import tally
+from console.services.index import label
 from tests.indexing import SMALL_STEPS, Indexed, indexed, plain
 from tests.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
 
@@ -130,9 +131,6 @@ async def foreign(rig: Rig, action: str, numbers: list[int]) -> None:
 async def killed_somewhere(index: Indexed, rng: random.Random) -> None:
     """Feeds for a while, then dies within a statement, as a killed process does: uncommitted."""
     with index.cache.writing() as connection, suppress(IndexUnavailable):
-        from backends.index import Feed, Writer
-        from console.services.index import label
-
         feed = Feed(index.store, Writer(connection), label, now=lambda: BASE, pace=SMALL_STEPS)
         left = rng.randint(20, 6000)
 

@@ -12,7 +12,7 @@ from keyring.backend import KeyringBackend
 class FileKeyring(KeyringBackend):
     """Like a desktop keyring, but for one test: DLQ_TEST_VAULT names its file."""
 
-    priority = 9  # type: ignore[assignment]  # a plain number, as keyring's own backends have it
+    priority = 9
 
     def _read(self) -> dict[str, str]:
         path = Path(os.environ["DLQ_TEST_VAULT"])

@@ -14,6 +14,7 @@ from typing import Any
 
 from backends.records import Attempt
 from backends.sql import claims
+from backends.sql.briefing import SQLBriefing
 from backends.sql.transaction import Transaction
 from console.services import payload, reconcile, record, send, verdict
 from console.services.journey import Journey, Sent
@@ -89,6 +90,10 @@ def no_claim(ground: Ground) -> None:
         _sql(ground, "UPDATE console_claim SET source = 'elsewhere'")
         return await right(*given)
 
+    async def nobody(*_: object) -> dict[str, str]:
+        return {}
+
+    plant(SQLBriefing, "live_claims", nobody)
     plant(claims.SQLClaims, "_obstacle", free)
     plant(claims.SQLClaims, "claim", taken_anyway)
     plant(claims, "_HOLDS", ())

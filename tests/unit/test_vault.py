@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import keyring
@@ -15,13 +16,14 @@ from venues import BadCredentials
 class Windows(KeyringBackend):
     """Refuses what Windows' credential manager refuses."""
 
-    priority = 5  # type: ignore[assignment]  # a plain number, as keyring's own backends have it
+    priority = 5
 
     def __init__(self) -> None:
-        super().__init__()
         self.items: dict[tuple[str, str], str] = {}
+        self.asked: list[tuple[str, str]] = []
 
     def get_password(self, service: str, username: str) -> str | None:
+        self.asked.append((service, username))
         return self.items.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
@@ -36,7 +38,7 @@ Windows.__module__ = "keyring.backends.Windows"
 
 
 @pytest.fixture
-def backend() -> Windows:
+def backend() -> Iterator[Windows]:
     backend = Windows()
     before = keyring.get_keyring()
     keyring.set_keyring(backend)

@@ -1,0 +1,183 @@
+"""A batch against the practice exchange: how much of a rate limit it uses, how fast it is without one, what plans cost.
+
+`python -m bench.replay`; fsyncs are on, at the store and at the venue. Each figure is a bound of one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import os
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from backends import open_store
+from backends.records import Actor
+from backends.store import Store
+from bench.figure import Figure, finish, limit, show
+from console import clock
+from console.config import Limits, VenueConfig
+from console.services.desk import Desk
+from console.services.plan import ReplayPlan, plan
+from console.services.preflight import Preflight, Request
+from console.services.replay import Replay
+from tests.exchange import Exchange, in_process
+from tests.orders import row, sqlite_store
+from tests.planning import command, entry, facts
+from tests.stagehand import ident
+from venues import Credentials
+
+ACTOR = Actor("bench", "bench", "here", "bench")
+BATCH = 400
+RATED = 150
+PER_MINUTE = 1800
+LIMITS = Limits(max_batch=100_000, four_eyes_over=Decimal(10**12), stale_after=timedelta(hours=8))
+STORE_CALLS = ("claim", "intend", "conclude", "release", "halted", "clock")
+VENUE_CALLS = ("submit", "lookup")
+
+
+@dataclass
+class Meter:
+    """Wall-clock time in which at least one call is under way."""
+
+    under_way: int = 0
+    since: float = 0.0
+    total: float = 0.0
+    calls: dict[str, list[float]] = field(default_factory=dict)
+
+    def around(self, owner: object, names: tuple[str, ...]) -> None:
+        for name in names:
+            setattr(owner, name, self._timed(name, getattr(owner, name)))
+
+    def _timed(self, name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def timed(*given: Any) -> Any:
+            began = time.perf_counter()
+            if not self.under_way:
+                self.since = began
+            self.under_way += 1
+            try:
+                return await call(*given)
+            finally:
+                ended = time.perf_counter()
+                self.under_way -= 1
+                self.calls.setdefault(name, []).append(ended - began)
+                if not self.under_way:
+                    self.total += ended - self.since
+
+        return timed
+
+
+@dataclass(frozen=True)
+class Batch:
+    accepted: int
+    seconds: float
+    requests: int
+    inside: float  # seconds with the store or the venue at work
+    calls: dict[str, list[float]]
+
+
+async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -> Batch:
+    now = datetime.now(UTC)
+    rows = [
+        row(n, captured_at=now, market_id=f"T{n}", quantity=float(n), price=1.0, client_order_id=f"{folder.name}-{n}")
+        for n in range(1, count + 1)
+    ]
+    store = await open_store(sqlite_store(folder / "orders.db", rows))
+    settings = {"alpaca": VenueConfig(paper_endpoint=exchange.url, rate_per_minute=per_minute)}
+    desk = Desk(settings, lambda *_: Credentials({"api_key": "k", "secret_key": "s"}))
+    try:
+        made = await planned(store, desk, count)
+        meter = Meter()
+        meter.around(store, STORE_CALLS)
+        meter.around(await desk.client("alpaca", "paper"), VENUE_CALLS)
+        before = exchange.requests["total"]
+        began = time.perf_counter()
+        ended = await Replay(store, desk, ACTOR, clock.now).run(made)
+        seconds = time.perf_counter() - began
+        requests = exchange.requests["total"] - before - 1  # asking how many is one itself
+        accepted = sum(1 for one in ended if one.outcome == "accepted")
+        return Batch(accepted, seconds, requests, meter.total, meter.calls)
+    finally:
+        await desk.aclose()
+        await store.aclose()
+
+
+async def planned(store: Store, desk: Desk, count: int) -> ReplayPlan:
+    entries = list((await store.many(tuple(ident(n) for n in range(1, count + 1)))).values())
+    preflight = Preflight(store, desk, LIMITS, clock.now, live_store=False)
+    made = plan(entries, await preflight.facts(entries, Request("paper")))
+    assert len(made.steps) == count, made.blocked[:3]
+    return made
+
+
+def plan_seconds(count: int) -> float:
+    commands = [command(n, quantity=Decimal(1 + n % 4000), market_id=f"M{n}") for n in range(1, count + 1)]
+    entries, known = [entry(one) for one in commands], facts(commands, limits=LIMITS)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert len(plan(entries, known).steps) == count
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+@contextmanager
+def ground() -> Iterator[tuple[Path, Exchange]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="dlq-bench-") as folder,
+        in_process(Path(folder) / "venue.jsonl", fsync=True) as exchange,
+    ):
+        yield Path(folder), exchange
+
+
+def unlimited() -> list[bool]:
+    with ground() as (folder, exchange):
+        done = asyncio.run(batch(folder, exchange, BATCH, 10**9))
+    assert done.accepted == BATCH
+    for name, times in sorted(done.calls.items()):
+        middle = statistics.median(times) * 1000
+        print(f"     {name:<10} {len(times):5} calls, median {middle:6.2f} ms, all {sum(times):6.2f} s")
+    outside = 1 - done.inside / done.seconds
+    return [
+        limit("seconds for 100 accepted orders, looked up, no rate limit", 100 * done.seconds / BATCH, 1.0, "s"),
+        limit("share of time outside store and venue", outside * 100, 20, "%"),
+    ]
+
+
+def rated() -> list[bool]:
+    with ground() as (folder, exchange):
+        done = asyncio.run(batch(folder, exchange, RATED, PER_MINUTE))
+    assert (done.accepted, done.requests) == (RATED, 2 * RATED)
+    allowed = (done.requests - 1) * 60 / PER_MINUTE
+    used = allowed / done.seconds * 100
+    print(f"     {done.requests} requests in {done.seconds:.2f} s at {PER_MINUTE} a minute: {used:.1f} % of the rate")
+    return [limit("time over what the rate limit allows", (done.seconds / allowed - 1) * 100, 5, "%")]
+
+
+def planning() -> list[bool]:
+    small, large = plan_seconds(1_000) * 1000, plan_seconds(10_000) * 1000
+    return [show(Figure("plan of 10,000 entries against ten of 1,000", large, small * 10, 1.5)).good]
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--profile"]:
+        with ground() as (folder, exchange), cProfile.Profile() as profile:
+            asyncio.run(batch(folder, exchange, BATCH, 10**9))
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+        return
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    finish([*unlimited(), *rated(), *planning()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Metrics as Prometheus reads them, over HTTP too; the rules and the dashboard speak of what there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from backends.records import StoreInfo
+from console.config import REASONS, Alerts
+from console.services import tally
+from console.services.activity import Activity
+from console.services.alerts import alerts
+from console.services.metrics import Numbers, escape, families, render
+from console.services.tally import Tally, VenueTally
+from tests.indexing import indexed
+from tests.orders import row, sqlite_store
+from tests.promql import Prometheus, rules
+from tests.shift import BEGAN, a_group, shift
+from tests.store import BASE, PostgresRig, Rig, sqlite_rig
+
+ROOT = Path(__file__).parent.parent.parent
+NOW = BEGAN + timedelta(hours=1)
+ODD = 'ka"l\\s\nhi|*x*'
+INFO = StoreInfo("sqlite x.db", "sqlite", "orders", "order_dlq", (), "rowid", False, "client", "")
+
+
+def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    made: Rig = (
+        sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
+    )
+    yield made
+    await made.aclose()
+
+
+async def test_a_prometheus_parser_reads_every_number(rig: Rig, tmp_path: Path) -> None:
+    store = await shift(rig)
+    activity = Activity(store.info.table)
+    async for block in store.audit():
+        activity.feed(block)
+    counted = await tally.counted(store, NOW)
+    text = render(Numbers(store.info, counted, activity, alerts(counted, Alerts()), False, REASONS))
+    found = read(text)
+    assert found["dlq_depth"] == {(("venue", "alpaca"),): 11, (("venue", ODD),): 4}
+    assert found["horizon_dlq_depth"] == found["dlq_depth"]
+    assert found["dlq_entries"] == {
+        (("state", "pending"),): 14,
+        (("state", "in_flight"),): 0,
+        (("state", "in_doubt"),): 1,
+        (("state", "replayed"),): 2,
+        (("state", "dismissed"),): 3,
+    }
+    assert found["dlq_in_doubt"][("venue", "alpaca"),] == 1
+    assert found["dlq_open_by_category"][("category", "transient"),] == 10
+    assert found["dlq_open_by_category"][("category", "business"),] == 5
+    assert found["dlq_open_by_category"][("category", "schema"),] == 0
+    assert found["dlq_replays_total"][("mode", "paper"), ("outcome", "accepted")] == 1
+    assert found["dlq_replays_total"][("mode", "live"), ("outcome", "rejected")] == 1
+    assert found["dlq_replays_total"][("mode", "paper"), ("outcome", "unknown")] == 2
+    assert found["dlq_reconciles_total"][("mode", "paper"), ("outcome", "accepted")] == 1
+    assert found["dlq_dismissals_total"][("reason", "market-closed"),] == 3
+    assert found["dlq_dismissals_total"][("reason", "stale"),] == 1
+    assert found["dlq_restores_total"][()] == 1
+    assert found["dlq_captured_total"][()] == 20
+    assert found["dlq_oldest_age_seconds"][("venue", ODD),] == 44 * 60
+    assert found["dlq_alert"][("rule", "in-doubt"),] == 1
+    assert found["dlq_store_info"][("layout", "orders"), ("store", store.info.label), ("table", store.info.table)] == 1
+    index = await indexed(store, tmp_path)
+    await index.settle()
+    from_index = await tally.indexed(index.reader, NOW)
+    assert render(Numbers(store.info, from_index, activity, alerts(from_index, Alerts()), False, REASONS)) == text
+    await index.reader.aclose()
+
+
+@pytest.mark.parametrize("value", ["plain", 'quote " back \\ line\nend', "\\n", "\udcff\x00\x1b", "é✓", "\r\n"])
+def test_any_label_survives_the_parser(value: str) -> None:
+    line = f'm{{v="{escape(value)}"}} 1\n'
+    assert line.count("\n") == 1
+    (family,) = text_string_to_metric_families(f"# TYPE m gauge\n{line}")
+    read_back = family.samples[0].labels["v"]
+    assert read_back == value or not value.isprintable()
+
+
+def scraped(minute: int, **changes: object) -> str:
+    """An hour that gets worse; each minute is a scrape."""
+    quiet = Tally(BASE + timedelta(minutes=minute), {"pending": 5}, {}, {}, (), 0, (0,) * 10)
+    halted = bool(changes.pop("halted", False))
+    given = replace(quiet, **changes)  # type: ignore[arg-type]  # fields of a tally
+    return render(Numbers(INFO, given, Activity("order_dlq"), (), halted, REASONS))
+
+
+def firing(prometheus: Prometheus, minute: int) -> dict[str, int]:
+    found = rules(ROOT / "grafana" / "alerts.yml")
+    fired = {rule["alert"]: len(prometheus.fires(rule["expr"], minute)) for rule in found}
+    return {name: count for name, count in fired.items() if count}
+
+
+def test_the_rules_fire_when_they_should_and_only_then() -> None:
+    prometheus = Prometheus()
+    assert firing(prometheus, 0) == {"DLQMetricsGone": 1}
+    old = VenueTally(100, 0, BASE - timedelta(minutes=31))
+    fresh = VenueTally(99, 0, BASE)
+    cases: dict[int, tuple[dict[str, object], dict[str, int]]] = {
+        1: ({}, {}),
+        2: ({"venues": {"a": old, "b": fresh}}, {"DLQDepth": 1, "DLQOldest": 1}),
+        3: ({"venues": {"a": VenueTally(1, 1, BASE), "b": fresh}}, {"DLQInDoubt": 1}),
+        4: ({"states": {"pending": 11}, "groups": (a_group(6),)}, {"DLQOneError": 1}),
+        5: ({"states": {"pending": 10}, "groups": (a_group(10),)}, {}),
+        6: ({"halted": True}, {"DLQHalted": 1}),
+    }
+    for minute, (changes, expected) in cases.items():
+        prometheus.scrape(minute, scraped(minute, **changes))
+        assert firing(prometheus, minute) == expected, minute
+
+
+@pytest.mark.parametrize(("earlier", "later", "fires"), [(20, 24, True), (20, 23, False), (0, 10, True), (0, 9, False)])
+def test_the_arrival_rule_compares_five_minutes_with_five(earlier: int, later: int, fires: bool) -> None:
+    prometheus = Prometheus()
+    for minute, total in ((0, 100), (5, 100 + earlier), (10, 100 + earlier + later)):
+        prometheus.scrape(minute, scraped(minute, states={"dismissed": total}))
+    assert ("DLQArrivalRate" in firing(prometheus, 10)) is fires
+
+
+def test_the_rules_have_the_limits_of_the_config() -> None:
+    found = {rule["alert"]: rule for rule in rules(ROOT / "grafana" / "alerts.yml")}
+    limits = Alerts()
+    assert found["DLQDepth"]["expr"] == f"dlq_depth >= {limits.depth}"
+    assert found["DLQOldest"]["expr"] == f"dlq_oldest_age_seconds >= {limits.oldest.total_seconds():.0f}"
+    assert found["DLQOneError"]["expr"].startswith(f"dlq_top_group_share > {limits.dominance} ")
+    assert all({"alert", "expr", "severity", "summary", "description"} <= rule.keys() for rule in found.values())
+
+
+def _told() -> set[str]:
+    empty = Tally(BASE, {}, {}, {}, (), 0, ())
+    return {family.name for family in families(Numbers(INFO, empty, Activity("t"), (), False, REASONS))}
+
+
+def test_the_dashboard_shows_only_what_is_told() -> None:
+    board = json.loads((ROOT / "grafana" / "dashboard.json").read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    named = {name for text in expressions for name in re.findall(r"\b(?:horizon_)?dlq_[a-z_]+", text)}
+    assert named <= _told()
+    assert {"dlq_depth", "dlq_in_doubt", "dlq_replays_total", "dlq_dismissals_total", "dlq_captured_total"} <= named
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    cells = [
+        (x, y)
+        for panel in board["panels"]
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+async def test_listen_serves_what_changes(tmp_path: Path) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(n) for n in range(3)])
+    words = [sys.executable, "-m", "console", "metrics", "--db", target, "--listen", "0"]
+    server = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", url)
+
+        def get(path: str = "") -> tuple[str, str]:
+            with urlopen(url + path, timeout=20) as answer:
+                return answer.read().decode(), answer.headers["Content-Type"]
+
+        text, kind = await asyncio.to_thread(get)
+        assert kind.startswith("text/plain; version=0.0.4")
+        assert read(text)["dlq_depth"] == {(("venue", "alpaca"),): 3}
+        with pytest.raises(HTTPError, match="404"):
+            await asyncio.to_thread(get, "/other")
+        rig = sqlite_rig(tmp_path)
+        rig.target = target
+        await rig.sql("UPDATE order_dlq SET dismissed = 1 WHERE rowid = 1")
+        async with asyncio.timeout(20):
+            while read((await asyncio.to_thread(get))[0])["dlq_open"] != {(): 2}:
+                await asyncio.sleep(0.1)
+    finally:
+        server.terminate()
+        server.wait(20)
+        if server.stdout:
+            server.stdout.close()
