@@ -15,6 +15,7 @@ from venues.action import Finding, Parsed, parse_action
 from venues.client import (
     BadCredentials,
     Dedup,
+    Learner,
     MissingExtra,
     NoPaperMode,
     Profile,
@@ -101,6 +102,7 @@ __all__ = [
     "Dedup",
     "Finding",
     "Found",
+    "Learner",
     "Lookup",
     "LookupFailed",
     "MissingExtra",

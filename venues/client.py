@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused
 
@@ -80,6 +81,14 @@ class Route:
     allow_custom_endpoint: bool = False  # else only loopback
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A client whose `prepare` must know each market first, because the venue sets the rules market by market."""
+
+    async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
+        """Ask about the markets that are not known yet; what could not be learnt, `prepare` will refuse."""
 
 
 class VenueClient(Protocol):

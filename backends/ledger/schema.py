@@ -22,6 +22,7 @@ GRANTS = {
     "approval": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT",
     "audit_entry": "SELECT, INSERT",
+    "audit_bulk": "SELECT, INSERT",
     "settled": "SELECT, INSERT, DELETE",
 }
 
@@ -36,7 +37,8 @@ class Ledger:
     halt: sa.Table
     approval: sa.Table
     audit: sa.Table
-    audit_entry: sa.Table
+    audit_entry: sa.Table  # entry → events that name few
+    audit_bulk: sa.Table  # event that names many → its entries
     settled: sa.Table  # entries of layouts that are not ours to mark; on Postgres alone
 
 
@@ -65,21 +67,13 @@ def ledger(dialect: str) -> Ledger:
     sa.Index(f"{note.name}_of", note.c.source, note.c.entry_id)
     halt = table("halt", sa.Column("id", sa.Integer, primary_key=True), *_required("since", "operator", "note"))
     approval = table("approval", *_approval_items())
-    audit = table(
-        "audit",
-        _number("seq", primary_key=True, autoincrement=False),
-        sa.Column("body", sa.LargeBinary, nullable=False),
-        sa.Column("hash", sa.LargeBinary, nullable=False),
-    )
-    audit_entry = table(
-        "audit_entry",
-        # A short number instead of the id: a bulk act adds many, and the event itself names its entries.
-        _number("mark", primary_key=True, autoincrement=False),
-        _number("seq", primary_key=True, autoincrement=False),
-        sqlite_with_rowid=False,
-    )
+    audit = table("audit", _key("seq"), *(sa.Column(name, sa.LargeBinary, nullable=False) for name in ("body", "hash")))
+    # A short number instead of the id: a bulk act adds many, and the event itself names its entries.
+    audit_entry = table("audit_entry", _key("mark"), _key("seq"), sqlite_with_rowid=False)
+    # In the order of writing: ids are random, and an index led by them would be rewritten all over by each bulk act.
+    audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
-    return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, settled)
+    return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, audit_bulk, settled)
 
 
 def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
@@ -92,6 +86,10 @@ def _required(*names: str) -> list[sa.Column[Any]]:
 
 def _number(name: str, **options: Any) -> sa.Column[Any]:
     return sa.Column(name, sa.BigInteger().with_variant(sa.Integer, "sqlite"), **{"nullable": False, **options})
+
+
+def _key(name: str) -> sa.Column[Any]:
+    return _number(name, primary_key=True, autoincrement=False)
 
 
 def _entry() -> list[sa.Column[Any]]:
@@ -169,7 +167,8 @@ def create_statements(dialect: str) -> tuple[str, ...]:
 
 def _append_only(book: Ledger) -> tuple[tuple[sa.Table, bool], ...]:
     """(table, may some columns still be updated?): evidence that nobody may change."""
-    return ((book.audit, False), (book.audit_entry, False), (book.note, False), (book.attempt, True))
+    whole = (book.audit, book.audit_entry, book.audit_bulk, book.note)
+    return (*((table, False) for table in whole), (book.attempt, True))
 
 
 _LATER = ("state", "holds", "venue_order_id", "error", "finished_at", "token")
@@ -186,7 +185,7 @@ def _sqlite_worm(book: Ledger) -> list[str]:
                 f"BEGIN SELECT RAISE(ABORT, 'the console''s ledger is append-only'); END"
             )
     seq, attempt, note = book.audit.name, book.attempt.name, book.note.name
-    # INSERT OR REPLACE removes a row without firing DELETE triggers; of audit_entry it could only repeat one.
+    # INSERT OR REPLACE removes a row without firing DELETE triggers; of the audit's indexes it could only repeat one.
     for table_name, wrong in (
         (seq, f"NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM {seq})"),
         (note, f"EXISTS (SELECT 1 FROM {note} WHERE id = NEW.id)"),

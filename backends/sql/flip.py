@@ -74,14 +74,21 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
         # The plus keeps SQLite from walking every open row for each pick: the picks lead, the id's index follows.
         seen = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
     held = f"FROM {{}} h WHERE h.source = :source AND h.entry_id = {identity}"
-    text = sa.text(
-        f"UPDATE {table} SET dismissed = {yes if dismiss else no} FROM {picks} "
+    condition = (
         f"WHERE {here} = {identity} AND {seen}{same} "
         f"AND NOT EXISTS (SELECT 1 {held.format(attempt)} AND h.holds = 1) "
-        f"AND NOT EXISTS (SELECT 1 {held.format(claim)} AND h.released IS NULL AND h.expires_at > {now}) "
-        f"RETURNING {f'{table}.' if on_postgres else ''}dlq_id"
+        f"AND NOT EXISTS (SELECT 1 {held.format(claim)} AND h.released IS NULL AND h.expires_at > {now})"
     )
-    return text.bindparams(*_binds(attached)) if on_postgres else text
+    change = f"UPDATE {table} SET dismissed = {yes if dismiss else no}"
+    if on_postgres:
+        return sa.text(f"{change} FROM {picks} {condition} RETURNING {table}.dlq_id").bindparams(*_binds(attached))
+    if any(finding.code == "no-unique-id" for finding in attached.info.findings):
+        # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
+        row = "_rowid_" if attached.by_rowid else "dlq_id"
+        picks = "p(key, value) AS MATERIALIZED (SELECT key, value FROM json_each(:picks))"
+        chosen = f"SELECT {table}.{row} FROM {table} CROSS JOIN p {condition}"
+        return sa.text(f"WITH {picks} {change} WHERE {row} IN ({chosen}) RETURNING dlq_id")
+    return sa.text(f"{change} FROM {picks} {condition} RETURNING dlq_id")
 
 
 def _verbatim(sql: str) -> str:

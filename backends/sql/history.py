@@ -62,13 +62,8 @@ class SQLHistory:
         return await self._quick.run(work)
 
     async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
-        audit, index, source = self._book.audit, self._book.audit_entry, self._attached.found.shown
-        rows = await self._ledger_rows(
-            sa.select(audit.c.seq, audit.c.body, audit.c.hash)
-            .join(index, index.c.seq == audit.c.seq)
-            .where(index.c.mark == chain.mark(source, entry_id))
-            .order_by(audit.c.seq)
-        )
+        source = self._attached.found.shown
+        rows = await self._ledger_rows(_events_of(self._book, chain.mark(source, entry_id)))
         found = [AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
         return tuple(event for event in found if chain.is_about(event, source, entry_id))
 
@@ -147,13 +142,24 @@ class SQLHistory:
             self._ledger = await presence(link.connection, on_postgres=on_postgres)
         return self._ledger == "ready"
 
-    async def _ledger_rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+    async def _ledger_rows(self, statement: sa.Executable) -> Sequence[Any]:
         async def work(link: Link) -> Sequence[Any]:
             if not await self._has_ledger(link):
                 return ()
             return (await link.execute(statement)).fetchall()
 
         return await self._quick.run(work)
+
+
+def _events_of(book: Ledger, mark: int) -> sa.Executable:
+    """By the index where an event names few; else one look into each bulk, found by skipping from one to the next."""
+    audit, few, bulk = book.audit.fullname, book.audit_entry.fullname, book.audit_bulk.fullname
+    return sa.text(
+        f"WITH RECURSIVE b(seq) AS (SELECT min(seq) FROM {bulk} UNION ALL "
+        f"SELECT (SELECT min(n.seq) FROM {bulk} n WHERE n.seq > b.seq) FROM b WHERE b.seq IS NOT NULL) "
+        f"SELECT a.seq, a.body, a.hash FROM {audit} a WHERE a.seq IN (SELECT seq FROM {few} WHERE mark = :mark "
+        f"UNION ALL SELECT b.seq FROM b JOIN {bulk} e ON e.seq = b.seq AND e.mark = :mark) ORDER BY a.seq"
+    ).bindparams(sa.bindparam("mark", mark, sa.BigInteger))
 
 
 def _attempt(row: Any) -> Attempt:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.ledger import chain
-from backends.ledger.schema import SCHEMA, Ledger
+from backends.ledger.schema import Ledger
 from backends.records import Actor, Why
+
+_MANY = 32  # entries from which on an event is a bulk
 
 
 @dataclass(slots=True)
@@ -63,8 +66,9 @@ class Transaction:
         await self.execute(self.book.audit.insert(), {"seq": self.seq, "body": body, "hash": self.hash})
         if ids:
             marks = sorted({chain.mark(self.source, entry_id) for entry_id in ids})
+            table = self.book.audit_bulk if len(marks) >= _MANY else self.book.audit_entry
             await self.execute(
-                _INDEX_POSTGRES if self.on_postgres else _INDEX_SQLITE,
+                _index(table.fullname, on_postgres=self.on_postgres),
                 {"marks": marks if self.on_postgres else json.dumps(marks), "seq": self.seq},
             )
 
@@ -75,8 +79,10 @@ class Transaction:
         return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
 
 
-_INDEX_SQLITE = sa.text("INSERT INTO console_audit_entry (mark, seq) SELECT value, :seq FROM json_each(:marks)")
-_INDEX_POSTGRES = sa.text(
-    f"INSERT INTO {SCHEMA}.audit_entry (mark, seq) "
-    "SELECT mark, CAST(:seq AS bigint) FROM unnest(CAST(:marks AS bigint[])) mark"
-).bindparams(sa.bindparam("marks", type_=sa.ARRAY(sa.BigInteger)))
+@cache
+def _index(table: str, *, on_postgres: bool) -> sa.TextClause:
+    if not on_postgres:
+        return sa.text(f"INSERT INTO {table} (mark, seq) SELECT value, :seq FROM json_each(:marks)")
+    return sa.text(
+        f"INSERT INTO {table} (mark, seq) SELECT mark, CAST(:seq AS bigint) FROM unnest(CAST(:marks AS bigint[])) mark"
+    ).bindparams(sa.bindparam("marks", type_=sa.ARRAY(sa.BigInteger)))

@@ -18,7 +18,7 @@ from console.services.command import Command, Problem, read_command, with_client
 from console.services.desk import Desk
 from console.services.fingerprint import fingerprint
 from console.services.guards import RANK, Facts, Guard, Key, Likeness, Replayed, VenueFacts, likeness
-from venues import Mode, NoPaperMode, Refused, VenueError
+from venues import Learner, Mode, NoPaperMode, Refused, VenueError
 
 Commands = Mapping[str, Command | Problem]
 
@@ -134,6 +134,8 @@ class Preflight:
         for entry_id, command in commands.items():
             if isinstance(command, Command) and venues[command.venue].problem is None:
                 client = await self._desk.client(command.venue, mode)
+                if isinstance(client, Learner):
+                    await client.learn((command.action.market_id,))
                 tried = client.prepare(command.action, command.client_order_id)
                 if isinstance(tried, Refused):
                     refused[entry_id] = tried.why

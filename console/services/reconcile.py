@@ -105,13 +105,14 @@ class Reconcile:
             pace = self._paces.setdefault(attempt.venue, Pace(self._desk.rate(attempt.venue)))
         except VenueError as problem:
             return Verdict("no-answer", str(problem))
-        if not client.profile.lookup:
-            return Verdict("no-answer", f"{attempt.venue} cannot be asked by client order id: look there yourself")
         verdict = Verdict("no-answer", "stopped before the venue was asked")
         for turn in range(LOOK_UPS if sure else 1):
             if not await self._wait(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0)):
                 return Verdict("no-answer", "stopped before the venue was asked")
             verdict = await _looked_up(client, prepared)
+            if verdict.kind == "absent" and not client.profile.lookup:
+                # It may find an order, but its silence says nothing.
+                return Verdict("no-answer", f"{attempt.venue} cannot be asked by client order id: look there yourself")
             pace.hold(verdict.retry_after or 0.0)
             if verdict.kind != "absent":
                 return verdict

@@ -95,7 +95,7 @@ class Redelivery:
                 holds += 1
                 await self._wait(max(0.0, OPEN_SECONDS - (self._ticks() - breaker.opened_at)))
                 breaker = breaker.at(self._ticks())
-            if self._stop.is_set() or breaker.state == "open":
+            if self._is_stopping() or breaker.state == "open":
                 ended(self._not_begun(entry, breaker))
                 continue
             result, healthy = await self._one(entry, self._providers.client(name), why)
@@ -108,8 +108,13 @@ class Redelivery:
     def _not_begun(self, entry: Entry, breaker: Breaker) -> Ended:
         if self._halted:
             return Ended(entry.id, "refused", None, detail="halt: nothing was sent")
-        reason = "stopped" if self._stop.is_set() else "breaker open" if breaker.state == "open" else "not begun"
+        reason = "stopped" if self._is_stopping() else "breaker open" if breaker.state == "open" else "not begun"
         return Ended(entry.id, "skipped", None, detail=f"{reason}: nothing was sent")
+
+    def _is_stopping(self) -> bool:
+        """Also when this task was cancelled: the transport brings a call to its end and does not raise."""
+        task = asyncio.current_task()
+        return self._stop.is_set() or (task is not None and task.cancelling() > 0)
 
     async def _wait(self, seconds: float) -> None:
         waiting = asyncio.ensure_future(self._sleep(seconds))
@@ -132,7 +137,7 @@ class Redelivery:
         call = await self._intended(claim, provider, key, why)
         if isinstance(call, Ended):
             return call, None
-        done = await deliver(lambda: provider.send(call, key), self._backoff, self._stop.is_set)
+        done = await deliver(lambda: provider.send(call, key), self._backoff, self._is_stopping)
         healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
         return await self._conclude(claim, outcome(done, key), key, why), healthy
 

@@ -16,7 +16,7 @@ from console.services.outcome import Ended, Word
 from console.services.plan import ReplayPlan, Step
 from console.services.record import Recorder
 from console.services.verdict import Verdict, judge
-from venues import Accepted, Lookup, NotSent, Outcome, Prepared, RateLimited, Refused, Rejected, Unknown
+from venues import Accepted, Learner, Lookup, NotSent, Outcome, Prepared, RateLimited, Refused, Rejected, Unknown
 
 _SLOW_DOWN_SECONDS = 1.0
 _PATIENCE_SECONDS = 10.0
@@ -60,6 +60,8 @@ class Sender:
             return _taken(plan, step, claim)
         self._at("claimed")
         journey = Journey(plan, step, road, claim, why)
+        if isinstance(road.client, Learner):
+            await road.client.learn((command.action.market_id,))
         asked = self._should_ask(command, road)
         if asked and (found := await self._asked_before(journey)) is not None:
             return found
@@ -186,7 +188,7 @@ class Sender:
 
     async def _arrived(self, journey: Journey, prepared: Prepared, outcome: Unknown) -> Outcome:
         """ "Duplicate id" is evidence of arrival: look it up, compare, adopt."""
-        if not journey.road.client.profile.lookup or not await self._turn(journey.road):
+        if not await self._turn(journey.road):
             return outcome
         looked_up = await self._look_up(journey, prepared)
         if looked_up is None:

@@ -247,3 +247,34 @@ async def test_a_cancelled_caller_tears_nothing(store_rig: Rig) -> None:
     named = [pick[0] for event in await events_of(again) for pick in json.loads(event.body)["entries"]]
     assert sorted(moved) == sorted(named)
     assert (await verdict(again))[0] is None
+
+
+async def test_entries_find_their_events_among_bulks_and_single_acts(store_rig: Rig) -> None:
+    await store_rig.make(120)
+    store = await store_rig.open()
+    for operation, numbers in (("a", range(100)), ("b", range(20, 120)), ("c", range(5)), ("d", range(90, 95))):
+        act = store.restore if operation == "b" else store.dismiss
+        await act(await pick(store, *numbers), ACTOR, why(operation))
+    await store.note(FIRST, ACTOR, why("e", note="n"))
+    await store.record("refused-dismiss", tuple(f"dlq_{n:016x}" for n in range(100)), ACTOR, why("f"))
+
+    async def operations(number: int) -> str:
+        return "".join(json.loads(event.body)["operation"] for event in await store.events(f"dlq_{number:016x}"))
+
+    assert [await operations(n) for n in (0, 3, 50, 92, 110)] == ["aef", "af", "abf", "abdf", ""]
+
+
+async def test_ids_without_an_index_are_dismissed_all_the_same(store_rig: Rig) -> None:
+    await store_rig.make([order_row(n, retry_count=n % 3) for n in range(200)])
+    await store_rig.sql("CREATE TABLE q AS SELECT * FROM order_dlq")
+    store = await store_rig.open(table="q")
+    seen = await pick(store, *range(50, 150))
+    await store_rig.sql("UPDATE q SET retry_count = 9 WHERE dlq_id = 'dlq_0000000000000040'")
+    entry = await entry_of(store, 100)
+    assert isinstance(await store.claim(entry.id, entry.version, ACTOR, 30), Claim)
+    result = await store.dismiss(seen, ACTOR, why())
+    assert len(result.done) == 98
+    assert dict(result.changed) == {"dlq_0000000000000040": "pending, retries=9", entry.id: "pending, retries=1"}
+    rows = await store_rig.sql(f"SELECT count(*) FROM q WHERE dismissed = {store_rig.flag(True)}")
+    assert rows == [(98,)]
+    assert len((await store.restore(await pick(store, 50, 51), ACTOR, why())).done) == 2

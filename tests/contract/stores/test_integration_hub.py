@@ -1,0 +1,263 @@
+"""A hub through its own API: its entries keep the contract of a store, its retries are followed until they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from backends.records import Filter, Selection
+from backends.sql.remote import RemoteStore
+from backends.store import BadTarget, Unreachable
+from console.services.hub import HubSource, HubStore, hub_of, open_hub
+from console.services.hub_retry import HubRetry, Patience
+from console.services.layout import days_left, origin, stored_credentials
+from console.services.outcome import Ended
+from tests.fakes.hub import TOKEN, FakeHub, failed_item
+from tests.integration import Time, entry_id
+from tests.loopback import Loopback, never, reply
+from tests.store import ACTOR, EVERYTHING, events_of, ids, only, verdict, walk, walk_back, why
+from venues.credentials import Credentials
+from venues.hub import Hub, HubError
+
+NOW = datetime(2026, 4, 18, 16, tzinfo=UTC)
+Open = Callable[..., Awaitable[RemoteStore]]
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def attach(postgres_db: str, stack: AsyncExitStack) -> Open:
+    async def opened(
+        handler: Any, *, token: str = TOKEN, read_only: bool = False, deletes: bool = False
+    ) -> RemoteStore:
+        server = await stack.enter_async_context(Loopback(handler))
+        settings = HubStore(server.url, postgres_db, deletes=deletes)
+        store = await open_hub(settings, Credentials({"token": token}), read_only=read_only)
+        stack.push_async_callback(store.aclose)
+        return cast("RemoteStore", store)
+
+    return opened
+
+
+def hub(count: int = 3) -> FakeHub:
+    return FakeHub().add(*(failed_item(n) for n in range(1, count + 1)))
+
+
+async def retry(store: RemoteStore, *numbers: int, time: Time | None = None) -> list[Ended]:
+    there = hub_of(store)
+    assert there is not None
+    patience = Patience((time or Time()).sleep, wait=5)
+    batch = HubRetry(store, there, ACTOR, lambda: NOW, patience=patience)
+    found = [one for number in numbers if (one := await store.get(entry_id(number))) is not None]
+    return list(await batch.run(found))
+
+
+async def test_every_page_of_the_hub_is_read_a_hundred_at_a_time(attach: Open) -> None:
+    there = FakeHub().add(*(failed_item(n, createdAt=f"2026-04-18T1{n % 3}:00:00Z") for n in range(1, 251)))
+    store = await attach(there)
+    found = await walk(store, Filter(), limit=60)
+    assert len({one.id for one in found}) == 250
+    assert [one.place for one in found] == sorted(one.place for one in found)
+    assert [one.id for one in await walk_back(store, Filter(), found[-1], limit=70)] == [one.id for one in found]
+    newest = await walk(store, Filter(), limit=60, newest_first=True)
+    assert [one.id for one in newest] == [one.id for one in found][::-1]
+    lists = [target for method, target in there.asked if method == "GET" and "page=" in target]
+    assert all("limit=100" in target for target in lists)
+    assert {target.partition("page=")[2].partition("&")[0] for target in lists} == {"1", "2", "3"}
+
+
+async def test_an_entry_shows_as_one_of_a_table_would(attach: Open) -> None:
+    request = {"method": "POST", "path": "/x", "headers": {"Authorization": "Bearer abcdefgh"}, "body": {"n": 1.10}}
+    store = await attach(FakeHub().add(failed_item(1, originalRequest=request, attempts=7)))
+    found = await store.get(entry_id(1))
+    assert found is not None
+    assert (found.layout, found.get("attempts"), origin(found)) == ("integration", 7, "Acme Pay")
+    assert "abcdefgh" not in repr(found)
+    assert stored_credentials(found) == ("headers.Authorization",)
+    assert days_left(found, NOW) == 30
+    assert await store.get(entry_id(9)) is None
+    assert store.info.layout == "integration"
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (Filter(venue="prov-2"), [2]),
+        (Filter(venue="Acme Pay"), [1, 2, 3]),
+        (Filter(account="t-3"), [3]),
+        (Filter(since=datetime(2026, 4, 18, 14, 32, 2, tzinfo=UTC)), [2, 3]),
+        (Filter(until=datetime(2026, 4, 18, 14, 32, 2, tzinfo=UTC)), [1]),
+        (Filter(terms=("TIMEOUT",)), [3]),
+        (Filter(without=("timeout",)), [1, 2]),
+        (Filter(market="x"), []),
+    ],
+)
+async def test_filters_are_those_of_the_table(attach: Open, where: Filter, expected: list[int]) -> None:
+    there = FakeHub().add(
+        failed_item(1), failed_item(2, providerId="prov-2"), failed_item(3, tenantId="t-3", error="timeout")
+    )
+    store = await attach(there)
+    assert await ids(store, where) == [entry_id(n) for n in expected]
+    assert sum((await store.counts(where)).by_state.values()) == len(expected)
+
+
+async def test_a_retry_that_succeeds_is_gone_from_the_hub(attach: Open) -> None:
+    there = hub()
+    store = await attach(there)
+    (ended,) = await retry(store, 2)
+    assert ended.outcome == "accepted"
+    assert ended.client_order_id is not None
+    assert await ids(store, Filter()) == [entry_id(1), entry_id(3)]
+    assert [one.outcome for one in await store.attempts(entry_id(2))] == ["accepted"]
+    assert there.asked.count(("POST", f"/integrations/dlq/{entry_id(2)}/retry")) == 1
+    assert (await verdict(store))[0] is None
+
+
+async def test_a_retry_that_fails_is_told_in_the_hub_s_words_and_can_be_tried_again(attach: Open) -> None:
+    there = hub()
+    there.ending = "bad"
+    store = await attach(there)
+    (ended,) = await retry(store, 1)
+    assert (ended.outcome, "HTTP 500 again" in (ended.detail or "")) == ("rejected", True)
+    assert await ids(store, only("pending")) == [entry_id(n) for n in (1, 2, 3)]
+    there.ending = "good"
+    (ended,) = await retry(store, 1)
+    assert ended.outcome == "accepted"
+
+
+async def test_a_retry_that_stays_queued_is_in_doubt_until_the_hub_says_more(attach: Open) -> None:
+    there = hub()
+    there.ending = ""
+    store = await attach(there)
+    time = Time()
+    (ended,) = await retry(store, 1, time=time)
+    assert (ended.outcome, time.waits) == ("unknown", [1.0] * 5)
+    assert await ids(store, only("in_doubt")) == [entry_id(1)]
+    assert [one.outcome for one in await retry(store, 1)] == ["refused"]
+    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    assert [one.outcome for one in await batch.settle(())] == ["unknown"]
+    there.ending = "bad"
+    assert [one.outcome for one in await batch.settle((entry_id(1),))] == ["rejected"]
+    assert await ids(store, only("pending")) == [entry_id(n) for n in (1, 2, 3)]
+    assert sum(method == "POST" for method, _ in there.asked) == 1
+
+
+async def test_a_lost_answer_to_a_retry_is_looked_for_in_the_entry(attach: Open) -> None:
+    there = hub(1)
+    store = await attach(there)
+    there.loses_answers = True
+    (ended,) = await retry(store, 1)
+    assert ended.outcome == "accepted"
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(409, "rejected"), (404, "rejected"), (429, "not_sent")])
+async def test_the_hub_s_refusals(attach: Open, status: int, outcome: str) -> None:
+    there = hub(1)
+    store = await attach(there)
+    there.answer = reply(status)
+    (ended,) = await retry(store, 1)
+    assert ended.outcome == outcome
+    assert await ids(store, only("pending")) == [entry_id(1)]
+
+
+async def test_what_moved_since_it_was_seen_is_not_retried(attach: Open) -> None:
+    there = hub(1)
+    store = await attach(there)
+    seen = await store.get(entry_id(1))
+    assert seen is not None
+    there.items[entry_id(1)]["attempts"] = 9
+    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    (ended,) = await batch.run([seen])
+    assert (ended.outcome, ended.detail) == ("skipped", "changed since it was looked at")
+    assert there.queued == {}
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+async def test_dismiss_is_ours_and_deletes_there_only_where_the_config_says_so(attach: Open, deletes: bool) -> None:
+    there = hub()
+    store = await attach(there, deletes=deletes)
+    chosen = Selection.of([cast("Any", await store.get(entry_id(n))) for n in (1, 2)])
+    assert (await store.dismiss(chosen, ACTOR, why())).done == chosen.ids
+    assert await ids(store, Filter()) == [entry_id(3)]
+    assert sorted(there.items) == [entry_id(n) for n in ((3,) if deletes else (1, 2, 3))]
+    again = await store.dismiss(chosen, ACTOR, why())
+    assert (again.done, {now for _, now in again.changed}) == ((), {"gone"} if deletes else {"dismissed"})
+    if not deletes:
+        assert (await store.restore(Selection(chosen.picks[:1]), ACTOR, why())).done == (entry_id(1),)
+        assert await ids(store, Filter()) == [entry_id(1), entry_id(3)]
+        assert dict((await store.counts(EVERYTHING)).by_state) == {"pending": 2, "dismissed": 1}
+    kinds = [json.loads(one.body)["kind"] for one in await events_of(store)]
+    assert kinds[0] == "dismiss"
+
+
+async def test_halt_and_notes_live_in_the_ledger(attach: Open) -> None:
+    store = await attach(hub())
+    await store.note(entry_id(1), ACTOR, why(note="asked"))
+    assert [one.text for one in await store.notes(entry_id(1))] == ["asked"]
+    await store.halt(ACTOR, why(note="stop"))
+    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "skipped"]
+
+
+async def test_a_hub_that_does_not_answer_is_unreachable(attach: Open) -> None:
+    wrong = await attach(hub(), token="wrong")
+    with pytest.raises(Unreachable, match="token was refused"):
+        await wrong.page(Filter(), limit=1)
+    broken = await attach(lambda _: reply(200, b"<html>"))
+    with pytest.raises(Unreachable, match="not a JSON object"):
+        await broken.page(Filter(), limit=1)
+    down = await attach(lambda _: reply(503))
+    with pytest.raises(Unreachable, match="HTTP 503"):
+        await down.get(entry_id(1))
+
+
+async def test_what_the_config_lacks_is_said(postgres_db: str) -> None:
+    with pytest.raises(BadTarget, match="dlq-console/hub"):
+        await open_hub(HubStore("http://127.0.0.1:1", postgres_db), None, read_only=False)
+    token = Credentials({"token": TOKEN})
+    with pytest.raises(BadTarget, match="Postgres"):
+        await open_hub(HubStore("http://127.0.0.1:1", "/tmp/x.db"), token, read_only=False)
+    with pytest.raises(BadTarget, match="loopback"):
+        await open_hub(HubStore("http://hub.example", postgres_db), token, read_only=False)
+
+
+async def test_the_hub_s_changes_are_noticed(attach: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.services.hub._POLL_SECONDS", 0.01)
+    there = hub(1)
+    store = await attach(there)
+    async with asyncio.timeout(20), aclosing(cast("Any", store.changes())) as changes:
+        assert (await anext(changes)).kind == "changed"
+        there.add(failed_item(2))
+        assert (await anext(changes)).kind == "changed"
+
+
+async def test_retry_all_says_how_many_the_hub_took_on() -> None:
+    there = FakeHub().add(failed_item(1), failed_item(2, providerId="prov-2"), failed_item(3))
+    async with Loopback(there) as server:
+        client = Hub(server.url, Credentials({"token": TOKEN}))
+        assert await client.retry_all("prov-1") == 2
+        assert await client.retry_all() == 3
+        assert await client.delete(entry_id(1))
+        assert not await client.delete(entry_id(1))
+        since = datetime(2026, 4, 18, 14, 32, 3, tzinfo=UTC) - timedelta(seconds=1)
+        page = await client.list(provider="prov-1", since=since, limit=500)
+        assert ([one.id for one in page.items], page.total) == ([entry_id(3)], 1)
+        await client.aclose()
+    assert "hub-t0ken" not in repr(client.__dict__)
+
+
+async def test_a_hub_that_hangs_is_given_up() -> None:
+    async with Loopback(never) as server:
+        client = Hub(server.url, Credentials({"token": TOKEN}), timeout=0.1)
+        with pytest.raises(HubError, match=r"no answer within 0\.1 s"):
+            await HubSource(client).hub.list()
+        await client.aclose()

@@ -1,0 +1,22 @@
+"""Stages for the screens: a store of twelve, an empty one, and a practice venue on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.exchange import Exchange, in_thread
+from tests.stage import Stage, make_store, twelve
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(make_store(tmp_path / "orders.db", twelve()))
+
+
+@pytest.fixture
+def venue() -> Iterator[Exchange]:
+    with in_thread() as exchange:
+        yield exchange
