@@ -33,5 +33,9 @@ imports: $(STAMP)
 
 check: lint types imports test ## lint, types, import rules, tests: what CI runs
 
+faults: $(STAMP) ## kill it everywhere: the whole fault matrix, eight consoles racing, long models
+	@$(BIN)/python -m tests.faults.matrix --workers $(WORKERS)
+	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
+
 clean: ## remove what was built
 	@rm -rf $(VENV) .demo .bench build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -67,7 +67,8 @@ def writer_engine(target: Target) -> AsyncEngine:
 
         @sa.event.listens_for(engine.sync_engine, "begin")
         def _immediately(connection: sa.Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            # Straight to the driver: each statement through a cursor would cross to its thread and back three times.
+            connection.connection.run_async(lambda driver: driver.execute_fetchall("BEGIN IMMEDIATE"))
 
         return engine
 

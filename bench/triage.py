@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Bench:
 
     def tell(self, name: str, value: object, *, unit: str = "") -> None:
         self.told[name] = value
-        shown = f"{value:.2f}" if isinstance(value, float) else str(value)
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         print(f"| {self.engine} | {name} | {shown} {unit}|", flush=True)
 
     @property
@@ -165,8 +166,8 @@ async def groups(bench: Bench) -> None:
     on_the_fly = await _took(lambda: Groups(triage, None, clock.now).counted(Query(Filter())))
     bench.tell("groups: counted from the entries (n=1)", on_the_fly, unit="s ")
     bench.tell("groups: first view / counted", statistics.median(first) / on_the_fly)
-    partial = await Groups(triage, None, clock.now).view()
-    bench.tell("groups: without an index, covered in 100 ms", partial.covered)
+    newest = await Groups(triage, None, clock.now).view()
+    bench.tell("groups: without an index, covered in 100 ms", newest.covered)
     await store.aclose()
 
 
@@ -202,7 +203,7 @@ async def search(bench: Bench) -> None:
         scanned = [(await scanning.find(Filter(terms=(term,)))) for term in terms]
         bench.tell(f"search {name}: without an index p95", _ms(sorted(one.seconds * 1000 for one in scanned)))
         if name != "one character":
-            like = [await _took(lambda t=term: _like(store, t)) for term in (terms[-1], terms[0])]
+            like = [await _took(partial(_like, store, term)) for term in (terms[-1], terms[0])]
             bench.tell(f"search {name}: LIKE ({terms[-1]!r}, {terms[0]!r})", [round(one * 1000, 1) for one in like])
     await reader.aclose()
     await store.aclose()

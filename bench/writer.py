@@ -47,7 +47,12 @@ async def _steadily(
 ) -> None:
     rate, seconds, start = args
     stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+
+    def wait_for_word() -> None:
+        sys.stdin.readline()
+        stop.set()
+
+    threading.Thread(target=wait_for_word, daemon=True).start()
     began = time.monotonic()
     for number, row in enumerate(rows(int(rate * seconds), start=start)):
         wait = began + number / rate - time.monotonic()

@@ -76,7 +76,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         """Keys go straight to the screen: by way of widgets and their queues, one typed ahead could overtake."""
         screen = self.screen if self.screen_stack else None
-        if isinstance(screen, FramedScreen | Gate) and isinstance(event, events.InputEvent) and not event.is_forwarded:
+        if isinstance(screen, FramedScreen | Gate) and not event.is_forwarded:
             if isinstance(event, events.Key):
                 screen.take_key(event)
                 return
@@ -122,6 +122,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.restand(label=place.info.label, read_only=place.info.read_only, attaching=False)
         self.setup.remember(store.name if store.name in self.setup.config.stores else store.url)
         self.queue.attached(fresh=old is not None)
+        if self.screen is not self.queue and isinstance(self.screen, FramedScreen) and self.screen.place == "attach":
+            self.pop_screen()
 
     def restand(self, **changes: Any) -> None:
         """What the frame says changes, on whichever screens are up."""

@@ -44,7 +44,7 @@ class Indexed:
 
     async def seen(self, *, everything: bool = True) -> list[Group]:
         """The groups as the index has them."""
-        view = await self.groups().view(everything=everything)
+        view = await self.groups().view(everything=everything, whole=True)
         assert view.source == "index"
         return [plain(group) for group in view.groups]
 

@@ -6,7 +6,7 @@ Changes that leave every count as it was are found by a patrol that goes round a
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from backends.index.filing import EVERYTHING, Filing
 from backends.records import STATES, State
@@ -50,11 +50,11 @@ class Check:
     async def run(self) -> bool:
         """True where the counts agree, if need be after the entries were compared, newest first, until they did."""
         began = time.process_time()
+        await self._catch_up()
         before = await self._filing.states()
         seen = (await self._filing.store.counts(EVERYTHING)).by_state
         await self._catch_up()
-        after = await self._filing.states()
-        missing = {state: _outside(seen.get(state, 0), before[state], after[state]) for state in STATES}
+        missing = _missing(seen, before, await self._filing.states())
         self._pending = False
         agreed = not any(missing.values()) or await self._sweep(missing)
         pace, cost = self._filing.pace, time.process_time() - began
@@ -105,7 +105,19 @@ def _take(missing: dict[State, int], changes: dict[State, int]) -> None:
         missing[state] -= change
 
 
+def _missing(seen: Mapping[State, int], before: Mapping[State, int], after: Mapping[State, int]) -> dict[State, int]:
+    """By how much the store's counts lie outside ours, taken before and after them.
+
+    A store counts all of them and the open ones one after the other, so while an engine writes its number of dismissed
+    ones, the difference, fits neither moment: that one is not compared but follows from the total.
+    """
+    others: list[State] = [state for state in STATES if state != "dismissed"]
+    found: dict[State, int] = {state: _outside(seen.get(state, 0), before[state], after[state]) for state in others}
+    total = _outside(sum(seen.values()), sum(before.values()), sum(after.values()))
+    return {**found, "dismissed": total - sum(found.values())}
+
+
 def _outside(seen: int, one: int, other: int) -> int:
-    """How far a count lies outside what it was before and after: 0 where it may be right."""
+    """0 where a count may be right."""
     least, most = min(one, other), max(one, other)
     return seen - most if seen > most else min(0, seen - least)

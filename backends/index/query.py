@@ -16,9 +16,12 @@ _OPS = 2000  # of SQLite's virtual machine between two looks at the clock
 STATES = "SELECT state, sum(count) FROM summary GROUP BY state"
 LINES = """SELECT shape.fingerprint, shape.title, name.text, state, count, retries, notional, unpriced, first, last
     FROM summary JOIN shape ON shape.n = summary.shape JOIN name ON name.n = summary.category"""
-PARTS = """SELECT shape.fingerprint, kind, name.text, sum(count)
-    FROM part JOIN shape ON shape.n = part.shape JOIN name ON name.n = part.name
-    WHERE open >= ? GROUP BY part.shape, kind, part.name"""
+NAMES = "SELECT n, text FROM name"
+SHAPES = "SELECT n, fingerprint FROM shape"
+# Group by group, so that the venues of all of them are found without passing by their markets.
+PARTS = """SELECT part.shape, part.kind, part.name, sum(count)
+    FROM shape CROSS JOIN json_each(?) AS asked CROSS JOIN part ON part.shape = shape.n AND part.kind = asked.value
+    WHERE open >= ? GROUP BY part.shape, part.kind, part.name"""
 HOURS = """SELECT shape.fingerprint, name.text, hour, count
     FROM hour JOIN shape ON shape.n = hour.shape JOIN name ON name.n = hour.category WHERE hour >= ? ORDER BY hour"""
 MINUTES = "SELECT minute, count FROM minute WHERE minute >= ?"

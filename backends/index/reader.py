@@ -12,7 +12,18 @@ from typing import TypeVar
 
 from backends.index import query
 from backends.index.file import Cache, faults
-from backends.index.record import Ask, Candidates, Cross, Line, Progress, Snapshot, VenueLine, moment
+from backends.index.record import (
+    DIMENSIONS,
+    Ask,
+    Candidates,
+    Cross,
+    Dimension,
+    Line,
+    Progress,
+    Snapshot,
+    VenueLine,
+    moment,
+)
 from backends.index.schema import KINDS
 from backends.index.summary import MINUTE
 from backends.index.thread import Thread
@@ -49,9 +60,11 @@ class Reader:
         """The summary: every group by category and state."""
         return await self._run(_lines)
 
-    async def parts(self, *, everything: bool = False) -> dict[str, dict[str, dict[str, int]]]:
+    async def parts(
+        self, dimensions: tuple[Dimension, ...] = DIMENSIONS, *, everything: bool = False
+    ) -> dict[str, dict[str, dict[str, int]]]:
         """fingerprint → venue | account | market → name → entries."""
-        return await self._run(lambda connection: _parts(connection, everything=everything))
+        return await self._run(lambda connection: _parts(connection, dimensions, everything=everything))
 
     async def cross(self, fingerprint: str, *, states: frozenset[State], limit: int) -> list[Cross]:
         """One group, split by venue, account and market, largest first."""
@@ -161,11 +174,18 @@ def _lines(connection: sqlite3.Connection) -> list[Line]:
     ]
 
 
-def _parts(connection: sqlite3.Connection, *, everything: bool) -> dict[str, dict[str, dict[str, int]]]:
-    names = {number: name for name, number in KINDS.items()}
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for fingerprint, kind, name, count in connection.execute(query.PARTS, (0 if everything else 1,)):
-        found.setdefault(fingerprint, {}).setdefault(names[kind], {})[name] = count
+def _parts(
+    connection: sqlite3.Connection, dimensions: tuple[Dimension, ...], *, everything: bool
+) -> dict[str, dict[str, dict[str, int]]]:
+    # Joined here: the few names are looked up once, not once a row.
+    names, shapes = dict(connection.execute(query.NAMES)), dict(connection.execute(query.SHAPES))
+    found: dict[str, dict[str, dict[str, int]]] = {
+        fingerprint: {kind: {} for kind in dimensions} for fingerprint in shapes.values()
+    }
+    into = {(shape, KINDS[kind]): found[shapes[shape]][kind] for shape in shapes for kind in dimensions}
+    asked = (json.dumps([KINDS[kind] for kind in dimensions]), 0 if everything else 1)
+    for shape, kind, name, count in connection.execute(query.PARTS, asked):
+        into[shape, kind][names[name]] = count
     return found
 
 

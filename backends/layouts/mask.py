@@ -34,10 +34,14 @@ _WORDS = (
     "sessionid",
 )
 _WHOLE = frozenset({"token", "auth", "jwt", "bearer", "pin", "cvv", "cvc", "cardnumber", "xauth", "pwd"})
-# One look at memory speed: most stored requests hold nothing of the kind.
+# Most stored requests hold nothing of the kind: words are looked for at memory speed before the expression is.
+_HINTS = (
+    "auth", "passw", "passphrase", "secret", "token", "key", "credential", "cookie", "signature", "session", "bearer",
+    "basic", "jwt", "eyj", "pin", "cvv", "cvc", "card", "pwd", "sk_", "rk_", "pk_", "akia", "-----begin", "://",
+)  # fmt: skip
 _SUSPECT = re.compile(
     r"auth|passw|passphrase|secret|token|api.?key|private.?key|access.?key|credential|cookie|signature|session.?id|"
-    r"bearer|basic\s|jwt|eyJ|\bpin\b|cvv|cvc|card.?number|pwd|sk_live|sk_test|AKIA|-----BEGIN|://[^/\s\"@]*:[^/\s\"@]*@",
+    r"bearer|basic\s|jwt|eyJ|\bpin\b|cvv|cvc|card.?number|pwd|[srp]k_live|[srp]k_test|AKIA|-----BEGIN|://[^/\s\"@]*:[^/\s\"@]*@",
     re.IGNORECASE,
 )
 _SHAPES = re.compile(
@@ -58,9 +62,14 @@ def is_sensitive(name: str) -> bool:
     return plain in _WHOLE or plain.endswith(_WORDS)
 
 
+def _is_suspect(text: str) -> bool:
+    low = text.lower()
+    return any(hint in low for hint in _HINTS) and _SUSPECT.search(text) is not None
+
+
 def masked_text(text: str) -> str:
     """Free text (an error, a form, a path with its query) without what looks like a credential."""
-    if not _SUSPECT.search(text):
+    if not _is_suspect(text):
         return text
     hidden = _SHAPES.sub(MASKED, text)
     return _PAIR.sub(_pair, hidden)
@@ -74,7 +83,7 @@ def _pair(match: re.Match[str]) -> str:
 
 def masked_document(text: str) -> str:
     """JSON, whole or cut, without the values of sensitive fields, also within texts that are JSON or forms."""
-    if not _SUSPECT.search(text):
+    if not _is_suspect(text):
         return text
     return "".join(_walk(text))
 
@@ -113,7 +122,7 @@ def _walk(text: str) -> Iterator[str]:
 def _value(key: str, piece: str) -> str:
     if key and is_sensitive(key):
         return piece if piece in ("null", '""', f'"{MASKED}"') else f'"{MASKED}"'
-    if not piece.startswith('"') or not _SUSPECT.search(piece):
+    if not piece.startswith('"') or not _is_suspect(piece):
         return piece
     inner = _decoded(piece)
     hidden = masked_document(inner) if inner.lstrip().startswith(("{", "[")) else masked_text(inner)

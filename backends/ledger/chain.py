@@ -25,7 +25,12 @@ def link(previous: bytes, body: bytes) -> bytes:
 
 def mark(source: str, entry_id: str) -> int:
     """What the index keeps of an entry: two may share one, so whoever looks asks the event itself."""
-    return zlib.crc32(to_bytes(f"{source}\0{entry_id}"))
+    return marks(source, (entry_id,))[0]
+
+
+def marks(source: str, ids: Sequence[str]) -> list[int]:
+    begun = zlib.crc32(to_bytes(f"{source}\0"))
+    return [zlib.crc32(entry_id.encode() if entry_id.isascii() else to_bytes(entry_id), begun) for entry_id in ids]
 
 
 def is_about(event: AuditEvent, source: str, entry_id: str) -> bool:

@@ -43,11 +43,9 @@ def is_comparable(version: Version, attached: Attached) -> bool:
 def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
     counted = attached.counts_retries
     known = {version for version in {version for _, version in selection.picks} if is_comparable(version, attached)}
-    picks = [
-        (entry_id, version[0] if counted else None)
-        for entry_id, version in selection.picks
-        if version in known and is_plain(entry_id)
-    ]
+    picks = [(entry_id, version[0] if counted else None) for entry_id, version in selection.picks if version in known]
+    if not is_plain("".join(entry_id for entry_id, _ in picks)):
+        picks = [(entry_id, retries) for entry_id, retries in picks if is_plain(entry_id)]
     if attached.info.dialect == "postgresql":
         args: dict[str, object] = {"ids": [entry_id for entry_id, _ in picks], "source": attached.info.table}
         return args | ({"retries": [retries for _, retries in picks]} if attached.counts_retries else {})
@@ -89,6 +87,11 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
         chosen = f"SELECT {table}.{row} FROM {table} CROSS JOIN p {condition}"
         return sa.text(f"WITH {picks} {change} WHERE {row} IN ({chosen}) RETURNING dlq_id")
     return sa.text(f"{change} FROM {picks} {condition} RETURNING dlq_id")
+
+
+def counting(flips: sa.TextClause) -> str:
+    """The same for SQLite itself, without naming what moved."""
+    return flips.text.rpartition(" RETURNING ")[0].replace("\\:", ":")
 
 
 def _verbatim(sql: str) -> str:

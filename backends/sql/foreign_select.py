@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from backends.detect.foreign import ForeignAttached
-from backends.layouts import mask
+from backends.layouts.mask import masked_document, masked_text
 from backends.ledger.schema import SCHEMA
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Place, State
 from backends.sql.foreign_filter import TIMES, Ask, matching
@@ -23,6 +23,8 @@ from backends.value import is_encodable
 
 CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole
 SHOWN: dict[str, State] = {"submitting": "in_flight", "accepted": "replayed", **{state: state for state in STATES}}
+_PENDING: frozenset[State] = frozenset({"pending"})
+_HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})
 _PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - asyncpg makes them naive
@@ -93,19 +95,48 @@ class Select:
         return [*self._states(where.states), *matching(self.attached, where, ask)]
 
     def _states(self, states: frozenset[State]) -> Iterator[str]:
+        """Said so that the planner takes what is open for the rule and what is settled for the exception."""
         if len(states) == len(STATES):
             return
-        if states == OPEN_STATES and self.with_ledger:
-            yield f"{self.settled()} IS NULL"
-            if self.attached.layout.sends:
-                yield f"{self.held()} IS DISTINCT FROM 'accepted'"
-                yield f"({self.is_open} OR {self.held()} IS NOT NULL)"
+        if not self.with_ledger:
+            known = {"pending": self.is_open, "dismissed": f"NOT ({self.is_open})"}
+            yield "(" + (" OR ".join(sql for state, sql in known.items() if state in states) or "false") + ")"
+        elif states in (OPEN_STATES, _PENDING):
+            yield f"coalesce({self.settled()}, '') <> ALL('{{replayed,dismissed}}')"
+            yield from self._unheld(only_pending=states == _PENDING)
+        elif states <= _HELD:
+            yield self._among_held() if self.attached.layout.sends else "false"
+            yield self._in(states)
+        else:
+            yield self._in(states)
+
+    def _unheld(self, *, only_pending: bool) -> Iterator[str]:
+        if not self.attached.layout.sends:
             return
-        if states == OPEN_STATES:
+        if only_pending:
+            yield f"coalesce({self.held()}, '') <> ALL('{{submitting,in_doubt,accepted}}')"
             yield self.is_open
-            return
+        else:
+            yield f"coalesce({self.held()}, '') <> 'accepted'"
+            yield f"({self.is_open} OR {self.held()} IS NOT NULL)"
+
+    def _in(self, states: frozenset[State]) -> str:
         stored = [name for name, shown in SHOWN.items() if shown in states]
-        yield f"{self.state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
+        return f"{self.state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
+
+    def _among_held(self) -> str:
+        """The few that are held lead; the table is never walked for them."""
+        held = f"SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
+        known = f"SELECT {self._as_id('e.entry_id')} FROM ({held} AND state <> 'accepted') e"
+        return f"{self.attached.sql('id')} = ANY(ARRAY({known}))"
+
+    def _as_id(self, entry_id: str) -> str:
+        """What the ledger keeps as text, as the table has it; NULL where it could not be one."""
+        kind = self.attached.part("id").type
+        if kind.startswith(("text", "character")):
+            return entry_id
+        shape = "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$" if kind == "uuid" else "^-?[0-9]{1,18}$"
+        return f"CASE WHEN {entry_id} ~ '{shape}' THEN CAST({entry_id} AS {kind}) END"
 
     # in which order
 
@@ -170,16 +201,20 @@ class Select:
 
     def marked(self) -> Query:
         """The few that our ledger knows of, by their state and their owner's word."""
-        kind = self.attached.part("id").type
-        shape = {"uuid": "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$"}.get(kind, "^-?[0-9]{1,18}$")
-        safe = "true" if kind.startswith(("text", "character")) else f"e.entry_id ~ '{shape}'"
-        known = f"SELECT entry_id FROM {SCHEMA}.settled WHERE source = {self._source}"
-        if self.attached.layout.sends:
-            known += f" UNION SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
+        table, here = self.attached.found.quoted, self.attached.sql("id")
+        if not self.attached.layout.sends:
+            return Ask().query(
+                f"SELECT e.state, true, count(*) FROM {SCHEMA}.settled e JOIN {table} t "
+                f"ON {here} = {self._as_id('e.entry_id')} AND {self.born} = e.born "
+                f"WHERE e.source = {self._source} GROUP BY 1"
+            )
+        known = (
+            f"SELECT entry_id FROM {SCHEMA}.settled WHERE source = {self._source} "
+            f"UNION SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
+        )
         return Ask().query(
-            f"SELECT {self.state}, {self.is_open}, count(*) FROM ({known}) e "
-            f"JOIN {self.attached.found.quoted} t "
-            f"ON {self.attached.sql('id')} = CASE WHEN {safe} THEN CAST(e.entry_id AS {kind}) END GROUP BY 1, 2"
+            f"SELECT {self.state}, {self.is_open}, count(*) FROM ({known}) e JOIN {table} t "
+            f"ON {here} = {self._as_id('e.entry_id')} GROUP BY 1, 2"
         )
 
     # what is shown
@@ -214,30 +249,29 @@ class Select:
         return f"coalesce({' OR '.join(long)}, false)" if long else "false"
 
     def reader(self) -> Callable[[Sequence[Any]], Entry]:
-        """Row → entry, without what looks like a credential."""
-        layout, names = self.attached.layout, self.attached.info.columns
-        first, width = 4 + len(self.order), len(self.order)
-        hides = [_hider(name, is_document=name in layout.documents) for name, _ in self.attached.spelt]
+        """Row → entry, without what looks like a credential. A page calls it two hundred times."""
+        layout, names, width = self.attached.layout, self.attached.info.columns, len(self.order)
+        first = 4 + width
+        parts = [name for name, _ in self.attached.spelt]
+        documents = [at for at, name in enumerate(parts) if name in layout.documents]
+        texts = [at for at, name in enumerate(parts) if name == layout.error]
+        times = [at for at, name in enumerate(parts) if self.attached.part(name).type.startswith(TIMES)]
 
         def read(row: Sequence[Any]) -> Entry:
-            place = tuple(row[4 : 4 + width])
-            values = tuple(hide(value) for hide, value in zip(hides, row[first:], strict=True))
+            values = list(row[first:])
+            for at in documents:
+                values[at] = masked_document(values[at]) if type(values[at]) is str else values[at]
+            for at in texts:
+                values[at] = masked_text(values[at]) if type(values[at]) is str else values[at]
+            for at in times:
+                if type(values[at]) is datetime and values[at].tzinfo is None:
+                    values[at] = _ENDS.get(values[at], values[at])
             state = SHOWN.get(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
-            return Entry(layout.name, row[2], state, (row[3],), place, names, values, bool(row[1]))
+            place = tuple(row[4:first])
+            return Entry(layout.name, row[2], state, (row[3],), place, names, tuple(values), bool(row[1]))
 
         return read
 
 
 def _where(conditions: Sequence[str]) -> str:
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
-
-
-def _hider(name: str, *, is_document: bool) -> Callable[[object], object]:
-    masked = mask.masked_document if is_document else mask.masked_text
-
-    def hide(value: object) -> object:
-        if isinstance(value, str):
-            return masked(value) if is_document or name in ("error", "last_exception") else value
-        return _ENDS.get(value, value) if isinstance(value, datetime) and value.tzinfo is None else value
-
-    return hide

@@ -161,8 +161,19 @@ class Requeue(ForeignActs):
         who = {"operator": storable(actor.operator), "os_user": storable(actor.os_user), "started_at": at}
         of = {"source": tx.source, "entry_id": done.entry_id, "attempt_no": number}
         await tx.execute(attempt.insert(), {**of, **sent, **ended, **who})
-        told = ("original_id", "queue", "created_at", "failure_reason", "timer_id", "correlation_id", "hash", "size")
-        detail: dict[str, object] = {name: row[name] for name in told}
-        detail |= {"entries": [done.entry_id], "failed_at": row["born"], "attempt_no": number}
-        detail |= {"outbox": done.outbox, "outbox_id": done.row_id, "deleted": done.deleted}
-        await tx.audit("replay", (done.entry_id,), actor, why, detail=detail)
+        await self._tell(tx, row, done, actor, why, number=number)
+
+    async def _tell(
+        self, tx: Transaction, row: Mapping[str, Any], done: Requeued, actor: Actor, why: Why, *, number: int
+    ) -> None:
+        """In the words of every other replay, so that whoever reads the chain counts it."""
+        ids = (done.entry_id,)
+        told: dict[str, object] = {"entries": list(ids), "attempt_no": number}
+        sent = {"mode": "live", "venue": done.queue, "client_order_id": done.key, "payload_hash": row["hash"]}
+        into = {"rehearsal": False, "detail": f"into {done.outbox}"}
+        await tx.audit("intent", ids, actor, why, detail={**told, **sent, **into})
+        of = ("original_id", "queue", "created_at", "failure_reason", "timer_id", "correlation_id", "size")
+        message = {name: row[name] for name in of} | {"failed_at": row["born"]}
+        ended = {"outcome": "accepted", "venue_order_id": done.row_id, "rehearsal": False, "error": None}
+        left = {"outbox": done.outbox, "message": message, "after": {"deleted": done.deleted}}
+        await tx.audit("outcome", ids, actor, why, detail={**told, **ended, **left})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -18,9 +18,20 @@ from backends.records import Actor, Why
 _MANY = 32  # entries from which on an event is a bulk
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An audit event in the making, with the marks by which its entries find it."""
+
+    seq: int
+    body: bytes
+    hash: bytes
+    marks: list[int]
+
+
 @dataclass(slots=True)
 class Transaction:
     connection: AsyncConnection
+    driver: Any  # the same connection, as its driver has it
     book: Ledger
     on_postgres: bool
     source: str
@@ -28,7 +39,8 @@ class Transaction:
     session: int = 0  # Postgres: the server's process that works on it
     hash: bytes | None = None  # of its last audit event: the proof that it took place
     seq: int = 0
-    _tail: tuple[int, bytes] | None = field(default=None)
+    contended: bool = False  # SQLite: somebody else has written since our last act
+    tail: tuple[int, bytes] | None = None  # the chain's end, where it is known
 
     async def execute(
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
@@ -45,12 +57,19 @@ class Transaction:
         detail: Mapping[str, object] | None = None,
     ) -> None:
         """Append one event that names every entry; each of them finds it by the index."""
-        seq, previous = self._tail or await self._read_tail()
-        self.seq = seq + 1
+        await self.append(await self.compose(kind, ids, actor, why, detail=detail))
+
+    async def compose(
+        self, kind: str, ids: Sequence[str], actor: Actor, why: Why, *, detail: Mapping[str, object] | None = None
+    ) -> Event:
+        """The event that `append` would write next."""
+        if self.tail is None:
+            self.tail = await self._read_tail()
+        seq, previous = self.tail
         body = chain.canonical(
             {
                 "v": 1,
-                "seq": self.seq,
+                "seq": seq + 1,
                 "kind": kind,
                 "operation": why.operation,
                 "at": why.at.isoformat(),
@@ -61,16 +80,27 @@ class Transaction:
                 **(detail or {"entries": list(ids)}),
             }
         )
-        self.hash = chain.link(previous, body)
-        self._tail = (self.seq, self.hash)
-        await self.execute(self.book.audit.insert(), {"seq": self.seq, "body": body, "hash": self.hash})
-        if ids:
-            marks = sorted({chain.mark(self.source, entry_id) for entry_id in ids})
-            table = self.book.audit_bulk if len(marks) >= _MANY else self.book.audit_entry
-            await self.execute(
-                _index(table.fullname, on_postgres=self.on_postgres),
-                {"marks": marks if self.on_postgres else json.dumps(marks), "seq": self.seq},
-            )
+        return Event(seq + 1, body, chain.link(previous, body), sorted(set(chain.marks(self.source, ids))))
+
+    async def append(self, event: Event) -> None:
+        self.seq, self.hash = event.seq, event.hash
+        self.tail = (event.seq, event.hash)
+        index = (self.book.audit_bulk if len(event.marks) >= _MANY else self.book.audit_entry).fullname
+        if not self.on_postgres:
+            values = (event.seq, event.body, event.hash)
+            await self.rows("INSERT INTO console_audit (seq, body, hash) VALUES (?, ?, ?)", values)
+            if event.marks:
+                insert = f"INSERT INTO {index} (mark, seq) SELECT value, ? FROM json_each(?)"
+                await self.rows(insert, (event.seq, json.dumps(event.marks)))
+            return
+        row = {"seq": event.seq, "body": event.body, "hash": event.hash}
+        await self.execute(self.book.audit.insert(), row)
+        if event.marks:
+            await self.execute(_postgres_index(index), {"marks": event.marks, "seq": event.seq})
+
+    async def rows(self, sql: str, args: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """SQLite: one statement in one crossing to the driver's thread."""
+        return list(await self.driver.execute_fetchall(sql, args))
 
     async def _read_tail(self) -> tuple[int, bytes]:
         audit = self.book.audit
@@ -80,9 +110,7 @@ class Transaction:
 
 
 @cache
-def _index(table: str, *, on_postgres: bool) -> sa.TextClause:
-    if not on_postgres:
-        return sa.text(f"INSERT INTO {table} (mark, seq) SELECT value, :seq FROM json_each(:marks)")
+def _postgres_index(table: str) -> sa.TextClause:
     return sa.text(
         f"INSERT INTO {table} (mark, seq) SELECT mark, CAST(:seq AS bigint) FROM unnest(CAST(:marks AS bigint[])) mark"
     ).bindparams(sa.bindparam("marks", type_=sa.ARRAY(sa.BigInteger)))

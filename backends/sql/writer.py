@@ -48,7 +48,10 @@ class Writer:
         self._first_id = first_id
         self._check = check
         self._connection: AsyncConnection | None = None
+        self._driver: Any = None
         self._session = 0
+        self._version: int | None = None  # SQLite: moves with every commit that is not ours
+        self._tail: tuple[int, bytes] | None = None
         self._ready = False
         self._lock = asyncio.Lock()
         self._on_postgres = attached.info.dialect == "postgresql"
@@ -97,6 +100,7 @@ class Writer:
             raise
         try:
             await connection.commit()
+            self._tail = transaction.tail
         except DRIVER_ERRORS as problem:
             await self._drop()  # ends a transaction that the store still holds open, too
             if not is_lost(problem):
@@ -107,9 +111,9 @@ class Writer:
 
     async def _open(self) -> AsyncConnection:
         self._connection = await self._engine.connect()
+        self._driver = (await self._connection.get_raw_connection()).driver_connection
         if self._on_postgres:
-            driver: Any = (await self._connection.get_raw_connection()).driver_connection
-            self._session = int(driver.get_server_pid())
+            self._session = int(self._driver.get_server_pid())
         return self._connection
 
     async def _undo(self, problem: BaseException) -> None:
@@ -123,15 +127,23 @@ class Writer:
 
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None
+        self._version = None
         if connection is not None:
             await connection.invalidate()
             await connection.close()
 
     async def _begin(self, connection: AsyncConnection, store_id: str) -> Transaction:
         info, source = self._attached.info, self._attached.found.shown
-        transaction = Transaction(connection, self._book, self._on_postgres, source, info.role, self._session)
+        transaction = Transaction(
+            connection, self._driver, self._book, self._on_postgres, source, info.role, self._session
+        )
         if self._on_postgres:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
+        else:
+            ((version,),) = await transaction.rows("PRAGMA data_version")
+            transaction.contended = self._version not in (None, version)
+            transaction.tail = self._tail if self._version == version else None
+            self._version = version
         if not self._ready:
             await self._make_ledger(transaction, store_id)
         if self._on_postgres:

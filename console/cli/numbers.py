@@ -38,7 +38,7 @@ async def groups_verb(context: Context) -> int:
         groups = Groups(triage, reader, clock.now)
         view: GroupView | None = None
         if reader is not None and not (context.has_filters or args.venue):
-            view = await groups.view(everything=args.all)
+            view = await groups.view(everything=args.all, whole=True)
         if view is None or not view.complete or view.source != "index":
             view = await groups.counted(context.query(everything=args.all))
     for group in view.groups:

@@ -60,6 +60,8 @@ def say_plan(made: ReplayPlan) -> None:
         unpriced = sum(line.unpriced for line in made.exposure)
         at_market = f", {unpriced} at market (no price to count)" if unpriced else ""
         say(f"  exposure: gross {made.gross:f}, net {made.net:+f}{at_market}")
+    if made.needs_second:
+        say(f"  a second person must approve: {made.needs_second}")
 
 
 def _step_text(step: Step) -> str:

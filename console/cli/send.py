@@ -86,7 +86,7 @@ def said_mode(context: Context) -> Mode:
 def _check_said(context: Context, mode: Mode) -> None:
     """Live without a terminal needs --yes and, for more than one entry, --expect N."""
     args = context.args
-    if mode != "live" or sys.stdin.isatty():
+    if mode != "live" or _on_terminal():
         return
     if not args.yes:
         raise UsageError("live without a terminal needs --yes")
@@ -167,8 +167,12 @@ async def _approved(context: Context, made: ReplayPlan, store: Store) -> bool:
     return False
 
 
+def _on_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # a closed standard input is none at all
+
+
 def _confirmed(context: Context, made: ReplayPlan) -> bool:
-    if context.args.yes or not sys.stdin.isatty():
+    if context.args.yes or not _on_terminal():
         return True
     if made.mode == "paper" and len(made.steps) == 1:
         return True

@@ -71,8 +71,9 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
     lines.append(line(own(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
-    step = next_step(row, attempts, read_only=shown.read_only)
-    lines.append(line(own("→ next: ", "accent"), said(step, limit=300)))
+    if not shown.read_only:
+        step = next_step(row, attempts)
+        lines.append(line(own("→ next: ", "accent"), said(step, limit=300)))
     return lines
 
 

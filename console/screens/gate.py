@@ -115,10 +115,10 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
             step = 5 if event.key.startswith("page") else 1
             self._text.scroll_lines(step if event.key.endswith("down") else -step)
             return
-        if event.time < self._open_from:
-            return
         flooded = len(self._times) == _FLOOD and event.time - self._times[0] < 1.0
         self._times.append(event.time)
+        if event.time < self._open_from:
+            return
         if event.key == "enter":
             self._enter(flooded=flooded)
         else:

@@ -17,6 +17,8 @@ from console.services.lineup import Stretch
 from console.services.window import Window
 from console.widgets.prompt_line import PromptLine
 
+_LATEST_SECONDS = 0.5
+
 
 class QueueScreen(ListingScreen):
     place = "queue"
@@ -26,6 +28,7 @@ class QueueScreen(ListingScreen):
         """`window`: the first page, where it was read before anything else was loaded."""
         super().__init__()
         self._line = PromptLine(id="filter")
+        self._has_begun = False
         if window is not None:
             self.table.window = window
 
@@ -36,13 +39,18 @@ class QueueScreen(ListingScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.set_interval(1.0, self._tick)
+        self.set_timer(_LATEST_SECONDS, self._begin)  # a terminal may be too small to paint a row
         self.show_filter()
         self.on_entry_table_moved()
 
     def on_entry_table_painted(self) -> None:
         """The first rows are on the screen: only now is there time to load what the rest needs."""
+        self._begin()
+
+    def _begin(self) -> None:
         store = self.console.setup.store
-        if store is not None and self.console.place is None:
+        if store is not None and not self._has_begun:
+            self._has_begun = True
             self.console.attach(store)
 
     def attached(self, *, fresh: bool) -> None:

@@ -8,7 +8,7 @@ from backends.records import Attempt
 from console.services.triage import Row
 
 
-def next_step(row: Row, attempts: Sequence[Attempt] = (), *, read_only: bool = False) -> str:
+def next_step(row: Row, attempts: Sequence[Attempt] = ()) -> str:
     entry = row.entry
     match entry.state:
         case "in_doubt":
@@ -21,8 +21,6 @@ def next_step(row: Row, attempts: Sequence[Attempt] = (), *, read_only: bool = F
             return "nothing: it is settled; restore (U) takes that back"
         case "pending":
             pass
-    if read_only:
-        return row.next_step or "read the error"
     last = attempts[-1] if attempts else None
     if last is not None and last.rehearsal and last.outcome == "accepted":
         return "rehearsed on paper and accepted: replay (R) in live when it should go out"

@@ -12,7 +12,7 @@ from typing import Literal
 
 from backends.index import Cross, IndexUnavailable, Reader, file_entry
 from backends.index.reader import NoIndex
-from backends.index.record import micros
+from backends.index.record import DIMENSIONS, Dimension, micros
 from backends.index.summary import HOUR
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, Place
 from console.clock import Clock
@@ -55,9 +55,11 @@ class Groups:
         self._reader = reader
         self._clock = clock
 
-    async def view(self, *, everything: bool = False, budget: float = 0.1) -> GroupView:
-        """At once: from the index as far as it is built, else of the newest entries that `budget` seconds can read."""
-        return await self._from_index(everything=everything) or await self._newest(budget, everything=everything)
+    async def view(self, *, everything: bool = False, whole: bool = False, budget: float = 0.1) -> GroupView:
+        """At once: from the index as far as it is built, else of the newest entries that `budget` seconds can read.
+        Accounts and markets are told where `whole` is asked for; `split` has those of one group."""
+        view = await self._from_index(everything=everything, dimensions=DIMENSIONS if whole else ("venue",))
+        return view or await self._newest(budget, everything=everything)
 
     async def counted(self, query: Query) -> GroupView:
         """Exactly, from every entry that matches: takes as long as reading them does."""
@@ -110,7 +112,7 @@ class Groups:
     async def notes(self, fingerprint: str) -> tuple[Note, ...]:
         return await self._store.notes(f"group:{fingerprint}")
 
-    async def _from_index(self, *, everything: bool) -> GroupView | None:
+    async def _from_index(self, *, everything: bool, dimensions: tuple[Dimension, ...]) -> GroupView | None:
         if self._reader is None:
             return None
         try:
@@ -118,7 +120,7 @@ class Groups:
             if progress is None or not (progress.built or progress.filed):
                 return None
             lines = await self._reader.lines()
-            parts: Parts = await self._reader.parts(everything=everything)
+            parts: Parts = await self._reader.parts(dimensions, everything=everything)
             trends = await self._trends(self._reader, self._clock())
             new = await self._reader.arrived()
         except (NoIndex, IndexUnavailable):

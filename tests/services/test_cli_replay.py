@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import pty
+import shlex
 import signal
 import sqlite3
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -16,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.console import Console
+from tests.console import ROOT, Console
 from tests.exchange import Exchange, in_thread
 from tests.orders import row, sqlite_store
 from tests.stagehand import ident
@@ -435,6 +439,31 @@ def test_a_reader_that_is_gone_stops_nothing(console: Any, exchange: Exchange) -
     assert "Traceback" not in told
     assert len(exchange.orders) == 7
     assert {one["state"] for one in desk.inline("list", "--json", "--all").rows} == {"replayed"}
+
+
+def test_a_reader_that_stalls_holds_up_nothing_but_itself(console: Any, exchange: Exchange) -> None:
+    """Nobody reads the small pipe: what is shown waits, what is sent is sent and recorded."""
+    desk = console([order(n) for n in range(1, 31)], settings={"rate_per_minute": 6000})
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    process = desk.start("replay", *(ident(n) for n in range(1, 31)), "--paper", "--json", stdout=writing)
+    os.close(writing)
+    deadline = time.monotonic() + 30
+    while {one["state"] for one in desk.inline("list", "--json", "--all").rows} != {"replayed"}:
+        assert time.monotonic() < deadline
+    assert process.poll() is None  # it still waits for its reader
+    with os.fdopen(reading) as pipe:
+        assert len(pipe.read().splitlines()) == 30
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_without_a_standard_input_live_still_needs_its_words(console: Any, exchange: Exchange) -> None:
+    desk = console([order(1)])
+    words = " ".join(shlex.quote(word) for word in desk.command("replay", ident(1), "--live"))
+    done = subprocess.run(["sh", "-c", f"{words} <&-"], capture_output=True, text=True, env=desk.environ, cwd=ROOT)
+    assert (done.returncode, exchange.posts) == (2, []), done.stderr
 
 
 def test_a_halt_from_another_console_stops_a_running_batch(console: Any, exchange: Exchange) -> None:

@@ -52,7 +52,7 @@ def without_index(store: Store) -> Groups:
 
 
 async def test_a_group_says_how_many_since_when_where_and_how_much(index: Indexed) -> None:
-    view = await index.groups(NOW).view()
+    view = await index.groups(NOW).view(whole=True)
     assert (view.source, view.complete, view.covered, view.count) == ("index", True, 11, 10)
     limited, refused = view.groups
     assert limited.title == "RuntimeError: HTTP 429 after # attempts"
@@ -67,7 +67,9 @@ async def test_a_group_says_how_many_since_when_where_and_how_much(index: Indexe
 
 
 async def test_the_entries_themselves_say_the_same(index: Indexed) -> None:
-    from_index = [plain(group) for group in (await index.groups(NOW).view()).groups]
+    from_index = [plain(group) for group in (await index.groups(NOW).view(whole=True)).groups]
+    brief = (await index.groups(NOW).view()).groups
+    assert [(group.venues, group.markets) for group in brief] == [(group.venues, {}) for group in from_index]
     counted = await without_index(index.store).counted(Query(Filter()))
     assert list(counted.groups) == from_index
     newest = await without_index(index.store).view(budget=10)

@@ -20,7 +20,8 @@ _JSON = st.recursive(
 @pytest.mark.parametrize(
     "name",
     ["Authorization", "proxy-authorization", "X-API-Key", "api_key", "apiKey", "Cookie", "set-cookie", "password",
-     "client_secret", "accessToken", "refresh-token", "private_key", "X-Amz-Security-Token", "token", "PIN", "credentials"],
+     "client_secret", "accessToken", "refresh-token", "private_key", "X-Amz-Security-Token", "token", "PIN",
+     "credentials"],
 )  # fmt: skip
 def test_a_field_s_name_tells(name: str) -> None:
     text = json.dumps({"x": 1, "in": {name: "v-1234", "y": 1.5}})

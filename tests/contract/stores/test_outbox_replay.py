@@ -213,11 +213,16 @@ async def test_a_replay_is_in_the_record(rig: OutboxRig) -> None:
     (attempt,) = await store.attempts("1")
     assert (attempt.outcome, attempt.venue, attempt.venue_order_id) == ("accepted", "orders", "1")
     assert attempt.client_order_id == "c-1"
-    (event,) = await store.events("1")
-    told = json.loads(event.body)
-    assert told["kind"] == "replay"
-    assert told["created_at"] == "2026-04-18 14:32:15+00"
-    assert (told["original_id"], told["outbox"], told["outbox_id"], told["timer_id"]) == ("1001", "outbox", "1", "t-1")
+    intent, ended = (json.loads(event.body) for event in await store.events("1"))
+    assert (intent["kind"], intent["venue"], intent["mode"]) == ("intent", "orders", "live")
+    assert (ended["kind"], ended["outcome"], ended["venue_order_id"]) == ("outcome", "accepted", "1")
+    assert (ended["outbox"], ended["after"]) == ("outbox", {"deleted": False})
+    message = ended["message"]
+    assert (message["created_at"], message["original_id"], message["timer_id"]) == (
+        "2026-04-18 14:32:15+00",
+        "1001",
+        "t-1",
+    )
     assert (await verdict(store))[0] is None
 
 

@@ -1,0 +1,250 @@
+"""The same verbs on an outbox's messages and an integration's calls: as a process, beside running servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.hub import TOKEN, FakeHub, failed_item
+from tests.integration import REQUEST, SECRET, IntegrationRig, entry_id, failed_row
+from tests.loopback import Loopback, reply
+from tests.outbox import Consumer, OutboxRig, broker, dead_row
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return {row["dlq_id"]: row["outcome"] for row in self.rows}
+
+
+@dataclass
+class Command:
+    folder: Path
+    target: str
+    store: dict[str, Any] = field(default_factory=dict)
+    rest: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    async def __call__(self, *words: str) -> Ran:
+        config, vault = self.folder / "config.toml", self.folder / "vault.json"
+        pairs = "\n".join(f"{name} = {json.dumps(value)}" for name, value in self.store.items())
+        config.write_text(f"[stores.desk]\nurl = {json.dumps(self.target)}\n{pairs}\n{self.rest}\n")
+        vault.write_text(json.dumps(self.secrets))
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "PYTHONPATH": str(ROOT),
+            "PYTHON_KEYRING_BACKEND": "tests.fakes.vault.FileKeyring",
+            "DLQ_TEST_VAULT": str(vault),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "console", *words, "--db", "desk", "--config", str(config),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=environ, cwd=ROOT,
+        )  # fmt: skip
+        out, err = await asyncio.wait_for(process.communicate(), 90)
+        return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+@pytest.fixture
+async def outbox(postgres_db: str) -> AsyncIterator[OutboxRig]:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    yield rig
+    await rig.aclose()
+
+
+@pytest.fixture
+async def integration(postgres_db: str) -> AsyncIterator[IntegrationRig]:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    yield rig
+    await rig.aclose()
+
+
+async def test_an_outbox_is_listed_shown_and_exported(outbox: OutboxRig, tmp_path: Path) -> None:
+    await outbox.dead(1, dead_row(2, payload=b"\xff\x00", headers=None, failure_reason="rejected", last_exception=None))
+    dlq = Command(tmp_path, outbox.target)
+    listed = await dlq("list", "--json")
+    first, second = listed.rows
+    assert (first["dlq_id"], first["layout"], first["state"]) == ("1", "outbox", "pending")
+    assert (first["id"], first["queue"], first["payload"]) == (1, "orders", '{"n": 1}')
+    assert first["headers"] == {"content-type": "application/json", "correlation_id": "c-1"}
+    assert (first["correlation_id"], first["seconds_to_failure"]) == ("c-1", 1.0)
+    assert {"category", "fingerprint", "failed_at", "deliveries_count"} <= set(first)
+    assert (second["payload"], second["headers"], second["last_exception"]) == ("\\xff00", None, None)
+    plain = await dlq("list")
+    assert plain.out.splitlines()[:2] == [
+        "1  2026-04-18T14:32:16Z  orders  retry_terminal after 3 deliveries in 1s  [pending]",
+        "  error: ValueError('order 1 is bad')",
+    ]
+    shown = await dlq("show", "1")
+    assert '      "n": 1' in shown.out
+    assert "correlation id: c-1" in shown.out
+    assert "malformed" not in shown.out
+    assert json.loads((await dlq("show", "1", "--json")).out)["entry"]["dlq_id"] == "1"
+    assert (await dlq("export", "--format", "csv")).out.splitlines()[0].startswith("id,original_id,queue,payload")
+    assert len((await dlq("export", "--format", "jsonl")).rows) == 2
+    report = json.loads((await dlq("doctor", "--json")).out)
+    assert (report["layout"], report["table"], report["findings"]) == ("outbox", "outbox_dlq", [])
+
+
+async def test_an_outbox_is_replayed_and_dismissed(outbox: OutboxRig, tmp_path: Path) -> None:
+    await outbox.dead(*range(1, 6))
+    dlq = Command(tmp_path, outbox.target)
+    planned = await dlq("replay", "1", "2", "--dry-run", "--json")
+    assert (planned.code, set(planned.outcomes.values())) == (0, {"planned"})
+    assert await outbox.outbox_rows() == []
+    consumer = Consumer()
+    async with broker(outbox, consumer):
+        sent = await dlq("replay", "1", "2", "--json")
+        await consumer.until(2)
+    assert sent.code == 0
+    (row, _) = sent.rows
+    assert set(row) >= {"dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail"}
+    assert (row["dlq_id"], row["outcome"], row["venue_order_id"], row["mode"]) == ("1", "accepted", "1", None)
+    again = await dlq("replay", "1", "3", "--json")
+    assert (again.code, again.outcomes) == (4, {"1": "skipped", "3": "accepted"})
+    assert (await dlq("dismiss", "4", "--reason", "test")).out == "dismissed 4\n"
+    assert [one["state"] for one in (await dlq("list", "--json", "--all")).rows] == [
+        "replayed", "replayed", "replayed", "dismissed", "pending",
+    ]  # fmt: skip
+    assert (await dlq("restore", "4")).code == 0
+    everything = await dlq("replay", "--venue", "orders", "--expect", "2", "--json")
+    assert everything.outcomes == {"4": "accepted", "5": "accepted"}
+    assert (await dlq("audit", "verify")).code == 0
+    assert (await dlq("reconcile", "--json")).code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "1", "--paper"),
+        ("replay", "1", "--live", "--yes"),
+        ("replay", "1", "--venue", "alpaca"),
+        ("replay", "1", "--override", "stale", "--note", "x"),
+        ("replay", "999"),
+        ("replay", "--venue", "orders", "--expect", "7"),
+        ("reconcile", "--live"),
+        ("reconcile", "999"),
+    ],
+)
+async def test_words_that_are_for_orders_are_usage_errors(
+    outbox: OutboxRig, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    await outbox.dead(1)
+    ran = await Command(tmp_path, outbox.target)(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("dlq: ")
+    assert await outbox.outbox_rows() == []
+
+
+async def test_which_outbox_must_be_clear(outbox: OutboxRig, tmp_path: Path) -> None:
+    await outbox.tables(outbox="events", dlq=None)
+    await outbox.dead(1)
+    undecided = Command(tmp_path, outbox.target)
+    ran = await undecided("replay", "1", "--json")
+    assert (ran.code, "outbox_table" in ran.err) == (4, True)
+    decided = Command(tmp_path, outbox.target, {"outbox_table": "events", "delete_after_replay": True})
+    assert (await decided("replay", "1", "--json")).outcomes == {"1": "accepted"}
+    assert len(await outbox.outbox_rows("events")) == 1
+    assert await outbox.sql("SELECT count(*) FROM outbox_dlq") == [(0,)]
+
+
+async def test_read_only_and_halt_refuse(outbox: OutboxRig, tmp_path: Path) -> None:
+    await outbox.dead(1)
+    dlq = Command(tmp_path, outbox.target)
+    assert (await dlq("replay", "1", "--read-only", "--json")).code == 4
+    assert (await dlq("halt", "--note", "stop")).code == 0
+    halted = await dlq("replay", "1", "--json")
+    assert (halted.code, halted.outcomes) == (4, {"1": "refused"})
+    assert await outbox.outbox_rows() == []
+
+
+async def test_an_integration_is_listed_with_its_secrets_masked(integration: IntegrationRig, tmp_path: Path) -> None:
+    request = {**REQUEST, "headers": {"Authorization": "Bearer leaked-123456"}}
+    await integration.failed(failed_row(1, originalRequest=json.dumps(request)), failed_row(2, tenantId="t-2"))
+    dlq = Command(tmp_path, integration.target)
+    first, second = (await dlq("list", "--json")).rows
+    assert (first["dlq_id"], first["layout"], first["providerId"]) == (entry_id(1), "integration", "prov-1")
+    assert first["originalRequest"]["headers"] == {"Authorization": "[masked]"}
+    assert first["findings"] == ["stored-credentials: headers.Authorization"]
+    assert "findings" not in second
+    assert isinstance(first["days_left"], int)
+    assert [one["dlq_id"] for one in (await dlq("list", "--account", "t-2", "--json")).rows] == [entry_id(2)]
+    for words in (("list",), ("show", entry_id(1)), ("export", "--format", "csv"), ("doctor",), ("list", "--json")):
+        ran = await dlq(*words)
+        assert (ran.code, "leaked" in ran.out + ran.err) == (0, False)
+    assert "stored-credentials" in (await dlq("doctor")).out
+
+
+async def test_an_integration_s_call_is_sent_again_with_a_secret_of_the_keyring(
+    integration: IntegrationRig, tmp_path: Path
+) -> None:
+    await integration.failed(1, 2, failed_row(3, providerId="unknown", providerName="Nobody"))
+    async with Loopback(lambda got: reply(200 if got.json() == REQUEST["body"] else 400)) as server:
+        dlq = Command(
+            tmp_path,
+            integration.target,
+            {"on_success": "soft-delete"},
+            f'[providers.prov-1]\nbase_url = "{server.url}"\nauth_header = "Authorization"\n',
+            {"dlq-console/provider/prov-1|authorization": SECRET},
+        )
+        ran = await dlq("replay", entry_id(1), entry_id(3), "--json")
+    assert (ran.code, ran.outcomes) == (4, {entry_id(1): "accepted", entry_id(3): "refused"})
+    (got,) = server.requests
+    assert got.headers["authorization"] == SECRET
+    accepted = next(row for row in ran.rows if row["outcome"] == "accepted")
+    assert (accepted["client_order_id"], accepted["mode"]) == (got.headers["idempotency-key"], None)
+    assert "s3cr3t" not in ran.out + ran.err
+    assert await integration.column("deletedAt", 1) is not None
+    assert [one["dlq_id"] for one in (await dlq("list", "--json")).rows] == [entry_id(2), entry_id(3)]
+    shown = json.loads((await dlq("show", entry_id(1), "--json")).out)
+    assert [one["outcome"] for one in shown["attempts"]] == ["accepted"]
+    assert "s3cr3t" not in json.dumps(shown)
+
+
+async def test_a_refused_call_is_rejected_and_counted(integration: IntegrationRig, tmp_path: Path) -> None:
+    await integration.failed(1)
+    async with Loopback(lambda _: reply(422, {"error": "bad iban"})) as server:
+        rest = f'[providers."Acme Pay"]\nbase_url = "{server.url}"\n'
+        ran = await Command(tmp_path, integration.target, rest=rest)("replay", entry_id(1), "--json")
+    assert (ran.code, ran.rows[0]["outcome"], "bad iban" in ran.rows[0]["detail"]) == (1, "rejected", True)
+    assert await integration.column("attempts", 1) == 7
+
+
+async def test_a_hub_is_worked_through_its_api(postgres_db: str, tmp_path: Path) -> None:
+    there = FakeHub().add(failed_item(1), failed_item(2), failed_item(3, providerId="prov-2"))
+    async with Loopback(there) as server:
+        store = {"hub_url": server.url, "hub_wait": 10}
+        dlq = Command(tmp_path, postgres_db, store, secrets={"dlq-console/hub/desk|token": TOKEN})
+        assert [one["dlq_id"] for one in (await dlq("list", "--json")).rows] == [entry_id(n) for n in (1, 2, 3)]
+        assert [one["id"] for one in (await dlq("list", "--venue", "prov-2", "--json")).rows] == [entry_id(3)]
+        ran = await dlq("replay", "--venue", "prov-1", "--expect", "2", "--json")
+        assert (ran.code, set(ran.outcomes.values())) == (0, {"accepted"})
+        assert sorted(there.items) == [entry_id(3)]
+        assert (await dlq("dismiss", entry_id(3), "--reason", "test")).code == 0
+        assert (await dlq("list", "--json")).out == ""
+        assert (await dlq("audit", "verify")).code == 0
+        nobody = Command(tmp_path, postgres_db, store)
+        assert (await nobody("list")).code == 2
+    assert (await dlq("list")).code == 5

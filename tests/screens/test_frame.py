@@ -1,0 +1,263 @@
+"""The frame, read-only mode, sizes, themes, the attach screen, a lost store, and a crash that says nothing secret."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.worker import WorkerFailed
+
+from backends.store import Unreachable
+from console import keys
+from console.config import StoreConfig
+from console.screens.attach import AttachScreen
+from console.screens.framed import FramedScreen
+from console.services.workplace import Workplace
+from tests.stage import Stage, answer, config, ident, make_store, notice, order, press, screen_text, settled, until
+
+ACTS = ("D", "R", "C", "U", "z", "N", "P", "H", "m", "exclamation_mark")
+
+
+async def test_read_only_has_no_acting_key_anywhere(stage: Stage) -> None:
+    stage.read_only = True
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "READ-ONLY" in screen_text(app)
+        for key in ACTS:
+            await press(pilot, key)
+            assert app.screen is app.queue, key
+        for word in ("dismiss", "replay", "reconcile", "halt", "paper/live", "undo"):
+            assert word not in screen_text(app)
+        await press(pilot, "question_mark")
+        for key in keys.KEYS:
+            if key.dangerous:
+                assert key.tooltip not in screen_text(app)
+        await press(pilot, "escape", "A", "v")
+        await until(pilot, lambda: "the chain holds: 0 events" in screen_text(app))
+
+
+async def test_read_only_commands_do_not_act_either(stage: Stage) -> None:
+    stage.read_only = True
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for word in ("dismiss", "replay", "halt", "undo"):
+            await press(pilot, "colon")
+            await answer(pilot, word)
+            assert "no such command" in notice(app)
+
+
+def test_a_read_only_console_never_loads_what_can_send(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "orders.db", [order(1)])
+    program = f"""
+import asyncio, sys
+from pathlib import Path
+from console.app import ConsoleApp
+from tests.stage import Stage, settled, press
+async def main():
+    app = Stage(Path({str(store)!r}), read_only=True).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter", "right_square_bracket", "right_square_bracket", "escape", "A", "v", "escape", "f")
+loaded = [name for name in sys.modules if name.startswith("venues.")]
+asyncio.run(main())
+new = [n for n in sys.modules if n.startswith(("venues.http", "venues.alpaca", "console.services.send", "httpx"))]
+print(new)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (300, 100)])
+async def test_every_size_has_the_frame_s_words(stage: Stage, size: tuple[int, int]) -> None:
+    app = stage.console()
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        for word in ("prod-orders", "PAPER", "operator oncall", "pending 12", "in doubt 0", "? help"):
+            assert word in shown, word
+        assert all(len(line) <= size[0] for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("size", [(79, 24), (80, 23), (40, 10), (20, 5), (3, 2), (1, 1)])
+async def test_a_small_screen_still_looks(stage: Stage, size: tuple[int, int]) -> None:
+    app = stage.console()
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "D", "enter", "escape")
+        if size[0] >= 40:
+            assert "too small to act" in screen_text(app)
+        await pilot.resize_terminal(120, 40)
+        await settled(pilot)
+        assert "too small" not in screen_text(app)
+
+
+async def test_a_storm_of_resizes(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for n in range(60):
+            await pilot.resize_terminal(1 + (n * 37) % 220, 1 + (n * 13) % 70)
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert "pending 12" in screen_text(app)
+
+
+async def test_themes_take_turns(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        names = [app.theme]
+        for _ in range(3):
+            await press(pilot, "t")
+            names.append(app.theme)
+        assert names == ["dlq-dark", "dlq-light", "dlq-contrast", "dlq-dark"]
+
+
+async def test_help_has_every_key_of_the_place(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 100)) as pilot:
+        await settled(pilot)
+        await press(pilot, "question_mark")
+        shown = screen_text(app)
+        for key in keys.at("queue"):
+            assert key.tooltip in shown
+
+
+async def test_attach_lists_stores_and_says_what_is_wrong_inline(tmp_path: Path) -> None:
+    good = make_store(tmp_path / "good.db", [order(1)])
+    stores = {
+        "good": StoreConfig(name="good", url=str(good)),
+        "gone": StoreConfig(name="gone", url=str(tmp_path / "gone.db")),
+        "secret": StoreConfig(name="secret", url="postgresql://ops:HUNTER2@db/trading"),
+    }
+    stage = Stage(good, config=config(stores=stores), changes={"store": None, "recent": ("/lately/orders.db",)})
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert isinstance(app.screen, AttachScreen)
+        for word in ("good", "gone", "postgres db/trading", "/lately/orders.db", "opened lately"):
+            assert word in screen_text(app)
+        assert "HUNTER2" not in screen_text(app)
+        await press(pilot, "j", "enter")
+        await until(pilot, lambda: "no such file" in screen_text(app))
+        await press(pilot, "G", "enter")
+        await answer(pilot, "mysql://x")
+        assert "unknown kind of target" in screen_text(app)
+        await press(pilot, "g", "enter")
+        await until(pilot, lambda: app.place is not None)
+        await settled(pilot)
+        assert app.screen is app.queue
+        assert ident(1) in screen_text(app)
+
+
+async def test_a_store_that_cannot_be_opened_is_said_and_the_exit_code_tells(stage: Stage) -> None:
+    async def refused(_: StoreConfig) -> Workplace:
+        raise Unreachable("postgres db1/trading does not answer: is the server up?")
+
+    stage.attaching = refused
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "does not answer" in screen_text(app))
+        assert isinstance(app.screen, AttachScreen)
+        await pilot.press("q")
+    assert app.return_code == 5
+
+
+async def test_a_lost_store_is_said_and_so_is_its_return(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.restand(lost="the connection was lost")
+        await pilot.pause()
+        assert "STORE LOST the connection was lost" in screen_text(app)
+        app.restand(lost=None)
+        app.queue.tell_back()
+        await pilot.pause()
+        assert "the store is back" in screen_text(app)
+
+
+class Canary(Exception):
+    """A bug whose every part is a secret."""
+
+
+@pytest.mark.parametrize("where", ["key", "worker", "timer", "render"])
+async def test_a_crash_shows_no_values(stage: Stage, where: str, capfd: Any) -> None:
+    secret = "CANARY-" + "HUNTER2"
+
+    def bug(*_: object) -> None:
+        password = secret
+        raise Canary(password)
+
+    async def async_bug() -> None:
+        bug()
+
+    app = stage.console()
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            match where:
+                case "key":
+                    app.queue.do_sort = bug  # type: ignore[method-assign]  # a bug in a key's method
+                    await pilot.press("s")
+                case "worker":
+                    app.queue.start(async_bug, group="x", exclusive=False)
+                case "timer":
+                    app.queue.set_timer(0.001, bug)
+                case _:
+                    app.queue.table.render_line = bug  # type: ignore[assignment, method-assign]  # a bug in painting
+                    app.queue.table.refresh()
+            await until(pilot, lambda: app.crashed)
+
+    with pytest.raises((Canary, WorkerFailed)):  # the harness raises what the app caught
+        await run()
+    assert app.return_code == 70
+    assert app.crashed is not None
+    assert "Canary" in app.crashed
+    assert "reference" in app.crashed
+    out, err = capfd.readouterr()
+    assert "HUNTER2" not in app.crashed + out + err
+
+
+async def test_every_key_of_every_screen_has_a_meaning(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for opening in ((), ("enter",), ("A",), ("f",), ("question_mark",), ("o",)):
+            await press(pilot, *opening)
+            screen = app.screen
+            assert isinstance(screen, FramedScreen)
+            missing = [key.id for key in app.keys_at(screen.place) if not hasattr(screen, f"do_{key.action}")]
+            assert not missing, (screen.place, missing)
+            if opening:
+                await press(pilot, "escape")
+
+
+async def test_entry_tabs_tell_the_whole_story(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter")
+        assert "RuntimeError: HTTP 429 after 3 attempts" in screen_text(app)
+        assert "→ next:" in screen_text(app)
+        await press(pilot, "right_square_bracket")
+        for word in ("buy 21 NVDA @ 102.75 gtc", "client_order_id", "cid-11", '"quantity": 21.0'):
+            assert word in screen_text(app)
+        await press(pilot, "right_square_bracket")
+        assert "never sent from here" in screen_text(app)
+
+
+async def test_mismatches_of_the_action_are_named(tmp_path: Path) -> None:
+    odd = order(1, action_json='{"quantity": 99, "market_id": "AAPL", "side": "buy", "price": 100.25}')
+    stage = Stage(make_store(tmp_path / "odd.db", [odd]))
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter", "right_square_bracket")
+        assert "✗" in screen_text(app)
+        assert "quantity" in screen_text(app)

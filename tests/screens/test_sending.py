@@ -1,0 +1,247 @@
+"""Replay and reconcile from the screens, against a real store and a practice venue: what is shown is what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from backends import DeadLetteredOrder
+from console import clock
+from console.config import Limits, StoreConfig
+from console.screens.batch import BatchScreen
+from console.screens.gate import Gate
+from console.screens.gate_replay import ReplayGate
+from tests.exchange import Exchange
+from tests.screens.test_gates import states
+from tests.stage import (
+    Stage,
+    answer,
+    app_of,
+    config,
+    current,
+    gate_message,
+    ident,
+    ids,
+    make_store,
+    notice,
+    order,
+    press,
+    screen_text,
+    settled,
+    until,
+)
+
+
+def stage_with(path: Path, venue: Exchange, entries: Iterable[DeadLetteredOrder], **changes: Any) -> Stage:
+    """Real time: the venue and the store have no other."""
+    moved = [replace(entry, captured_at=clock.now() - timedelta(minutes=1)) for entry in entries]
+    return Stage(make_store(path / "orders.db", moved), config=config(venue.url, **changes), clock=clock.now)
+
+
+async def over(pilot: Any) -> None:
+    """Until the batch has ended and the queue has read what came of it."""
+    app = app_of(pilot)
+    await until(pilot, lambda: app.activity.run is not None and app.activity.run.over)
+    await settled(pilot)
+
+
+async def test_replay_shows_the_plan_then_sends_exactly_it(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(3)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        shown = screen_text(app)
+        for word in ("Replay 3 entries · PAPER", "PAPER  alpaca at 127.0.0.1", "account main", "1, then 2"):
+            assert word in shown
+        assert "gross 3,308.75" in shown
+        assert "sell 10 AAPL @ 100.0 gtc" in shown
+        assert not venue.posts, "a plan sends nothing"
+        await answer(pilot, "4")
+        assert "that is not 3" in gate_message(app)
+        await answer(pilot, "3")
+        await over(pilot)
+        assert isinstance(app.screen, BatchScreen)
+        assert "replay finished" in screen_text(app)
+        assert screen_text(app).count("accepted") == 4
+        await press(pilot, "escape")
+        assert ids(app) == []
+    assert set((await states(stage)).values()) == {"replayed"}
+    assert sorted(line["client_order_id"] for line in venue.orders) == ["cid-0", "cid-1", "cid-2"]
+
+
+async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP"), order(2)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "2")
+        await over(pilot)
+        assert "in doubt" in screen_text(app)
+        await press(pilot, "escape")
+        assert current(app) == ident(1), "what is in doubt stands first"
+        assert "in doubt 1" in screen_text(app)
+        await press(pilot, "D")
+        assert "reconcile (C) first" in notice(app)
+        await press(pilot, "C")
+        await until(pilot, lambda: isinstance(app.screen, Gate))
+        await answer(pilot, "1")
+        await over(pilot)
+        assert "reconcile finished" in screen_text(app)
+    assert set((await states(stage)).values()) == {"replayed"}
+    assert len(venue.orders) == 2
+
+
+async def test_what_is_blocked_is_named_and_left_out(tmp_path: Path, venue: Exchange) -> None:
+    broken = order(2, action_json='{"quantity": 1, "quantity": 10}')
+    stage = stage_with(tmp_path, venue, [order(1), broken])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        assert "unparsable" in screen_text(app)
+        await answer(pilot, "1")
+        await over(pilot)
+        assert "refused" in screen_text(app)
+    assert len(venue.orders) == 1
+
+
+async def test_nothing_to_send_cannot_be_confirmed(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, action_json="{")])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: "nothing to send" in screen_text(app))
+        await answer(pilot, "0")
+        assert isinstance(app.screen, ReplayGate)
+        await press(pilot, "escape")
+    assert not venue.posts
+
+
+async def test_live_asks_for_the_word_and_the_number(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    stage.store = StoreConfig(name="prod", url=str(stage.path), mode="live")
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "LIVE" in screen_text(app)
+        await press(pilot, "R")
+        await until(pilot, lambda: "type live 1 to send" in screen_text(app))
+        for wrong in ("1", "live", "LIVE 1", "live 2"):
+            await answer(pilot, wrong)
+            assert "that is not live 1" in gate_message(app)
+        assert not venue.posts
+        await answer(pilot, "live 1")
+        await over(pilot)
+    assert len(venue.orders) == 1
+
+
+async def test_an_override_needs_a_note_and_in_live_a_second_person(tmp_path: Path, venue: Exchange) -> None:
+    limits = Limits(max_notional=Decimal(10))
+    stage = stage_with(tmp_path, venue, [order(1)], limits=limits)
+    stage.store = StoreConfig(name="prod", url=str(stage.path), mode="live")
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: "nothing to send, ctrl+o" in screen_text(app))
+        await press(pilot, "ctrl+o")
+        await answer(pilot, "stale")
+        assert "stale cannot be overridden here" in gate_message(app)
+        await answer(pilot, "notional")
+        await answer(pilot, "the desk agreed")
+        await until(pilot, lambda: "type live 1 to send" in screen_text(app))
+        assert "a second person" in screen_text(app)
+        await answer(pilot, "live 1")
+        assert "waiting for a second person" in gate_message(app)
+        assert not venue.posts
+
+
+async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
+    venue.fault("delay", times=None, seconds=0.3)
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(12)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "12")
+        await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+        await pilot.press("exclamation_mark")
+        assert "nothing new is begun" in notice(app)
+        await over(pilot)
+        assert "replay stopped" in screen_text(app)
+    sent, kept = len(venue.orders), list((await states(stage)).values())
+    assert sent < 12
+    assert kept.count("replayed") == sent
+    assert kept.count("pending") == 12 - sent
+
+
+async def test_a_batch_outlives_its_screen_and_quit_asks_then_drains(tmp_path: Path, venue: Exchange) -> None:
+    venue.fault("delay", times=None, seconds=0.3)
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(8)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "8")
+        await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: "replay" in screen_text(app) and "/8 PAPER" in screen_text(app))
+        await pilot.press("R")
+        assert "a batch is running" in notice(app)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, Gate))
+        assert "Quit while something runs" in screen_text(app)
+        await pilot.press(*"quit", "enter")
+        await until(pilot, lambda: app._exit)
+    app.activity.drain()
+    kept = list((await states(stage)).values())
+    assert kept.count("replayed") == len(venue.orders)
+    assert "in_flight" not in kept
+
+
+async def test_a_report_is_exported(tmp_path: Path, venue: Exchange, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "1")
+        await over(pilot)
+        await press(pilot, "x")
+        await until(pilot, lambda: "written to" in notice(app))
+    (file,) = tmp_path.glob("dlq-replay-*.jsonl")
+    assert '"outcome": "accepted"' in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_what_changed_since_it_was_marked_is_not_sent(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1), order(2)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a")
+        elsewhere = stage.console()
+        async with elsewhere.run_test(size=(80, 24)) as other:
+            await settled(other)
+            await press(other, "D", "1")
+            await answer(other, "1")
+        await press(pilot, "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        assert "changed since it was marked: now dismissed" in screen_text(app)
+        await answer(pilot, "1")
+        await over(pilot)
+    assert len(venue.orders) == 1

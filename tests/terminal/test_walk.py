@@ -1,0 +1,96 @@
+"""A shift by the keyboard alone, from choosing the store to leaving: store and venue agree with what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.exchange import Exchange
+from tests.terminal_desk import Desk, fresh
+from tests.terminal_driver import Size, Terminal
+
+BULK = 500
+SENT = ("AAPL", "MSFT", "DROP")
+
+
+def _rows() -> list[dict[str, object]]:
+    bulk = [fresh(number, account_id="bulk") for number in range(100, 100 + BULK)]
+    return bulk + [fresh(number, account_id="walk", market_id=market) for number, market in enumerate(SENT, start=1)]
+
+
+def _filter(terminal: Terminal, text: str, count: int) -> None:
+    terminal.press("/")
+    terminal.shows("filter: ▏")
+    terminal.press(*text, "enter")
+    terminal.shows(f"filter: {text}", f"{count} of {BULK + len(SENT)} open match")
+
+
+def _dismiss_and_undo(terminal: Terminal, states: Callable[[], list[str]]) -> None:
+    _filter(terminal, "account:bulk", BULK)
+    terminal.press("a")
+    terminal.shows(f"{BULK} entries marked")
+    terminal.press("D")
+    terminal.opened(f"Dismiss {BULK} entries")
+    terminal.press("6", *str(BULK), "enter")
+    terminal.shows(f"{BULK} dismissed", f"pending {len(SENT)} ")
+    assert states().count("dismissed") == BULK
+    terminal.press("z")
+    terminal.shows(f"{BULK} brought back", f"pending {BULK + len(SENT)} ")
+    assert states().count("dismissed") == 0
+    terminal.press("esc")
+    terminal.hides("filter: account:bulk")
+
+
+def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
+    _filter(terminal, "account:walk", len(SENT))
+    terminal.press("a")
+    terminal.shows(f"{len(SENT)} entries marked")
+    terminal.press("R")
+    terminal.opened(f"Replay {len(SENT)} entries · PAPER", f"type {len(SENT)} to send")
+    terminal.press(*str(len(SENT)), "enter")
+    terminal.shows("PAPER over", "replay finished", "in doubt", "C asks the venue")
+    assert sorted(states())[:1] == ["in_doubt"]
+    assert states().count("replayed") == len(SENT) - 1
+    terminal.press("esc")
+    terminal.shows("in doubt 1")
+
+
+def _reconcile(terminal: Terminal) -> None:
+    terminal.press("C")
+    terminal.opened("Reconcile 1 entry")
+    terminal.press("1", "enter")
+    terminal.shows("PAPER over", "reconcile finished", "accepted")
+    terminal.press("esc")
+    terminal.shows("in doubt 0", f"pending {BULK} ")
+
+
+def test_a_shift_by_the_keyboard_alone(tmp_path: Path, venue: Exchange) -> None:
+    desk = Desk.at(tmp_path, venue, _rows())
+
+    def states() -> list[str]:
+        return list(desk.states().values())
+
+    with desk.choose(Size(220, 30)) as terminal:
+        terminal.shows("Attach to a store", "desk")
+        terminal.press("enter")
+        terminal.shows(f"pending {BULK + len(SENT)} ", "PAPER", "operator")
+        _dismiss_and_undo(terminal, states)
+        _replay(terminal, states)
+        _reconcile(terminal)
+        terminal.press("A")
+        terminal.shows("Audit trail")
+        terminal.press("v")
+        terminal.shows("the chain holds")
+        shown = terminal.text
+        terminal.press("esc")
+        terminal.shows("in doubt 0")
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert terminal.is_restored()
+    verified = desk.console("audit", "verify")
+    assert verified.code == 0
+    assert verified.out.split()[-1] in shown or verified.out.strip() in shown
+    assert states().count("replayed") == len(SENT)
+    assert states().count("pending") == BULK
+    assert sorted(order["client_order_id"] for order in venue.orders) == [f"cid-{n}" for n in range(1, len(SENT) + 1)]
+    assert len([post for post in venue.posts]) == len(SENT)
