@@ -37,5 +37,10 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, eight consoles r
 	@$(BIN)/python -m tests.faults.matrix --workers $(WORKERS)
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
 
+bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@status=0; for one in stores replay triage screen; do \
+	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
+
 clean: ## remove what was built
 	@rm -rf $(VENV) .demo .bench build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

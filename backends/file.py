@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 from pathlib import Path
 
 from backends.store import NotADLQ, Unreachable
@@ -12,6 +13,7 @@ from backends.value import readable
 
 _HEADER = b"SQLite format 3\0"
 _WAL_VERSION = 2  # byte 18 of the header
+_kept: dict[tuple[int, int], int] = {}  # descriptors of stores in rollback mode, one a file, for good
 
 
 def check_file(target: SQLiteTarget) -> None:
@@ -19,8 +21,7 @@ def check_file(target: SQLiteTarget) -> None:
     path = readable(str(target.path))
     try:
         status = target.path.stat()
-        with target.path.open("rb") as handle:
-            header = handle.read(100)
+        header = _header(target.path, status)
     except FileNotFoundError:
         raise Unreachable(f"no such file: {path} (dlq init --db {path} would make a store there)") from None
     except IsADirectoryError:
@@ -29,6 +30,8 @@ def check_file(target: SQLiteTarget) -> None:
         raise Unreachable(f"no permission to read {path}") from None
     except OSError as problem:
         raise Unreachable(f"cannot read {path}: {problem.strerror}") from None
+    if header is None:
+        return
     if not header:
         raise NotADLQ(f"{path} is empty: dlq init --db {path} makes a store there")
     if not header.startswith(_HEADER):
@@ -37,6 +40,27 @@ def check_file(target: SQLiteTarget) -> None:
         raise Unreachable(f"{path} is damaged: it ends within its header; restore it from a backup")
     if header[18] == _WAL_VERSION and not target.immutable:
         _check_wal(target.path, status)
+
+
+def _header(path: Path, status: os.stat_result) -> bytes | None:
+    """None where somebody has the store open in WAL mode: SQLite itself will say whether it is one.
+
+    Closing any descriptor of a file drops every lock this process has on it, SQLite's own among them; the next process
+    to leave would then take the log from under us. So a descriptor is closed only where SQLite can hold no lock.
+    """
+    if stat.S_ISREG(status.st_mode) and Path(f"{path.resolve()}-shm").exists():
+        return None
+    key = status.st_dev, status.st_ino
+    descriptor = _kept.get(key)
+    if descriptor is None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    header = os.pread(descriptor, 100, 0)
+    if header.startswith(_HEADER) and header[18:19] != bytes([_WAL_VERSION]):
+        _kept[key] = descriptor
+    else:
+        _kept.pop(key, None)
+        os.close(descriptor)
+    return header
 
 
 def _check_wal(path: Path, status: os.stat_result) -> None:

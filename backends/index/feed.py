@@ -38,7 +38,6 @@ class Feed:
         self._heard = asyncio.Event()
         self._heard.set()
         self._looked = float("-inf")
-        self._minute = 0
 
     def close(self) -> None:
         self._filing.close()
@@ -143,10 +142,8 @@ class Feed:
         if self._store.info.order == "rowid" or high is None or not await self._overlap(meta["high"]):
             await self._forward(high)
         await self._acts(int(meta["audit_seq"]))
-        minute = micros(self._now()) // MINUTE
-        if minute != self._minute:
-            self._minute = minute
-            await self._filing.snapshot(minute, keep=_SNAPSHOTS_KEPT)
+        if "built" in meta:  # half an index would say half the depth
+            await self._filing.snapshot(micros(self._now()) // MINUTE, keep=_SNAPSHOTS_KEPT)
 
     async def _overlap(self, high: str) -> bool:
         """Where a later commit may sort before what is here: the newest again, back to what is known.

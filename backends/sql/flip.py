@@ -69,7 +69,7 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
         attempt, claim, now = "console_attempt", "console_claim", SQLITE_NOW
         same = f" AND {table}.retry_count IS p.value" if counted else ""
         picks, identity, here = "json_each(:picks) AS p", "p.key", f"{table}.dlq_id"
-        # The plus keeps SQLite from walking every open row for each pick: the picks lead, the id's index follows.
+        # The plus keeps SQLite from walking every open row for each pick.
         seen = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
     held = f"FROM {{}} h WHERE h.source = :source AND h.entry_id = {identity}"
     condition = (
@@ -80,13 +80,12 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
     change = f"UPDATE {table} SET dismissed = {yes if dismiss else no}"
     if on_postgres:
         return sa.text(f"{change} FROM {picks} {condition} RETURNING {table}.dlq_id").bindparams(*_binds(attached))
+    row = "_rowid_" if attached.by_rowid else "dlq_id"
+    led, listed = f"{picks} CROSS JOIN {table}", ""  # the picks lead, the id's index follows
     if any(finding.code == "no-unique-id" for finding in attached.info.findings):
         # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
-        row = "_rowid_" if attached.by_rowid else "dlq_id"
-        picks = "p(key, value) AS MATERIALIZED (SELECT key, value FROM json_each(:picks))"
-        chosen = f"SELECT {table}.{row} FROM {table} CROSS JOIN p {condition}"
-        return sa.text(f"WITH {picks} {change} WHERE {row} IN ({chosen}) RETURNING dlq_id")
-    return sa.text(f"{change} FROM {picks} {condition} RETURNING dlq_id")
+        led, listed = f"{table} CROSS JOIN p", f"WITH p AS MATERIALIZED (SELECT key, value FROM {picks}) "
+    return sa.text(f"{listed}{change} WHERE {row} IN (SELECT {table}.{row} FROM {led} {condition}) RETURNING dlq_id")
 
 
 def counting(flips: sa.TextClause) -> str:

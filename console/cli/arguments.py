@@ -158,5 +158,8 @@ def _keeping(verb: object) -> None:
     practice.add_argument("--port", type=int, default=0)
     practice.add_argument("--ledger", metavar="FILE")
     practice.add_argument("--script", metavar="FILE", help="faults on demand, as JSON")
+    serve = verb("serve", "the console in a browser")  # type: ignore[operator]
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8000)
     completions = verb("completions", "completion script for a shell")  # type: ignore[operator]
     completions.add_argument("shell", choices=("bash", "zsh", "fish"))

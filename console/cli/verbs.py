@@ -14,6 +14,7 @@ _ROOMS = {
     "act": ("dismiss", "restore", "halt", "resume"),
     "keep": ("init", "completions", "demo", "practice"),
     "secret": ("secrets",),
+    "serve": ("serve",),
     "numbers": ("groups", "check", "metrics", "report", "index"),
     "bundle": ("archive",),
     "send": ("replay", "reconcile", "approve"),

@@ -34,7 +34,7 @@ def bar(run: Run, size: int) -> Line:
     done, total = len(run.landed), max(run.total, len(run.landed), 1)
     right = line(own(f" {done}/{run.total}  {run.rate:.0f}/min  {run.seconds:.0f}s", "dim"))
     word = "over" if run.over else "stopping" if run.stopping else run.kind
-    left = line(own(f"{run.mode.upper()} ", "strong"), own(f"{word} "))
+    left = line(said(f"{run.mode.upper()} ", "strong", limit=20), own(f"{word} "))
     room = max(4, size - 36)
     filled = room * done // total
     return spread((*left, own("█" * filled, "accent"), own("░" * (room - filled), "dim")), right, size)

@@ -183,18 +183,18 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> list[Line]:
     outcome = attempt.outcome or "in flight"
     tone = _OUTCOMES.get(outcome, "warning")
     shown = "in doubt" if outcome == "unknown" else outcome.replace("_", " ")
-    kind = f"{attempt.mode.upper()}{' rehearsal' if attempt.rehearsal else ''}"
+    kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
     order = f" → order {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
     head = line(
-        own(f"{attempt.attempt_no}. {value.moment(attempt.started_at)}  "),
-        own(shown, tone),
+        own(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
+        said(shown, tone, limit=40),
         own(f"{order}  {kind} at {safe(attempt.venue, 40)}  by {safe(attempt.operator, 40)}"),
     )
     lines = [head, line(own(f"   id {safe(attempt.client_order_id, 80)}", "dim"))]
     if attempt.error:
         lines.append(line(own(f"   {safe(attempt.error, 1000)}", "dim")))
     if before is not None and (changed := difference(before, attempt)):
-        lines.append(line(own(f"   against {before.attempt_no}.: {changed}", "dim")))
+        lines.append(line(own(f"   against {before.attempt_no:d}.: ", "dim"), said(changed, "dim", limit=200)))
     return lines
 
 

@@ -64,7 +64,7 @@ def status(standing: Standing, now: datetime, size: int) -> Line:
     if standing.halt is not None:
         left.append(_halt(standing.halt))
     if standing.running is not None:
-        left.append(line(own(standing.running, "accent")))
+        left.append(line(said(standing.running, "accent", limit=60)))
     left.append(_counts(standing, now))
     return spread(joined(left), _sparkline(standing.trend), size)
 

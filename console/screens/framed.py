@@ -28,7 +28,7 @@ SMALLEST = (80, 24)
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
 
-def key_name(event: events.Key) -> str:
+def name_of(event: events.Key) -> str:
     """As the registry calls it: the character where it is one, else the key."""
     if event.key == "space":
         return "space"
@@ -125,7 +125,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
 
     def take_key(self, event: events.Key) -> None:
         """Called by the app as the key arrives: what it changes holds for the very next key."""
-        name = key_name(event)
+        name = name_of(event)
         key = next((key for key in self.console.keys_at(self.place) if name in key.keys), None)
         if key is not None:
             self.press(key)

@@ -61,7 +61,7 @@ async def _ask_reconcile(screen: ActingScreen, place: Workplace) -> None:
         return
     ids = tuple(dict.fromkeys(one.entry_id for one in attempts))
     lines = [
-        line(own(f" {one.mode.upper():5} ", "strong"), said(f"{one.venue}  {one.entry_id}"))
+        line(said(f" {one.mode.upper():5} ", "strong", limit=20), said(f"{one.venue}  {one.entry_id}"))
         for one in attempts[:SAMPLE]
     ]
     if len(attempts) > SAMPLE:

@@ -1,4 +1,4 @@
-"""kill -9 at every step of an integration's replay: no byte without its intent, nothing lost, recovery sends nothing."""
+"""kill -9 at every step of an integration's replay: no byte without its intent, nothing lost; recovery never sends."""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""Replay and reconcile where entries are no orders: which of them go, and which room sends them. No venue, no mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backends.records import Actor, Entry, Halt
+from backends.store import Requeues, Store
+from console.clock import Clock
+from console.integration import ProviderConfig
+from console.services.batch import Handle
+from console.services.layout import ORDERS, origin
+from console.services.outcome import Ended
+from venues.credentials import Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What sending again may need, from config and keyring."""
+
+    actor: Actor
+    clock: Clock
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    authorization: Callable[[str], Credentials | None] = lambda _: None
+    hub_wait: float = 60.0
+
+
+def is_foreign(store: Store) -> bool:
+    return store.info.layout != ORDERS
+
+
+def sorted_out(entries: Sequence[Entry], halt: Halt | None, most: int) -> tuple[list[Entry], list[Ended]]:
+    """(what would go, what stays and why). Pure."""
+    going: list[Entry] = []
+    left: list[Ended] = []
+    for entry in entries:
+        if halt is not None:
+            left.append(Ended(entry.id, "refused", None, detail=f"halt set by {halt.operator}: {halt.note}"))
+        elif entry.state in ("in_doubt", "in_flight"):
+            left.append(Ended(entry.id, "refused", None, detail=f"{entry.state.replace('_', ' ')}: reconcile first"))
+        elif entry.state != "pending":
+            left.append(Ended(entry.id, "skipped", None, detail=f"already {entry.state}"))
+        elif len(going) >= most:
+            left.append(Ended(entry.id, "refused", None, detail=f"max-batch: the batch is full, {most} at most"))
+        else:
+            going.append(entry)
+    return going, left
+
+
+def planned(entry: Entry) -> Ended:
+    return Ended(entry.id, "planned", None, detail=f"to {origin(entry)}")
+
+
+def destination(store: Store, entries: Sequence[Entry]) -> str:
+    """In a few words, for whoever must agree. Raises ActRefused where there is none."""
+    places = sorted({origin(entry) for entry in entries})
+    shown = ", ".join(places[:10]) + (f" and {len(places) - 10} more" if len(places) > 10 else "")
+    return f"{store.check_requeue()} for {shown}" if isinstance(store, Requeues) else shown
+
+
+async def send(
+    store: Store, entries: Sequence[Entry], tools: Tools, handle: Handle, *, note: str | None = None
+) -> tuple[Ended, ...]:
+    """Each room is imported only where it is needed: an outbox's replay loads no HTTP."""
+    if isinstance(store, Requeues):
+        from console.services.requeue import Requeue
+
+        requeue = Requeue(store, tools.actor, tools.clock)
+        handle.attend(requeue)
+        return await requeue.run(entries, note=note, tell=handle.tell)
+    from console.services.hub import hub_of
+
+    if (hub := hub_of(store)) is not None:
+        from console.services.hub_retry import HubRetry, Patience
+
+        retry = HubRetry(store, hub, tools.actor, tools.clock, patience=Patience(wait=tools.hub_wait))
+        handle.attend(retry)
+        return await retry.run(entries, note=note, tell=handle.tell)
+    from console.services.provider import Providers
+    from console.services.redelivery import Redelivery
+
+    providers = Providers(tools.providers, tools.authorization)
+    try:
+        batch = Redelivery(store, providers, tools.actor, tools.clock)
+        handle.attend(batch)
+        return await batch.run(entries, note=note, tell=handle.tell)
+    finally:
+        await providers.aclose()
+
+
+async def settle(store: Store, ids: tuple[str, ...], tools: Tools, handle: Handle) -> tuple[Ended, ...]:
+    """Only an integration's retry can be left without an end; of an outbox there is nothing to settle."""
+    from console.services.abandoned import Abandoned
+    from console.services.hub import hub_of
+
+    if (hub := hub_of(store)) is not None:
+        from console.services.hub_retry import HubRetry
+
+        return await HubRetry(store, hub, tools.actor, tools.clock).settle(ids, tell=handle.tell)
+    abandoned = Abandoned(store, tools.actor, tools.clock)
+    handle.attend(abandoned)
+    return await abandoned.run(ids, tell=handle.tell)
