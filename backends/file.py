@@ -48,7 +48,9 @@ def _header(path: Path, status: os.stat_result) -> bytes | None:
     Closing any descriptor of a file drops every lock this process has on it, SQLite's own among them; the next process
     to leave would then take the log from under us. So a descriptor is closed only where SQLite can hold no lock.
     """
-    if stat.S_ISREG(status.st_mode) and Path(f"{path.resolve()}-shm").exists():
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError
+    if Path(f"{path.resolve()}-shm").exists():
         return None
     key = status.st_dev, status.st_ino
     descriptor = _kept.get(key)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import keyring
 import keyring.errors
@@ -84,12 +85,9 @@ class Vault:
         return self._one("hub", store, "token")
 
     def _one(self, kind: str, name: str, field: str) -> Credentials | None:
+        """Kept as a venue's are, with the name in the place of the mode."""
         try:
-            for folder in self._dirs:
-                path = folder / f"{kind}.{name}.{field}"
-                if "/" not in name and path.exists():
-                    return Credentials({field: _owner_only(path)})
-            value = _get(f"dlq-console/{kind}/{name}", field) if _usable() else None
+            value = self.read(kind, cast("Mode", name), field) if self._dirs or _usable() else None
         except SecretError as problem:
             raise BadCredentials(str(problem)) from None
         return Credentials({field: value}) if value else None

@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from backends.store import Unreachable
 from console.config import Limits, StoreConfig
+from console.screens.batch import BatchScreen
 from console.services.batch import Batch
 from console.services.outcome import Ended
 from console.services.run import Kind, Run
@@ -50,8 +51,9 @@ def keys(text: str) -> Play:
     async def play(pilot: Pilot[Any]) -> None:
         for token in _KEY.findall(text):
             key = token[1:-1] if len(token) > 1 else _NAMES.get(token, token)
-            await press(pilot, key)
-            await rested(pilot)
+            await pilot.press(key)
+            await settled(pilot)
+        await rested(pilot)
 
     return play
 
@@ -120,7 +122,9 @@ async def _no_work(_: object) -> tuple[Ended, ...]:
     raise AssertionError("it is shown, never started")
 
 
-def batch(landed: int, *, over: bool = False, stopping: bool = False, kind: Kind = "replay", away: bool = False) -> Play:
+def batch(
+    landed: int, *, over: bool = False, stopping: bool = False, kind: Kind = "replay", away: bool = False
+) -> Play:
     """A run as it stood at one moment; no thread carries it."""
 
     async def play(pilot: Pilot[Any]) -> None:
@@ -131,6 +135,9 @@ def batch(landed: int, *, over: bool = False, stopping: bool = False, kind: Kind
         app.restand(running=None if over else run.word)
         if not away:
             app.show_batch()
+            await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen.is_mounted)
+            assert isinstance(app.screen, BatchScreen)
+            app.screen.landed()
         await rested(pilot)
 
     return play
@@ -196,29 +203,29 @@ def queue_scenes() -> list[Scene]:
     return [
         Scene("empty", nothing, (S, M), "empty"),
         Scene("queue", keys("jj"), (S, M, L)),
-        Scene("in-doubt-on-top", nothing, (S, M)),
+        Scene("in-doubt-on-top", nothing, (S,)),
         Scene("filter-typing", keys("/venue:kal")),
         Scene("filtered", filtered("venue:kalshi age>30m"), (S, M)),
-        Scene("filter-wrong", filtered("colour:red")),
+        Scene("filter-wrong", filtered("age>zebra")),
         Scene("nothing-matches", filtered("zebra")),
         Scene("settled-ones", filtered("state:dismissed,replayed")),
         Scene("marked", mark3, (S, M)),
         Scene("range", keys("jvjj")),
         Scene("all-marked", keys("a")),
         Scene("oldest-first", keys("s")),
-        Scene("new-since-you-looked", then(keys("jj"), three_came), (S, M)),
+        Scene("new-since-you-looked", then(keys("jj"), three_came), (S,)),
         Scene("pane-chosen", keys("j<tab>]")),
         Scene("command", keys(":them")),
         Scene("command-unknown", then(keys(":"), typed("frobnicate"))),
         Scene("read-only", keys("jj"), (S, M), stage={"read_only": True}),
         Scene("live", keys("jj"), (S, M), stage=LIVE),
         Scene("halted", then(keys("H"), typed("runaway strategy"))),
-        Scene("store-lost", standing(lost="postgres db1/trading ended the connection or is not ready"), (S, M)),
+        Scene("store-lost", standing(lost="postgres db1/trading ended the connection or is not ready"), (S,)),
         Scene("store-back", back),
         Scene("too-small", keys("j"), ((60, 18), (40, 10))),
         Scene("too-small-to-act", keys("jD"), ((79, 24),)),
         Scene("light", keys("jjt"), (S, M)),
-        Scene("contrast", keys("jjtt"), (S, M)),
+        Scene("contrast", keys("jjtt"), (S,)),
     ]
 
 
@@ -252,7 +259,7 @@ def gate_scenes() -> list[Scene]:
         Scene("live-mode", keys("mli")),
         Scene("note", keys("jjNasked the desk")),
         Scene("approve", keys("P")),
-        Scene("reconcile", keys("C"), (S, M)),
+        Scene("reconcile", keys("C"), (S,)),
     ]
 
 
@@ -263,12 +270,10 @@ def replay_scenes() -> list[Scene]:
         Scene("replay-wrong", then(mark3, keys("R"), typed("live 3"))),
         Scene("replay-rehearsal", then(mark3, keys("R")), stage={"environment": "live"}),
         Scene("replay-blocked", keys("aR"), (S, M), "small"),
-        Scene("replay-many", keys("aR"), (S, M)),
+        Scene("replay-many", keys("aR"), (S,)),
         Scene("replay-nothing", keys("R"), data="small"),
         Scene("replay-override", keys("jR<ctrl+o>notional"), data="small", stage={"config": BIG}),
-        Scene(
-            "replay-second-person", then(keys("jR"), typed("live 1")), (S, M), "small", LIVE | {"config": TWO}
-        ),
+        Scene("replay-second-person", then(keys("jR"), typed("live 1")), (S,), "small", LIVE | {"config": TWO}),
         Scene("batch-running", batch(5), (S, M)),
         Scene("batch-stopping", batch(5, stopping=True)),
         Scene("batch-away", batch(5, away=True)),
@@ -281,14 +286,14 @@ def other_scenes() -> list[Scene]:
     return [
         Scene("attach", nothing, (S, M), stage=ATTACH),
         Scene("attach-typing", keys("G<enter>postgresql:"), stage=ATTACH),
-        Scene("attach-refused", nothing, (S, M), stage={"config": config(stores=STORES), "attaching": refused}),
+        Scene("attach-refused", nothing, (S,), stage={"config": config(stores=STORES), "attaching": refused}),
         Scene("help", keys("?"), (S, M)),
         Scene("help-read-only", keys("?"), stage={"read_only": True}),
         Scene("palette", palette(), (S, M)),
         Scene("palette-search", palette("rep")),
         Scene("groups", keys("f"), (S, M)),
         Scene("audit", keys("A"), (S, M)),
-        Scene("audit-verified", keys("Av"), (S, M)),
+        Scene("audit-verified", keys("Av"), (S,)),
         Scene("audit-broken", then(keys("A"), broken)),
         Scene("audit-empty", keys("A"), data="empty"),
     ]

@@ -77,7 +77,9 @@ async def live_through(path: Path) -> None:
         await _send(store, REPLAYED, Result("accepted", venue_order_id="61e69015-8549-4bfd"), ago=5)
         await store.dismiss(await _picked(store, DISMISSED), BOB, _why(4, "bad-order", "the strategy sent a text"))
         await store.note(ident(IN_DOUBT), BOB, _why(3, None, "asked the venue's desk, ticket 4711"))
-        await store.note(ident(IN_DOUBT), ANN, _why(2, None, "position is flat at the broker;\nreconcile before the close"))
+        await store.note(
+            ident(IN_DOUBT), ANN, _why(2, None, "position is flat at the broker;\nreconcile before the close")
+        )
     finally:
         await store.aclose()
 

@@ -231,3 +231,16 @@ def ids(app: ConsoleApp) -> list[str]:
 def current(app: ConsoleApp) -> str | None:
     spot = app.queue.table.window.current
     return spot.entry.id if spot else None
+
+
+def on_queue(app: ConsoleApp) -> bool:
+    return app.screen is app.queue
+
+
+def in_gate(app: ConsoleApp) -> bool:
+    return isinstance(app.screen, Gate)
+
+
+def typed(app: ConsoleApp) -> str:
+    """What stands in the gate's answer line."""
+    return app.screen.typed if isinstance(app.screen, Gate) else ""

@@ -19,11 +19,19 @@ from typing import Any, NamedTuple
 import pyte
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 15.0
+PATIENCE = 60.0
 _CHUNK = 65536
 # pyte draws the `u` of these two: they are for keyboards, not for the screen.
 _NOT_FOR_PYTE = (b"\x1b[<u", b"\x1b[>1u")
-KEYS = {"enter": "\r", "esc": "\x1b", "pgdn": "\x1b[6~", "pgup": "\x1b[5~", "down": "\x1b[B", "up": "\x1b[A", "tab": "\t"}
+KEYS = {
+    "enter": "\r",
+    "esc": "\x1b",
+    "pgdn": "\x1b[6~",
+    "pgup": "\x1b[5~",
+    "down": "\x1b[B",
+    "up": "\x1b[A",
+    "tab": "\t",
+}
 
 
 class Size(NamedTuple):
@@ -133,6 +141,11 @@ class Terminal:
 
     def hides(self, word: str) -> None:
         self.until(lambda: word not in self.text, f"no longer shows {word!r}")
+
+    def back(self, word: str) -> None:
+        """Esc, and what was there is gone: a key right behind an esc would be another key."""
+        self.press("esc")
+        self.hides(word)
 
     def opened(self, *words: str) -> None:
         """Waits until a gate with these words takes keys: its cursor is there."""

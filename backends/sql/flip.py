@@ -53,39 +53,50 @@ def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
 
 
 def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
-    on_postgres = attached.info.dialect == "postgresql"
-    table, counted = _verbatim(attached.found.quoted), attached.counts_retries
-    column = attached.column("dismissed")
-    no, yes = ("false", "true") if on_postgres and column.type.startswith("bool") else ("0", "1")
     is_open = _verbatim(Shape(attached, with_ledger=False).pending_sql)
     seen = f"({is_open})" if dismiss else f"NOT ({is_open})"
-    if on_postgres:
-        attempt, claim, now = f"{SCHEMA}.attempt", f"{SCHEMA}.claim", POSTGRES_NOW
-        same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
-        arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
-        picks, identity = f"unnest({arrays}) AS p(id{', retries' if counted else ''})", "p.id"
-        here = _verbatim(_postgres_id(attached))
-    else:
-        attempt, claim, now = "console_attempt", "console_claim", SQLITE_NOW
-        same = f" AND {table}.retry_count IS p.value" if counted else ""
-        picks, identity, here = "json_each(:picks) AS p", "p.key", f"{table}.dlq_id"
-        # The plus keeps SQLite from walking every open row for each pick.
-        seen = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
-    held = f"FROM {{}} h WHERE h.source = :source AND h.entry_id = {identity}"
-    condition = (
-        f"WHERE {here} = {identity} AND {seen}{same} "
-        f"AND NOT EXISTS (SELECT 1 {held.format(attempt)} AND h.holds = 1) "
-        f"AND NOT EXISTS (SELECT 1 {held.format(claim)} AND h.released IS NULL AND h.expires_at > {now})"
-    )
-    change = f"UPDATE {table} SET dismissed = {yes if dismiss else no}"
-    if on_postgres:
-        return sa.text(f"{change} FROM {picks} {condition} RETURNING {table}.dlq_id").bindparams(*_binds(attached))
+    if attached.info.dialect == "postgresql":
+        return _postgres(attached, seen, dismiss=dismiss)
+    return _sqlite(attached, seen, dismiss=dismiss)
+
+
+def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
+    table, counted = _verbatim(attached.found.quoted), attached.counts_retries
+    value = ("true" if dismiss else "false") if attached.column("dismissed").type.startswith("bool") else int(dismiss)
+    same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
+    arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
+    return sa.text(
+        f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
+        f"WHERE {_verbatim(_postgres_id(attached))} = p.id AND {seen}{same} "
+        f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
+    ).bindparams(*_binds(attached))
+
+
+def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
+    table = _verbatim(attached.found.quoted)
+    same = f" AND {table}.retry_count IS p.value" if attached.counts_retries else ""
     row = "_rowid_" if attached.by_rowid else "dlq_id"
-    led, listed = f"{picks} CROSS JOIN {table}", ""  # the picks lead, the id's index follows
+    picks, listed = "json_each(:picks) AS p", ""
+    led = f"{picks} CROSS JOIN {table}"  # the picks lead, the id's index follows
     if any(finding.code == "no-unique-id" for finding in attached.info.findings):
         # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
         led, listed = f"{table} CROSS JOIN p", f"WITH p AS MATERIALIZED (SELECT key, value FROM {picks}) "
-    return sa.text(f"{listed}{change} WHERE {row} IN (SELECT {table}.{row} FROM {led} {condition}) RETURNING dlq_id")
+    # The plus keeps SQLite from walking every open row for each pick.
+    still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
+    chosen = (
+        f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} "
+        f"AND {_free('console_', 'p.key', SQLITE_NOW)}"
+    )
+    return sa.text(f"{listed}UPDATE {table} SET dismissed = {int(dismiss)} WHERE {row} IN ({chosen}) RETURNING dlq_id")
+
+
+def _free(ledger: str, identity: str, now: str) -> str:
+    """Nobody holds it: no attempt that may be an order, no claim that still runs."""
+    held = f"h WHERE h.source = :source AND h.entry_id = {identity}"
+    return (
+        f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND h.holds = 1) AND NOT EXISTS "
+        f"(SELECT 1 FROM {ledger}claim {held} AND h.released IS NULL AND h.expires_at > {now})"
+    )
 
 
 def counting(flips: sa.TextClause) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import sys
+from typing import cast
 
 from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, REJECTED, Context
@@ -12,14 +13,19 @@ from console.secrets import SecretError, Vault
 from console.services.desk import Desk
 from venues import Mode, VenueError, credential_fields
 
+_WITHOUT_MODE = {"provider": ("authorization",), "hub": ("token",)}
+
 
 def secrets_verb(context: Context) -> int:
     args = context.args
     if args.venue is None:
         raise UsageError("which venue? alpaca, kalshi, hyperliquid, polymarket, ibkr or ccxt:<exchange_id>")
+    vault = Vault(context.config.credentials_dir)
+    kind, _, name = args.venue.partition("/")
+    if kind in _WITHOUT_MODE and name:
+        return _without_mode(context, vault, kind, name)
     if args.mode is None:
         raise UsageError("say --paper or --live: their secrets are kept apart")
-    vault = Vault(context.config.credentials_dir)
     settings = context.config.venues.get(args.venue)
     kind = settings.type if settings and settings.type else args.venue
     try:
@@ -34,6 +40,25 @@ def secrets_verb(context: Context) -> int:
             case _:
                 return asyncio.run(_check(context, vault))
     except (SecretError, VenueError) as problem:
+        raise UsageError(str(problem)) from None
+
+
+def _without_mode(context: Context, vault: Vault, kind: str, name: str) -> int:
+    """An integration's provider, a hub: the name stands where a venue has its mode."""
+    if context.args.mode is not None:
+        raise UsageError(f"a {kind} has neither paper nor live")
+    at, fields = cast("Mode", name), _WITHOUT_MODE[kind]
+    try:
+        match context.args.what:
+            case "set":
+                return _set(vault, kind, at, fields)
+            case "list":
+                return _list(vault, kind, at, fields)
+            case "delete":
+                return _delete(vault, kind, at, fields)
+            case _:
+                raise UsageError(f"a {kind} cannot be asked whether it would let us in")
+    except SecretError as problem:
         raise UsageError(str(problem)) from None
 
 

@@ -38,7 +38,7 @@ def tabs(shown: Shown | None, chosen: int) -> Line:
     for number, title in enumerate(TABS):
         tone: Tone = "accent" if number == chosen else "dim"
         cells += [own(f" {title}{_tally(shown, title)} ", tone), own(" ")]
-    return tuple(cells)
+    return tuple(cells[:-1])
 
 
 def _tally(shown: Shown | None, title: str) -> str:
@@ -65,7 +65,8 @@ def tab_lines(shown: Shown, chosen: int, now: datetime) -> list[Line]:
 
 def _error(shown: Shown, now: datetime) -> list[Line]:
     row = shown.row
-    reach = "may have reached the venue" if row.reach == "maybe" else "could not have reached the venue"
+    open_attempt = row.entry.state in ("in_doubt", "in_flight")
+    reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "cannot have reached the venue"
     attempts = shown.history.attempts if shown.history else ()
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""

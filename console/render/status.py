@@ -58,15 +58,19 @@ def value_label(label: str, room: int) -> str:
 
 
 def status(standing: Standing, now: datetime, size: int) -> Line:
-    left: list[Line] = []
+    alarms: list[Line] = []
     if standing.lost is not None:
-        left.append(line(own("STORE LOST", "danger"), own(" "), said(standing.lost, "danger", limit=200)))
+        alarms.append(line(own("STORE LOST", "danger"), own(" "), said(standing.lost, "danger", limit=200)))
     if standing.halt is not None:
-        left.append(_halt(standing.halt))
+        alarms.append(_halt(standing.halt))
     if standing.running is not None:
-        left.append(line(said(standing.running, "accent", limit=60)))
-    left.append(_counts(standing, now))
-    return spread(joined(left), _sparkline(standing.trend), size)
+        alarms.append(line(said(standing.running, "accent", limit=60)))
+    counts, trend = _counts(standing, now), _sparkline(standing.trend)
+    if not alarms:
+        return spread(counts, trend, size)
+    # The counts are always said in full: the alarm's own words give way, and the trend before them.
+    left = joined([clip(joined(alarms), max(12, size - width(counts) - 4)), counts])
+    return spread(left, trend if width(left) + width(trend) < size else (), size)
 
 
 def _halt(halt: Halt) -> Line:

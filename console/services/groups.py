@@ -22,7 +22,7 @@ from console.services.match import fits
 from console.services.triage import Query, Triage, look
 
 _PAGE = 100  # labelling more at a time would be felt at the keyboard
-_MANY = 1000
+_MANY = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,3 +248,13 @@ async def test_a_hub_is_worked_through_its_api(postgres_db: str, tmp_path: Path)
         nobody = Command(tmp_path, postgres_db, store)
         assert (await nobody("list")).code == 2
     assert (await dlq("list")).code == 5
+
+
+async def test_secrets_of_a_provider_and_a_hub_are_kept_without_a_mode(tmp_path: Path) -> None:
+    dlq = Command(tmp_path, "postgresql://nobody@127.0.0.1:1/x")
+    assert (await dlq("secrets", "list", "provider/acme")).out.endswith("authorization: not set\n")
+    assert (await dlq("secrets", "list", "provider/acme", "--live")).code == 2
+    assert (await dlq("secrets", "check", "hub/desk")).code == 2
+    dlq.secrets = {"dlq-console/provider/acme|authorization": "x", "dlq-console/hub/desk|token": "y"}
+    assert (await dlq("secrets", "list", "provider/acme")).out.endswith("authorization: set\n")
+    assert (await dlq("secrets", "delete", "hub/desk")).code == 0

@@ -16,7 +16,20 @@ from console.config import StoreConfig
 from console.screens.attach import AttachScreen
 from console.screens.framed import FramedScreen
 from console.services.workplace import Workplace
-from tests.stage import Stage, answer, config, ident, make_store, notice, order, press, screen_text, settled, until
+from tests.stage import (
+    Stage,
+    answer,
+    config,
+    ident,
+    make_store,
+    notice,
+    on_queue,
+    order,
+    press,
+    screen_text,
+    settled,
+    until,
+)
 
 ACTS = ("D", "R", "C", "U", "z", "N", "P", "H", "m", "exclamation_mark")
 
@@ -29,7 +42,7 @@ async def test_read_only_has_no_acting_key_anywhere(stage: Stage) -> None:
         assert "READ-ONLY" in screen_text(app)
         for key in ACTS:
             await press(pilot, key)
-            assert app.screen is app.queue, key
+            assert on_queue(app), key
         for word in ("dismiss", "replay", "reconcile", "halt", "paper/live", "undo"):
             assert word not in screen_text(app)
         await press(pilot, "question_mark")
@@ -137,7 +150,7 @@ async def test_attach_lists_stores_and_says_what_is_wrong_inline(tmp_path: Path)
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert type(app.screen) is AttachScreen
+        assert isinstance(app.screen, AttachScreen)
         for word in ("good", "gone", "postgres db/trading", "/lately/orders.db", "opened lately"):
             assert word in screen_text(app)
         assert "HUNTER2" not in screen_text(app)
@@ -149,7 +162,7 @@ async def test_attach_lists_stores_and_says_what_is_wrong_inline(tmp_path: Path)
         await press(pilot, "g", "enter")
         await until(pilot, lambda: app.place is not None)
         await settled(pilot)
-        assert app.screen is app.queue
+        assert on_queue(app)
         assert ident(1) in screen_text(app)
 
 

@@ -18,10 +18,13 @@ from tests.stage import (
     gate_message,
     ident,
     ids,
+    in_gate,
     notice,
+    on_queue,
     press,
     screen_text,
     settled,
+    typed,
     until,
 )
 
@@ -47,7 +50,7 @@ async def test_dismiss_asks_reason_then_number_then_enter(stage: Stage) -> None:
             assert f"{number} {reason}" in screen_text(app)
         await press(pilot, "6")
         await answer(pilot, "2")
-        assert app.screen is app.queue
+        assert on_queue(app)
         assert "2 dismissed" in notice(app)
         assert not app.queue.marks
     assert await dismissed(stage) == {ident(11), ident(10)}
@@ -76,9 +79,9 @@ async def test_reason_other_asks_for_a_note(stage: Stage) -> None:
         await press(pilot, "enter")
         assert "type the answer first" in gate_message(app)
         await answer(pilot, "1")
-        assert isinstance(app.screen, Gate), "a note that is a number is still only a note"
+        assert in_gate(app), "a note that is a number is still only a note"
         await answer(pilot, "1")
-        assert app.screen is app.queue
+        assert on_queue(app)
     store = await stage.open()
     (event,) = await store.events(ident(11))
     await store.aclose()
@@ -94,7 +97,7 @@ async def test_a_wrong_number_leaves_the_gate_open_with_a_word(stage: Stage, wro
         await press(pilot, "space", "space", "D", "1")
         await answer(pilot, wrong)
         if wrong.strip() == "2":
-            assert app.screen is app.queue
+            assert on_queue(app)
         else:
             assert "that is not 2" in gate_message(app)
             assert not await dismissed(stage)
@@ -105,7 +108,7 @@ async def test_enter_alone_never_confirms(stage: Stage) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "D", "enter", "enter", "1", "enter", "enter", "enter")
-        assert isinstance(app.screen, Gate)
+        assert in_gate(app)
         assert "Enter alone confirms nothing" in gate_message(app)
         assert not await dismissed(stage)
 
@@ -116,7 +119,7 @@ async def test_esc_cancels_at_any_moment(stage: Stage, before: tuple[str, ...]) 
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "D", *before, "escape")
-        assert app.screen is app.queue
+        assert on_queue(app)
         assert not await dismissed(stage)
 
 
@@ -126,11 +129,11 @@ async def test_keys_before_the_gate_was_seen_do_not_count(stage: Stage) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "D", "1", "1", "enter")
-        assert isinstance(app.screen, Gate)
-        assert app.screen.typed == ""
+        assert in_gate(app)
+        assert typed(app) == ""
         assert " …" in screen_text(app)
         await press(pilot, "escape")
-        assert app.screen is app.queue
+        assert on_queue(app)
         assert not await dismissed(stage)
 
 
@@ -143,8 +146,8 @@ async def test_a_key_made_before_the_gate_does_not_count_however_late_it_is_hand
         for event in early:
             app.post_message(event)
         await settled(pilot)
-        assert isinstance(app.screen, Gate)
-        assert app.screen.typed == ""
+        assert in_gate(app)
+        assert typed(app) == ""
 
 
 async def test_a_paste_is_no_answer(stage: Stage) -> None:
@@ -155,8 +158,8 @@ async def test_a_paste_is_no_answer(stage: Stage) -> None:
         app.post_message(events.Paste("1\r"))
         await settled(pilot)
         assert "a paste is not an answer" in gate_message(app)
-        assert isinstance(app.screen, Gate)
-        assert app.screen.typed == ""
+        assert in_gate(app)
+        assert typed(app) == ""
     assert not await dismissed(stage)
 
 
@@ -177,7 +180,7 @@ async def test_a_flood_of_keys_confirms_nothing(stage: Stage) -> None:
             event.time = began + n / 1000
             app.post_message(event)
         await settled(pilot)
-        assert isinstance(app.screen, Gate)
+        assert in_gate(app)
     assert not await dismissed(stage)
 
 
@@ -189,7 +192,7 @@ async def test_no_click_confirms(stage: Stage) -> None:
         for y in range(24):
             for x in range(0, 80, 7):
                 await pilot.click(offset=(x, y))
-        assert isinstance(app.screen, Gate)
+        assert in_gate(app)
         assert not await dismissed(stage)
 
 
@@ -249,12 +252,12 @@ async def test_live_asks_for_the_word_and_paper_does_not(stage: Stage) -> None:
         await answer(pilot, "LIVE")
         assert "that is not live" in gate_message(app)
         await answer(pilot, "live")
-        assert app.mode == "live"
+        assert app.standing.mode == "live"
         assert "LIVE" in screen_text(app)
         assert "PAPER" not in screen_text(app)
         assert app.queue.has_class("-live")
         await press(pilot, "m")
-        assert app.mode == "paper"
+        assert "PAPER" in screen_text(app)
         assert not app.queue.has_class("-live")
 
 
@@ -270,7 +273,7 @@ async def test_a_note_is_written_and_shown(stage: Stage) -> None:
         assert "Notes (1)" in screen_text(app)
 
 
-async def _last_tab(pilot: Pilot[object]) -> None:
+async def _last_tab(pilot: Pilot[int]) -> None:
     await press(pilot, "left_square_bracket")
     app = app_of(pilot)
     await app.queue._read_entry()
@@ -283,7 +286,7 @@ async def test_on_a_small_screen_nothing_is_acted_on(stage: Stage, key: str) -> 
     async with app.run_test(size=(79, 24)) as pilot:
         await settled(pilot)
         await press(pilot, key)
-        assert app.screen is app.queue
+        assert on_queue(app)
         assert "too small to act" in notice(app)
 
 
@@ -316,9 +319,9 @@ async def test_remapped_keys_work_and_the_old_ones_do_not(stage: Stage) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "D")
-        assert app.screen is app.queue
+        assert on_queue(app)
         await press(pilot, "ctrl+d")
-        assert isinstance(app.screen, Gate)
+        assert in_gate(app)
         await press(pilot, "escape")
         assert current(app) == ident(11)
         assert "ctrl+d dismiss" in screen_text(app)

@@ -14,7 +14,11 @@ EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
 
 @pytest.mark.parametrize(("scene", "size"), EVERY, ids=[f"{one.name}-{w}x{h}" for one, (w, h) in EVERY])
 def test_screen(
-    scene: Scene, size: Size, store: Callable[[str], Path], snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
+    size: Size,
+    store: Callable[[str], Path],
+    snap_compare: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     app = scene.console(store(scene.data)).console()

@@ -39,7 +39,8 @@ async def _look_first(path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [_attach_again, _look_first])
-async def test_a_visitor_leaves_the_log_of_a_store_attached_twice(tmp_path: Path, again: Callable[[Path], Awaitable[None]]
+async def test_a_visitor_leaves_the_log_of_a_store_attached_twice(
+    tmp_path: Path, again: Callable[[Path], Awaitable[None]]
 ) -> None:
     path = tmp_path / "orders.db"
     sqlite_store(path, [row(number) for number in range(5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 
 from backends import BadTarget, NotADLQ, open_store
 from backends.layouts import orders
-from backends.records import Filter
+from backends.records import Filter, Selection
 from backends.store import ActRefused
 from tests.outbox import OutboxRig, dead_row, requeue
-from tests.store import ACTOR, ids, walk, why
+from tests.store import ACTOR, EVERYTHING, ids, walk, why
 
 
 @pytest.fixture
@@ -170,3 +171,19 @@ async def test_a_setting_of_the_wrong_kind_is_said(rig: OutboxRig, name: str, va
     await rig.tables()
     with pytest.raises(BadTarget, match=name):
         await rig.store(**{name: value})
+
+
+async def test_names_that_need_quoting_are_quoted_everywhere(rig: OutboxRig) -> None:
+    odd = "we\"ird:%s' $1 tbl"
+    await rig.tables(outbox="out:%s'box", dlq=odd, schema="s1:x")
+    quoted = odd.replace('"', '""')
+    await rig.dead(1, 2, table=f'"s1:x"."{quoted}"')
+    store = await rig.store(delete_after_replay=True)
+    assert store.info.table == f"s1:x.{odd}"
+    await requeue(store, "1")
+    found = (await store.page(Filter(terms=("bad",), venue="orders"), limit=5)).entries
+    assert [one.id for one in found] == ["2"]
+    assert (await store.dismiss(Selection.of(found), ACTOR, why())).done == ("2",)
+    assert dict((await store.counts(EVERYTHING)).by_state) == {"pending": 0, "dismissed": 1}
+    (row,) = await rig.outbox_rows('"s1:x"."out:%s\'box"')
+    assert row["headers"].endswith(f'"x-dlq-replay-of": {json.dumps(odd + ":1")}}}')

@@ -13,7 +13,6 @@ from backends.layouts import orders
 from backends.records import Entry, Filter, Selection, malformed, number, parse_time, readable
 from backends.sql.shape import CLIP
 from backends.sql.store import SQLStore
-from backends.store import Result
 from tests.store import (
     ACTOR,
     BASE,
@@ -21,12 +20,10 @@ from tests.store import (
     PostgresRig,
     Rig,
     SQLiteRig,
-    attempt_on,
     choose,
     entry_of,
     order_row,
     pick,
-    verdict,
     walk,
     why,
 )
@@ -288,15 +285,3 @@ async def test_a_page_of_huge_rows_is_small(store_rig: Rig) -> None:
     whole = await store.get("id7")
     assert whole is not None
     assert len(str(whole.get("error"))) == 1_048_576
-
-
-async def test_nothing_read_or_done_changes_a_value(store_rig: Rig) -> None:
-    await store_rig.make([order_row(0, quantity=0.30000000000000004, action_json='{"a": 1, "a": 2}', error="x" * 9000)])
-    names = ", ".join(orders.IDENTITY)
-    before = await store_rig.sql(f"SELECT {names} FROM order_dlq")
-    store = await store_rig.open()
-    await attempt_on(store, 0, Result("rejected"))
-    await attempt_on(store, 0, Result("unknown"))
-    await store.settle((await store.open_attempts())[0], Result("accepted", "v"), ACTOR, why())
-    assert await store_rig.sql(f"SELECT {names} FROM order_dlq") == before
-    assert (await verdict(store))[0] is None

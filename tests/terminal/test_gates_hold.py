@@ -1,0 +1,156 @@
+"""Nothing but a typed answer acts: pastes, floods, held keys, keys typed ahead, a poisoned environment, resizes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.exchange import Exchange
+from tests.terminal_desk import Desk, fresh
+from tests.terminal_driver import Size, Terminal, click, pasted
+
+RESIZES = int(os.environ.get("DLQ_RESIZES", "60"))
+FLOOD_SECONDS = float(os.environ.get("DLQ_FLOOD_SECONDS", "2"))
+_BOMBS = ("D1\r1\r", "R1\r", "D9x\r1\r", "mlive\rR", "Hbecause\r", "U1\r", "Nnoted\r", "C1\r", ":dismiss\r1\r", "D\n1\n1\n")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, venue: Exchange) -> Desk:
+    return Desk.at(tmp_path, venue, [fresh(1)])
+
+
+def _attached(terminal: Terminal) -> None:
+    terminal.shows("pending 1 ", "cid-1")
+
+
+def _to_queue(terminal: Terminal) -> None:
+    """Out of whatever is open; the console still answers."""
+    for _ in range(3):
+        terminal.press("esc")
+        terminal.pump(0.2)  # an esc followed at once by another key would be that key with alt
+    terminal.press("?")
+    terminal.shows("every key", "esc")
+    terminal.back("every key")
+    _attached(terminal)
+
+
+def _leave_untouched(terminal: Terminal, desk: Desk, venue: Exchange) -> None:
+    _to_queue(terminal)
+    assert "PAPER" in terminal.text
+    terminal.press("q")
+    assert terminal.ended() == 0
+    assert terminal.is_restored()
+    assert desk.is_untouched()
+    assert venue.posts == []
+
+
+def test_a_paste_acts_on_nothing(desk: Desk, venue: Exchange) -> None:
+    with desk.open() as terminal:
+        _attached(terminal)
+        for bomb in _BOMBS:
+            terminal.type(pasted(bomb))
+        terminal.press("D")
+        terminal.opened("Dismiss 1 entry")
+        for bomb in _BOMBS:
+            terminal.type(pasted(bomb))
+        terminal.shows("a paste is not an answer")
+        terminal.press("1")
+        terminal.shows("type 1 to dismiss")
+        terminal.type(pasted("1\r"))
+        terminal.press("enter")
+        terminal.shows("Enter alone confirms nothing")
+        _leave_untouched(terminal, desk, venue)
+
+
+@pytest.mark.parametrize("bomb", _BOMBS)
+def test_keys_typed_ahead_act_on_nothing(desk: Desk, venue: Exchange, bomb: str) -> None:
+    """A paste from a terminal that does not say it is one: all of it is there before the gate has been seen."""
+    with desk.open() as terminal:
+        _attached(terminal)
+        terminal.type(bomb)
+        _leave_untouched(terminal, desk, venue)
+
+
+def test_a_flood_of_acting_keys_acts_on_nothing(desk: Desk, venue: Exchange) -> None:
+    """At 1,000 a second, among them every right answer."""
+    keys = itertools.cycle("DR1\r1\r1\rCUN1\r1\rHmP1\rlive\r")
+    with desk.open() as terminal:
+        _attached(terminal)
+        for _ in range(int(FLOOD_SECONDS * 100)):
+            terminal.type("".join(itertools.islice(keys, 10)))
+            terminal.pump(0.01)
+        _leave_untouched(terminal, desk, venue)
+
+
+@pytest.mark.parametrize("gate", ["D", "R"])
+def test_a_flood_of_right_answers_acts_on_nothing(desk: Desk, venue: Exchange, gate: str) -> None:
+    with desk.open() as terminal:
+        _attached(terminal)
+        terminal.press(gate)
+        terminal.opened("1 entry")
+        for _ in range(int(FLOOD_SECONDS * 100)):
+            terminal.type("\r1\r1\r1\r1\r1")
+            terminal.pump(0.01)
+        terminal.shows("too fast")
+        _leave_untouched(terminal, desk, venue)
+
+
+@pytest.mark.parametrize("gate", ["D", "R"])
+def test_enter_held_down_confirms_nothing(desk: Desk, venue: Exchange, gate: str) -> None:
+    with desk.open() as terminal:
+        _attached(terminal)
+        terminal.press(gate)
+        terminal.opened("1 entry")
+        if gate == "D":
+            terminal.press("1")
+            terminal.shows("type 1 to dismiss")
+        for _ in range(45):
+            terminal.press("enter")
+            terminal.pump(0.03)
+        terminal.shows("Enter alone confirms nothing")
+        _leave_untouched(terminal, desk, venue)
+
+
+def test_clicks_confirm_nothing(desk: Desk, venue: Exchange) -> None:
+    with desk.open() as terminal:
+        _attached(terminal)
+        terminal.press("R")
+        terminal.opened("Replay 1 entry", "type 1 to send")
+        for row, column in itertools.product(range(1, 25), range(1, 81, 3)):
+            terminal.type(click(column, row, button=(row + column) % 3))
+        terminal.shows("type 1 to send")
+        _leave_untouched(terminal, desk, venue)
+
+
+@pytest.mark.parametrize("keys", ["R,1,enter", "D,1,1,enter", "q"])
+def test_the_environment_presses_no_key(desk: Desk, venue: Exchange, keys: str) -> None:
+    poison = {"TEXTUAL_PRESS": keys, "TEXTUAL": "debug,devtools", "TEXTUAL_SCREENSHOT": "1", "TEXTUAL_LOG": "leak.log"}
+    with desk.open(environ=poison) as terminal:
+        _attached(terminal)
+        assert "esc cancels" not in terminal.text
+        _leave_untouched(terminal, desk, venue)
+
+
+def test_resizes_to_any_size_lose_nothing(desk: Desk, venue: Exchange) -> None:
+    sizes = (Size(80, 24), Size(1, 1), Size(200, 60), Size(79, 24), Size(3, 40), Size(80, 23), Size(300, 2), Size(20, 8))
+    with desk.open() as terminal:
+        _attached(terminal)
+        for number in range(RESIZES):
+            terminal.resize(sizes[number % len(sizes)])
+            if number % 7 == 3:
+                terminal.press("D" if number % 2 else "R", "1", "1", "enter")
+            terminal.pump(0.002)
+        terminal.resize(Size(60, 20))
+        for _ in range(3):
+            terminal.press("esc")
+            terminal.pump(0.2)
+        terminal.shows("too small to act")
+        terminal.press("D")
+        terminal.shows("dismiss: the terminal is too")
+        terminal.resize(Size(120, 40))
+        terminal.hides("too small to act")
+        terminal.resize(Size(80, 24))
+        _leave_untouched(terminal, desk, venue)
