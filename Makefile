@@ -42,5 +42,8 @@ bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a q
 	@status=0; for one in stores replay triage screen; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
 
+screenshots: $(STAMP) ## screenshots/ anew, from the scenes the snapshots show
+	@$(BIN)/python -m tests.picture
+
 clean: ## remove what was built
 	@rm -rf $(VENV) .demo .bench build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
