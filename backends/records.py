@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from backends.value import is_encodable, is_naive
 from backends.value import number as number
@@ -176,8 +176,9 @@ class Attempt:
     lease_until: float = 0.0  # seconds since the epoch, by the store's clock
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEvent:
+class AuditEvent(NamedTuple):
+    """A tuple, because a chain has millions of them and each is looked at once."""
+
     seq: int
     body: bytes
     hash: bytes

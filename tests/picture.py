@@ -28,7 +28,8 @@ PICTURES = {
     "audit": "audit",
 }
 _SIGNATURE_AND_HEADER = 8 + 25  # a PNG's first chunk is always this long
-_PNG_WIDTH = 1600
+_PNG_SCALE = 13 / 12.2  # a cell is then a whole number of pixels: letters are hinted to those
+_FONT_PIXELS = 20.264  # DejaVu's advance is 0.602 of its size, a cell is 12.2 wide
 
 
 def render(scene: Scene, path: Path) -> str:
@@ -39,10 +40,9 @@ def render(scene: Scene, path: Path) -> str:
 
 
 def png(svg: str) -> bytes:
-    """Drawn with a font whose box characters join; says which SVG it was made of."""
-    drawn: bytes = cairosvg.svg2png(
-        bytestring=svg.replace("Fira Code", "DejaVu Sans Mono").encode(), output_width=_PNG_WIDTH
-    )
+    """Drawn with a font that is everywhere, as wide as the cells are; says which SVG it was made of."""
+    fitted = svg.replace("Fira Code", "DejaVu Sans Mono").replace("font-size: 20px", f"font-size: {_FONT_PIXELS}px")
+    drawn: bytes = cairosvg.svg2png(bytestring=fitted.encode(), scale=_PNG_SCALE)
     return drawn[:_SIGNATURE_AND_HEADER] + _chunk(made_of(svg)) + drawn[_SIGNATURE_AND_HEADER:]
 
 

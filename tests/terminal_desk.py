@@ -14,7 +14,7 @@ from typing import Any
 from tests.console import Console
 from tests.exchange import Exchange
 from tests.orders import row, sqlite_store
-from tests.terminal_driver import Size, Terminal
+from tests.terminal_driver import USUAL, Size, Terminal
 
 
 def fresh(number: int, **given: object) -> dict[str, Any]:
@@ -35,13 +35,13 @@ class Desk:
         return cls(Console(folder, str(path), venue.url if venue else "http://127.0.0.1:9", **more), path)
 
     def open(
-        self, *given: str, size: Size = Size(), module: str = "console", environ: Mapping[str, str] | None = None
+        self, *given: str, size: Size = USUAL, module: str = "console", environ: Mapping[str, str] | None = None
     ) -> Terminal:
         """The console on the store."""
         words = [sys.executable, "-m", module, *self.console.words(*given)]
         return Terminal(words, self.console.environ | dict(environ or {}), size)
 
-    def choose(self, size: Size = Size()) -> Terminal:
+    def choose(self, size: Size = USUAL) -> Terminal:
         """The console without a store: it asks which."""
         words = [sys.executable, "-m", "console", "--config", str(self.console.config())]
         return Terminal(words, self.console.environ, size)

@@ -1,4 +1,4 @@
-"""A terminal for tests: a real pty with a screen behind it. Keys go in, waiting is on what is shown, every byte is kept."""
+"""A terminal for tests: a real pty with a screen behind it. Waiting is on what is shown; every byte is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyte
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("DLQ_PATIENCE", "60"))
 _CHUNK = 65536
 # pyte draws the `u` of these two: they are for keyboards, not for the screen.
 _NOT_FOR_PYTE = (b"\x1b[<u", b"\x1b[>1u")
@@ -39,10 +39,13 @@ class Size(NamedTuple):
     rows: int = 24
 
 
+USUAL = Size()
+
+
 class Terminal:
     """One program in one terminal. Reads only when told to wait, so that not reading is a test of its own."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], size: Size = Size()) -> None:
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], size: Size = USUAL) -> None:
         self.master, slave = pty.openpty()
         self._slave_name = os.ttyname(slave)
         self.raw = bytearray()

@@ -74,12 +74,12 @@ class Verifier:
         sha256 = hashlib.sha256
         previous, count = self.head.hash, self.head.count
         wanted = self._expected.count if self._expected else -1
-        for event in events:
+        for seq, body, kept in events:
             count += 1
-            if event.seq != count:
-                return self._broken(f"event {count} is missing (the next one there is {event.seq})")
-            digest = sha256(previous + event.body).digest()
-            if digest != event.hash:
+            if seq != count:
+                return self._broken(f"event {count} is missing (the next one there is {seq})")
+            digest = sha256(previous + (body or b"")).digest()
+            if digest != kept:
                 return self._broken(f"event {count} was altered, moved or inserted")
             previous = digest
             if count == wanted and self._expected is not None and digest != self._expected.hash:

@@ -9,6 +9,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from console.services.outcome import Ended
@@ -48,7 +49,9 @@ class Handle:
     def stop(self) -> None:
         self._stop.set()
         with self._lock:
-            if self._loop is not None and self._running is not None and not self._loop.is_closed():
+            if self._loop is None or self._running is None:
+                return
+            with suppress(RuntimeError):  # the work has ended, and its loop with it
                 self._loop.call_soon_threadsafe(self._running.stop)
 
 

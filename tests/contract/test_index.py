@@ -21,7 +21,7 @@ from backends.index.role import roles
 from backends.records import Selection
 from backends.store import Result
 from console.services import tally
-from console.services.index import label
+from console.services.index import is_current, label
 from tests.indexing import SMALL_STEPS, Indexed, indexed, plain
 from tests.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
 
@@ -214,6 +214,50 @@ async def test_a_swap_that_no_count_shows_is_found_by_the_patrol(rig: Rig, tmp_p
         while await feed.step():
             pass
     await agrees(index)
+    await index.reader.aclose()
+
+
+async def test_a_swap_behind_the_patrols_back_is_found_by_the_next_one(sqlite: SQLiteRig, tmp_path: Path) -> None:
+    await sqlite.make([order_row(number, dismissed=number == 28) for number in range(30)])
+    index = await indexed(await sqlite.open(), tmp_path)
+    with index.feed() as feed:
+        await feed.settle()
+        feed.hear()
+        for _ in range(5):  # catches up, checks, and patrols the newest
+            assert await feed.step()
+        await foreign(sqlite, "dismiss", [29])
+        await foreign(sqlite, "restore", [28])
+        feed.hear()
+        while await feed.step():
+            pass
+    await agrees(index)
+    await index.reader.aclose()
+
+
+async def test_current_means_that_counting_would_say_the_same(sqlite: SQLiteRig, tmp_path: Path) -> None:
+    await sqlite.make(12)
+    store = await sqlite.open()
+    index = await indexed(store, tmp_path)
+    assert not await is_current(store, await index.reader.progress())
+
+    async def current() -> bool:
+        return await is_current(store, await index.reader.progress())
+
+    await index.settle()
+    assert await current()
+    await foreign(sqlite, "dismiss", [3])
+    assert not await current()  # the counts say so
+    await index.settle()
+    assert await current()
+    await store.dismiss(await pick(store, 5), ACTOR, why())
+    await store.restore(await pick(store, 3), ACTOR, why())
+    assert not await current()  # only the audit chain says so
+    await index.settle()
+    assert await current()
+    await sqlite.sql('DROP TRIGGER "order_dlq_worm_del"')
+    await sqlite.sql("DELETE FROM order_dlq WHERE rowid = 1")
+    await sqlite.fill([order_row(99)])
+    assert not await current()  # only the newest row says so
     await index.reader.aclose()
 
 

@@ -117,21 +117,43 @@ async def test_any_flipped_bit_is_found(store: Store, tmp_path: Path) -> None:
     assert verify(done.path).sound
 
 
+def _consistently(path: Path, name: str, content: bytes) -> None:
+    """One member replaced, and everything that speaks of it made to fit."""
+    with zipfile.ZipFile(path) as bundle:
+        members = {one: bundle.read(one) for one in bundle.namelist()} | {name: content}
+    manifest = json.loads(members[MANIFEST])
+    told = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "lines": content.count(b"\n")}
+    manifest["members"][name] = told
+    members[MANIFEST] = json.dumps(manifest).encode()
+    sums = [f"{hashlib.sha256(members[one]).hexdigest()}  {one}\n" for one in members if one != SUMS]
+    members[SUMS] = "".join(sums).encode()
+    _rewrite(path, lambda one, _: members[one])
+
+
+def _read(path: Path, name: str) -> bytes:
+    with zipfile.ZipFile(path) as bundle:
+        return bundle.read(name)
+
+
 async def test_a_bundle_made_consistent_again_has_another_digest(store: Store, tmp_path: Path) -> None:
     """Whoever rewrites everything is found by the digest that was kept elsewhere."""
     done = await made(store, tmp_path)
-    with zipfile.ZipFile(done.path) as bundle:
-        content = {name: bundle.read(name) for name in bundle.namelist()}
-    content[ENTRIES] = content[ENTRIES].replace(b"180.25", b"180.26")
-    manifest = json.loads(content[MANIFEST])
-    manifest["members"][ENTRIES]["sha256"] = hashlib.sha256(content[ENTRIES]).hexdigest()
-    content[MANIFEST] = json.dumps(manifest).encode()
-    sums = [f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in content if name != SUMS]
-    content[SUMS] = "".join(sums).encode()
-    _rewrite(done.path, lambda name, _: content[name])
+    _consistently(done.path, ENTRIES, _read(done.path, ENTRIES).replace(b"180.25", b"180.26"))
     verdict = verify(done.path)
     assert verdict.sound
     assert verdict.digest != done.digest
+
+
+async def test_the_chain_must_reach_the_head(store: Store, tmp_path: Path) -> None:
+    done = await made(store, tmp_path)
+    _consistently(done.path, AUDIT, b"".join(_read(done.path, AUDIT).splitlines(keepends=True)[:-1]))
+    assert verify(done.path).problems == ("the audit chain does not end at the manifest's head",)
+
+
+async def test_attempts_belong_to_entries_of_the_bundle(store: Store, tmp_path: Path) -> None:
+    done = await made(store, tmp_path)
+    _consistently(done.path, ENTRIES, b"".join(_read(done.path, ENTRIES).splitlines(keepends=True)[:4]))
+    assert verify(done.path).problems == ("attempts of 4 entries that are not in the bundle",)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x05\x06" + b"\0" * 18])

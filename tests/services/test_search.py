@@ -82,6 +82,8 @@ TERMS = (
     "~",
     "@@",
     "9 ",
+    "pl",
+    "10",
     '"',
     "it's",
 )
@@ -194,6 +196,17 @@ async def test_a_search_keeps_its_time(tmp_path: Path) -> None:
     assert not got.complete
     assert 0 < got.covered < 20_000
     assert got.total is None
+    await rig.aclose()
+
+
+async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:
+    rig = sqlite_rig(tmp_path)
+    await rig.make([order_row(0), order_row(1, error="cut here\x00and hidden"), order_row(2)])
+    index = await indexed(await rig.open(), tmp_path)
+    await index.settle()
+    assert await found(Search(index.store, index.reader), "hidden") == [1]
+    assert await found(Search(index.store, index.reader), "c-1") == [1]
+    await index.reader.aclose()
     await rig.aclose()
 
 

@@ -14,7 +14,18 @@ from tests.terminal_driver import Size, Terminal, click, pasted
 
 RESIZES = int(os.environ.get("DLQ_RESIZES", "60"))
 FLOOD_SECONDS = float(os.environ.get("DLQ_FLOOD_SECONDS", "2"))
-_BOMBS = ("D1\r1\r", "R1\r", "D9x\r1\r", "mlive\rR", "Hbecause\r", "U1\r", "Nnoted\r", "C1\r", ":dismiss\r1\r", "D\n1\n1\n")
+_BOMBS = (
+    "D1\r1\r",
+    "R1\r",
+    "D9x\r1\r",
+    "mlive\rR",
+    "Hbecause\r",
+    "U1\r",
+    "Nnoted\r",
+    "C1\r",
+    ":dismiss\r1\r",
+    "D\n1\n1\n",
+)
 
 
 @pytest.fixture
@@ -23,7 +34,7 @@ def desk(tmp_path: Path, venue: Exchange) -> Desk:
 
 
 def _attached(terminal: Terminal) -> None:
-    terminal.shows("pending 1 ", "cid-1")
+    terminal.shows("pending 1 ", "1 of 1 open")
 
 
 def _to_queue(terminal: Terminal) -> None:
@@ -32,8 +43,8 @@ def _to_queue(terminal: Terminal) -> None:
         terminal.press("esc")
         terminal.pump(0.2)  # an esc followed at once by another key would be that key with alt
     terminal.press("?")
-    terminal.shows("every key", "esc")
-    terminal.back("every key")
+    terminal.shows("remap them in the config")
+    terminal.back("remap them in the config")
     _attached(terminal)
 
 
@@ -135,7 +146,16 @@ def test_the_environment_presses_no_key(desk: Desk, venue: Exchange, keys: str) 
 
 
 def test_resizes_to_any_size_lose_nothing(desk: Desk, venue: Exchange) -> None:
-    sizes = (Size(80, 24), Size(1, 1), Size(200, 60), Size(79, 24), Size(3, 40), Size(80, 23), Size(300, 2), Size(20, 8))
+    sizes = (
+        Size(80, 24),
+        Size(1, 1),
+        Size(200, 60),
+        Size(79, 24),
+        Size(3, 40),
+        Size(80, 23),
+        Size(300, 2),
+        Size(20, 8),
+    )
     with desk.open() as terminal:
         _attached(terminal)
         for number in range(RESIZES):
