@@ -11,7 +11,18 @@ def main() -> None:
         del os.environ[name]  # TEXTUAL_PRESS and its kin could press keys for the operator
     from console.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    _flush()
+    sys.exit(code)
+
+
+def _flush() -> None:
+    """Where the terminal is gone, what was still to be said would turn the exit code into Python's own."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 if __name__ == "__main__":

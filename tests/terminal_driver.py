@@ -109,6 +109,12 @@ class Terminal:
         self._stream.feed(chunk)
         return True
 
+    def settle(self, seconds: float = 0.3) -> None:
+        """Reads until nothing has come for so long."""
+        until = time.monotonic() + PATIENCE
+        while self.read(seconds):
+            assert time.monotonic() < until, f"it never rests\n{self.text}"
+
     def pump(self, seconds: float) -> None:
         """Reads for so long: how a pace is kept."""
         until = time.monotonic() + seconds

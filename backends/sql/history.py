@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from backends.sql.presence import Presence, presence
 from backends.sql.query import Query
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
-_MOST_EVENTS = 5000
+_MOST_EVENTS = 500  # what stays in the processor's cache is verified sooner
 _event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as quick as _make
 _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 
@@ -87,20 +88,22 @@ class SQLHistory:
     async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         if not await self._slow.run(self._has_ledger):
             return
-        query, count = _blocks(self._book, on_postgres=self._attached.info.dialect == "postgresql"), 100
-        while True:
-            asked = {"after": after, "count": count}
+        query = _blocks(self._book, on_postgres=self._attached.info.dialect == "postgresql")
 
-            async def work(link: Link, asked: Mapping[str, object] = asked) -> Sequence[Any]:
-                return await link.fetch(query, asked)
+        def fetch(after: int, count: int) -> asyncio.Future[Sequence[Any]]:
+            return asyncio.ensure_future(
+                self._slow.run(lambda link: link.fetch(query, {"after": after, "count": count}))
+            )
 
-            block = list(map(_event, await self._slow.run(work)))
-            if not block:
-                return
-            yield block
-            after = block[-1].seq
-            size = sum(len(event.body or b"") for event in block) // len(block)
-            count = max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100)))
+        coming = fetch(after, 100)
+        try:
+            while block := list(map(_event, await coming)):
+                size = sum(len(event.body or b"") for event in block) // len(block)
+                # The next is fetched while this one is looked at.
+                coming = fetch(block[-1].seq, max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100))))
+                yield block
+        finally:
+            coming.cancel()
 
     async def store_id(self) -> str:
         meta = self._book.meta

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from backends.store import Store
     from console.app import ConsoleApp
     from console.services.desk import CredentialSource
+    from console.services.foreign import Tools
     from console.services.workplace import Workplace
 
 
@@ -109,6 +110,7 @@ async def attach(context: Context, settings: StoreConfig) -> Workplace:
         clock=clock.now,
         open=lambda: open_settled(context, settings),
         credentials=lambda: _credentials(context),
+        tools=lambda: _tools(context, settings),
     )
     return await Workplace.attach(setting)
 
@@ -135,6 +137,16 @@ def _password(context: Context, settings: StoreConfig) -> str | None:
     from console.secrets import store_password
 
     return store_password(settings.name)
+
+
+def _tools(context: Context, settings: StoreConfig) -> Tools:
+    from console.secrets import Vault
+    from console.services.foreign import Tools
+
+    wait = settings.extra.get("hub_wait", 60)
+    authorization = Vault(context.config.credentials_dir).authorization
+    seconds = float(wait) if isinstance(wait, int | float) else 60.0
+    return Tools(context.actor, clock.now, context.config.providers, authorization, seconds)
 
 
 def _credentials(context: Context) -> CredentialSource:

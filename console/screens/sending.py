@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from backends.records import Selection
 from console.render.line import line, own, said
-from console.render.value import many
+from console.render.value import many, order
 from console.screens.acting import HELD, SAMPLE, ActingScreen, selection_of
 from console.screens.gate_replay import Confirmed, ReplayGate
 from console.screens.gate_word import WordGate, a_note, anything, exactly
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 def replay(screen: ActingScreen) -> None:
     place, picks = screen.workplace(), screen.picks()
-    if place is None or not picks or _is_busy(screen) or not _are_orders(screen, place):
+    if place is None or not picks or _is_busy(screen):
+        return
+    if place.info.layout != "orders":
+        screen.start(lambda: _ask_resend(screen, place, selection_of(picks)), group="ask", exclusive=True)
         return
     most = 20 * screen.console.setup.config.limits.max_batch
     if len(picks) > most:
@@ -49,7 +53,7 @@ def replay(screen: ActingScreen) -> None:
 
 def reconcile(screen: ActingScreen) -> None:
     place = screen.workplace()
-    if place is not None and not _is_busy(screen) and _are_orders(screen, place):
+    if place is not None and not _is_busy(screen):
         screen.start(lambda: _ask_reconcile(screen, place), group="ask", exclusive=True)
 
 
@@ -82,11 +86,30 @@ async def _ask_reconcile(screen: ActingScreen, place: Workplace) -> None:
     screen.app.push_screen(gate, answered)
 
 
-def _are_orders(screen: ActingScreen, place: Workplace) -> bool:
-    if place.info.layout == "orders":
-        return True
-    screen.complain("this store's entries are no orders: dlq replay ID puts them back on their way")
-    return False
+async def _ask_resend(screen: ActingScreen, place: Workplace, selection: Selection) -> None:
+    """Entries that are no orders have no venue and no mode; the number is asked for all the same."""
+    plan = await place.resending(selection)
+    lines = [line(own(" goes to  ", "dim"), said(plan.where or "nowhere", limit=300)), ()]
+    lines += [
+        line(own(" ✓ ", "good"), said(f"{entry.id}  ", limit=60), own(order(entry))) for entry in plan.going[:SAMPLE]
+    ]
+    if len(plan.going) > SAMPLE:
+        lines.append(line(own(f" … and {len(plan.going) - SAMPLE} more", "dim")))
+    lines += [
+        line(own(" ✗ ", "warning"), said(f"{one.entry_id}  {one.detail}", "warning")) for one in plan.left[:SAMPLE]
+    ]
+    count = str(len(plan.going))
+    judge = exactly(count) if plan.going else lambda _: "there is nothing to send"
+    title = line(own(f"Replay {many(len(plan.going), 'entry')}"))
+    gate = WordGate(title, lines, ask=f"type {count} to send again", judge=judge)
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            total = len(plan.going) + len(plan.left)
+            screen.console.begin(_run("replay", "", total, place.resend_work(plan)))
+            screen.acted()
+
+    screen.app.push_screen(gate, answered)
 
 
 def _is_busy(screen: ActingScreen) -> bool:

@@ -23,6 +23,7 @@ from console.services.triage import Triage
 if TYPE_CHECKING:
     from console.services.batch import Handle, Work
     from console.services.desk import CredentialSource, Desk
+    from console.services.foreign import Tools
     from console.services.plan import Blocked, ReplayPlan
 
 Mode = Literal["paper", "live"]
@@ -37,10 +38,19 @@ class Setting(NamedTuple):
     clock: Clock
     open: Callable[[], Awaitable[Store]]
     credentials: Callable[[], CredentialSource]
+    tools: Callable[[], Tools] | None = None  # for entries that are no orders
 
     @property
     def is_live_store(self) -> bool:
         return self.store.environment == "live"
+
+
+class Resending(NamedTuple):
+    """What a replay of entries that are no orders would do."""
+
+    going: tuple[Entry, ...]
+    left: tuple[Ended, ...]
+    where: str
 
 
 class Verified(NamedTuple):
@@ -132,6 +142,35 @@ class Workplace:
         await self.triage.resume(note)
         return True
 
+    async def resending(self, selection: Selection) -> Resending:
+        """For entries that are no orders: which go, which stay and why, where to. Raises StoreError."""
+        from console.services.foreign import destination, sorted_out
+
+        found, _ = await self.triage.chosen(selection.ids)
+        moved = [Ended(one.entry_id, "skipped", None, detail=one.text) for one in _moved(selection, found)]
+        entries = _unmoved(selection, found)
+        going, left = sorted_out(entries, await self.store.halted(), self.setting.config.limits.max_batch)
+        return Resending(tuple(going), (*moved, *left), destination(self.store, going) if going else "")
+
+    def resend_work(self, resending: Resending) -> Work:
+        async def work(handle: Handle) -> tuple[Ended, ...]:
+            from console.services.foreign import send
+
+            store = await self.setting.open()
+            try:
+                for ended in resending.left:
+                    handle.tell(ended)
+                return (*resending.left, *await send(store, resending.going, self._foreign_tools(), handle))
+            finally:
+                await store.aclose()
+
+        return work
+
+    def _foreign_tools(self) -> Tools:
+        from console.services.foreign import Tools
+
+        return self.setting.tools() if self.setting.tools else Tools(self.setting.actor, self.setting.clock)
+
     def replay_work(self, plan: ReplayPlan, note: str | None) -> Work:
         async def work(handle: Handle) -> tuple[Ended, ...]:
             from console.services.replay import Replay
@@ -150,6 +189,8 @@ class Workplace:
         """Every open attempt of these entries, in the mode it was sent in."""
 
         async def work(handle: Handle) -> tuple[Ended, ...]:
+            if self.info.layout != "orders":
+                return await self._settle_foreign(ids, handle)
             from console.services.approval import Approvals, absence_hash
             from console.services.reconcile import Reconcile
 
@@ -166,6 +207,15 @@ class Workplace:
                 return done
 
         return work
+
+    async def _settle_foreign(self, ids: tuple[str, ...], handle: Handle) -> tuple[Ended, ...]:
+        from console.services.foreign import settle
+
+        store = await self.setting.open()
+        try:
+            return await settle(store, ids, self._foreign_tools(), handle)
+        finally:
+            await store.aclose()
 
     async def verify(self) -> Verified:
         verifier = Verifier()

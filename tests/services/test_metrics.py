@@ -18,17 +18,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from backends.records import StoreInfo
-from console.config import REASONS, Alerts
+from console.cli import exporter
+from console.cli.arguments import build_parser
+from console.cli.context import Context
+from console.config import REASONS, Alerts, Config
 from console.services import tally
 from console.services.activity import Activity
 from console.services.alerts import alerts
+from console.services.index import reader_of
 from console.services.metrics import Numbers, escape, families, render
 from console.services.tally import Tally, VenueTally
 from tests.indexing import indexed
 from tests.orders import row, sqlite_store
 from tests.promql import Prometheus, rules
 from tests.shift import BEGAN, a_group, shift
-from tests.store import BASE, PostgresRig, Rig, sqlite_rig
+from tests.store import ACTOR, BASE, PostgresRig, Rig, sqlite_rig
 
 ROOT = Path(__file__).parent.parent.parent
 NOW = BEGAN + timedelta(hours=1)
@@ -201,3 +205,30 @@ async def test_listen_serves_what_changes(tmp_path: Path) -> None:
         server.wait(20)
         if server.stdout:
             server.stdout.close()
+
+
+async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(n) for n in range(30)])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(exporter, "SMALL", 0)
+    args = build_parser().parse_args(["metrics", "--db", target, "--listen", "0"])
+    context = Context(args, Config(), ACTOR)
+    async with context.store() as store:
+        reader = await reader_of(store)
+        told = exporter.Exporter(context, store, reader)
+        try:
+            with pytest.raises(exporter.NotReady, match="being built"):
+                await told.text()
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        text = await told.text()
+                        break
+                    except exporter.NotReady:
+                        await asyncio.sleep(0.1)
+        finally:
+            await told.aclose()
+            await reader.aclose()
+    assert read(text)["dlq_depth"] == {(("venue", "alpaca"),): 30}

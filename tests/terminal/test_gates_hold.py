@@ -101,7 +101,6 @@ def test_a_flood_of_right_answers_acts_on_nothing(desk: Desk, venue: Exchange, g
     with desk.open() as terminal:
         _attached(terminal)
         terminal.press(gate)
-        terminal.opened("1 entry")
         for _ in range(int(FLOOD_SECONDS * 100)):
             terminal.type("\r1\r1\r1\r1\r1")
             terminal.pump(0.01)

@@ -48,7 +48,7 @@ def _stall(terminal: Terminal) -> None:
     """More is painted than the line holds, and nobody reads."""
     for number in range(200):
         terminal.resize(Size(200, 60) if number % 2 else Size(120, 50))
-        terminal.type("bt", read=False)
+        terminal.type("t", read=False)
 
 
 def test_a_terminal_that_reads_nothing_costs_no_outcome(desk: Desk, venue: Exchange) -> None:
@@ -57,6 +57,7 @@ def test_a_terminal_that_reads_nothing_costs_no_outcome(desk: Desk, venue: Excha
         _stall(terminal)
         wait_for(lambda: _state(desk) == "replayed", "the outcome is on record")
         terminal.resize(Size(80, 24))
+        terminal.settle()
         terminal.shows("PAPER over", "accepted")
         terminal.back("PAPER over")
         terminal.press("q")

@@ -1,0 +1,113 @@
+"""Hostile rows in a real terminal: paged through, opened, clicked on. Nothing of them acts, nothing of them escapes."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.exchange import Exchange
+from tests.hostile import forbidden, hostile_store, tag
+from tests.terminal_desk import Desk
+from tests.terminal_driver import Size, Terminal, click
+
+ROWS = int(os.environ.get("DLQ_HOSTILE", "300"))
+SIZE = Size(160, 50)
+_TAG = re.compile(r"#\d{6}")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, venue: Exchange) -> Desk:
+    desk = Desk.at(tmp_path, venue, [])
+    desk.path.unlink()
+    hostile_store(desk.path, ROWS)
+    return desk
+
+
+def _page_through(terminal: Terminal) -> None:
+    """Until every row was on the screen."""
+    seen = set(_TAG.findall(terminal.text))
+    wanted = {tag(number) for number in range(ROWS)}
+    for _ in range(ROWS):
+        if wanted <= seen:
+            return
+        before = terminal.text
+        terminal.press("pgdn")
+        terminal.until(lambda before=before: terminal.text != before, "the next page")
+        terminal.settle(0.03)
+        seen |= set(_TAG.findall(terminal.text))
+    assert wanted - seen == set()
+
+
+def _open_some(terminal: Terminal, count: int) -> None:
+    """Every tab of every so many."""
+    for _ in range(count):
+        terminal.press("enter")
+        terminal.settle(0.1)
+        for _ in range(5):
+            terminal.press("]")
+            terminal.settle(0.03)
+        terminal.press("G")
+        terminal.settle(0.03)
+        terminal.press("esc")
+        terminal.settle(0.2)
+        terminal.press("down")
+
+
+def _sweep(terminal: Terminal, size: Size) -> None:
+    """A click on every cell; where one has opened an entry, that is clicked on too, then left."""
+    for row in range(1, size.rows + 1):
+        terminal.type("".join(click(column, row) for column in range(1, size.columns + 1)))
+        terminal.settle(0.05)
+        terminal.press("esc")
+        terminal.settle(0.2)
+
+
+def _quit_clean(terminal: Terminal, desk: Desk, venue: Exchange) -> None:
+    terminal.press("q")
+    assert terminal.ended() == 0, terminal.text
+    assert forbidden(bytes(terminal.raw))[:20] == []
+    assert desk.is_untouched()
+    assert venue.posts == []
+
+
+def test_hostile_rows_paged_through_and_opened(desk: Desk, venue: Exchange) -> None:
+    with desk.open(size=SIZE) as terminal:
+        terminal.shows("pending ", f"of {ROWS:,} open")
+        _page_through(terminal)
+        _open_some(terminal, 12)
+        terminal.press("f")
+        terminal.settle(0.3)
+        terminal.press("esc")
+        terminal.settle(0.2)
+        _quit_clean(terminal, desk, venue)
+
+
+def test_a_click_on_every_cell_of_hostile_rows(desk: Desk, venue: Exchange) -> None:
+    size = Size(80, 24)
+    with desk.open(size=size) as terminal:
+        terminal.shows("pending ", f"of {ROWS:,} open")
+        for _ in range(2):
+            _sweep(terminal, size)
+            terminal.press("pgdn")
+            terminal.settle(0.1)
+        _quit_clean(terminal, desk, venue)
+
+
+def test_the_check_finds_what_it_is_for() -> None:
+    """Textual's own bytes pass; each kind of hostile byte is found."""
+    assert forbidden("\x1b[?1049h\x1b[1;2H\x1b[38;2;1;2;3mplain ▏ é\x1b[0m\r\n".encode()) == []
+    for bad in (
+        "\x1b]52;c;eA==\x07",
+        "\x1b]0;t\x07",
+        "\x1b[2J",
+        "\u202e",
+        "\u200b",
+        "\x9b31m",
+        "\0",
+        "\ufe0f",
+        "\ue000",
+    ):
+        assert forbidden(f"a{bad}b".encode()), repr(bad)
