@@ -14,6 +14,10 @@ _HARMLESS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Pc", "Pd
     "Zs",
 }
 _MARKS = frozenset({"Mn", "Mc", "Me"})
+# Letters and marks that nobody sees and that terminals do not agree on: fillers, joiners, variation selectors.
+_UNSEEN = frozenset(
+    (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0)
+) | frozenset(range(0xE0100, 0xE01F0))
 _PLAIN = re.compile(r"[\x20-\x7e]*")
 _MARKS_PER_LETTER = 2
 
@@ -37,6 +41,9 @@ def _escaped(text: str, *, keep: str) -> str:
     marks = 0
     for character in text:
         category = unicodedata.category(character)
+        if ord(character) in _UNSEEN:
+            out.append(_code(character))
+            continue
         if category in _MARKS and marks < _MARKS_PER_LETTER and out:
             marks += 1
             out.append(character)
@@ -58,7 +65,7 @@ def _code(character: str) -> str:
 
 def is_forbidden(character: str) -> bool:
     """Would `safe` show this one by its code?"""
-    return unicodedata.category(character) not in _HARMLESS | _MARKS
+    return unicodedata.category(character) not in _HARMLESS | _MARKS or ord(character) in _UNSEEN
 
 
 def forbidden_points() -> tuple[int, ...]:

@@ -24,6 +24,7 @@ _OURS = re.compile(
     r"|\x1b\[\?(?:1000|1003|1004|1006|1015|1016|1049|2004|2026|2048|25|7)[hl]"
     r"|\x1b\[\?(?:2026|2048)\$p"
     r"|\x1b\[[<>]\d*u"
+    r"|\x1b\]22;(?:default|pointer|text)\x07"  # the mouse pointer's shape
 )
 _WORDS = (
     "[@click=app.quit]quit[/]",

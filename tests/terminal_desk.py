@@ -39,7 +39,9 @@ class Desk:
     ) -> Terminal:
         """The console on the store."""
         words = [sys.executable, "-m", module, *self.console.words(*given)]
-        return Terminal(words, self.console.environ | dict(environ or {}), size)
+        # An editor that returns at once: what another program would paint is not the console's.
+        quiet = dict.fromkeys(("EDITOR", "VISUAL", "PAGER"), "true")
+        return Terminal(words, self.console.environ | quiet | dict(environ or {}), size)
 
     def choose(self, size: Size = USUAL) -> Terminal:
         """The console without a store: it asks which."""

@@ -121,13 +121,10 @@ def _is_busy(screen: ActingScreen) -> bool:
 
 
 def halt(screen: ActingScreen) -> None:
-    place = screen.workplace()
-    if place is not None:
-        screen.start(lambda: _ask_halt(screen, place), group="ask", exclusive=True)
-
-
-async def _ask_halt(screen: ActingScreen, place: Workplace) -> None:
-    halt = await place.store.halted()
+    """The gate opens at once, by what the frame shows: keys typed right behind are the gate's, not the queue's."""
+    place, halt = screen.workplace(), screen.console.standing.halt
+    if place is None:
+        return
     if halt is None:
         text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
         gate = WordGate(line(own("Halt every replay on this store")), [line(own(text))], ask="why", judge=a_note)

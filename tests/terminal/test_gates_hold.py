@@ -85,6 +85,23 @@ def test_keys_typed_ahead_act_on_nothing(desk: Desk, venue: Exchange, bomb: str)
         _leave_untouched(terminal, desk, venue)
 
 
+@pytest.mark.parametrize("gate", list("DRNPHm"))
+def test_keys_right_behind_a_gates_key_are_the_gates(tmp_path: Path, venue: Exchange, gate: str) -> None:
+    """`z` takes back a dismiss at once: typed ahead into a gate, as in a note, it must not mean that."""
+    desk = Desk.at(tmp_path, venue, [fresh(1), fresh(2)])
+    with desk.open() as terminal:
+        terminal.shows("pending 2 ", "1 of 2 open")
+        terminal.press("D")
+        terminal.opened("Dismiss 1 entry")
+        terminal.press("1", "1", "enter")
+        terminal.shows("1 dismissed", "pending 1 ")
+        terminal.type(f"{gate}zzz")
+        terminal.opened()
+        terminal.settle(0.5)
+        assert sorted(desk.states().values()) == ["dismissed", "pending"]
+        assert "brought back" not in terminal.text
+
+
 def test_a_flood_of_acting_keys_acts_on_nothing(desk: Desk, venue: Exchange) -> None:
     """At 1,000 a second, among them every right answer."""
     keys = itertools.cycle("DR1\r1\r1\rCUN1\r1\rHmP1\rlive\r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ def desk(tmp_path: Path, venue: Exchange) -> Desk:
     return desk
 
 
+def _differs(terminal: Terminal, before: str) -> bool:
+    return terminal.text != before
+
+
 def _page_through(terminal: Terminal) -> None:
     """Until every row was on the screen."""
     seen = set(_TAG.findall(terminal.text))
@@ -35,7 +40,7 @@ def _page_through(terminal: Terminal) -> None:
             return
         before = terminal.text
         terminal.press("pgdn")
-        terminal.until(lambda before=before: terminal.text != before, "the next page")
+        terminal.until(partial(_differs, terminal, before), "the next page")
         terminal.settle(0.03)
         seen |= set(_TAG.findall(terminal.text))
     assert wanted - seen == set()

@@ -46,7 +46,7 @@ def _is_clean(terminal: Terminal) -> bool:
 
 def _stall(terminal: Terminal) -> None:
     """More is painted than the line holds, and nobody reads."""
-    for number in range(200):
+    for number in range(24):
         terminal.resize(Size(200, 60) if number % 2 else Size(120, 50))
         terminal.type("t", read=False)
 
