@@ -278,7 +278,7 @@ async def verify(target: str) -> float:
     store = await open_store(target, read_only=True)
     began = time.perf_counter()
     verifier = Verifier()
-    async for block in store.audit():
+    async for block in store.chain():
         assert verifier.feed(block)
     assert verifier.finish() is None
     took = time.perf_counter() - began

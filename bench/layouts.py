@@ -1,0 +1,197 @@
+"""Messages and calls beside orders: a page of 200 first, middle and last, and the counts, of one Postgres in one run.
+
+`python -m bench.layouts [--count 1000000]`; the order layout is the peer, turn by turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+import asyncpg
+from faststream_outbox import make_dlq_table, make_outbox_table
+from sqlalchemy import MetaData
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from backends import open_store
+from backends.records import STATES, Actor, Entry, Filter, Place, Why
+from backends.store import Store
+from bench.data import fill_postgres
+from bench.figure import Figure, alternately, finish, limit, show
+from console import clock
+from tests.postgres import Postgres
+
+ACTOR: Final = Actor("bench", "bench", "here", "bench")
+VIEWS: Final = {"open": Filter(), "all": Filter(states=frozenset(STATES))}
+PAGE: Final = 200
+PEER_BOUND: Final = 1.25
+SETTLED: Final = 0.1  # of the entries, as many as the order layout has dismissed
+COUNT_SECONDS: Final = 1.0  # at a million
+_MESSAGES = """
+INSERT INTO outbox_dlq (original_id, queue, payload, headers, deliveries_count, created_at, failed_at, failure_reason,
+  last_exception)
+SELECT n, 'queue-' || n % 12, convert_to('{"order": ' || n || ', "market": "AAPL", "quantity": "100", "note": "' ||
+    repeat('x', 200) || '"}', 'UTF8'),
+  jsonb_build_object('content-type', 'application/json', 'correlation_id', md5(CAST(n AS text))), 1 + n % 5, at, at +
+    interval '90 s', (ARRAY['max_deliveries', 'retry_terminal', 'rejected'])[1 + n % 3],
+    'ValueError(''no instrument ' || n || ' of the venue answers in 30 s'')'
+FROM (SELECT n, timestamptz '2026-03-01' + n * interval '2.5 s' AS at FROM generate_series(1, $1::int) n) numbers
+"""
+_CALLS_TABLE = """
+CREATE TABLE integration_dlq ("id" uuid PRIMARY KEY, "providerId" text NOT NULL, "providerName" text,
+  "originalRequest" jsonb NOT NULL, "error" text NOT NULL, "attempts" int NOT NULL, "tenantId" text,
+  "createdAt" timestamptz NOT NULL, "lastRetryAt" timestamptz, "deletedAt" timestamptz)
+"""
+_CALLS = """
+INSERT INTO integration_dlq
+SELECT CAST(md5(CAST(n AS text)) AS uuid), 'prov-' || n % 12, 'Provider ' || n % 12, jsonb_build_object('method',
+    'POST', 'path', '/v1/charges/' || n, 'headers', jsonb_build_object('Content-Type', 'application/json'), 'body',
+    jsonb_build_object('amount', n, 'note', repeat('x', 200))), 'HTTP 503 after 6 attempts: upstream ' || n % 40, 6,
+  'tenant-' || n % 50, timestamptz '2026-03-01' + n * interval '2.5 s', NULL, NULL
+FROM generate_series(1, $1::int) n
+"""
+# As so many acts of the console would leave it; acts themselves are measured elsewhere.
+_SETTLE = """
+INSERT INTO dlq_console.settled (source, entry_id, born, state, at, operation)
+SELECT '{table}', CAST("id" AS text), CAST("{moment}" AS text),
+  CASE WHEN n % 2 = 0 THEN 'dismissed' ELSE 'replayed' END,
+  '2026-04-01T00:00:00+00:00', 'bench'
+FROM (SELECT "id", "{moment}", row_number() OVER (ORDER BY "{moment}") AS n FROM {table}) numbered WHERE n % {every} = 0
+"""
+
+
+async def database(server: Postgres, name: str) -> str:
+    admin = await asyncpg.connect(server.dsn("postgres"))
+    await admin.execute(f'CREATE DATABASE "{name}"')
+    await admin.close()
+    return server.dsn(name)
+
+
+async def run(dsn: str, *statements: str, count: int | None = None) -> None:
+    connection = await asyncpg.connect(dsn)
+    for statement in statements:
+        await connection.execute(statement, *([] if count is None else [count]), timeout=1800)
+    await connection.close()
+
+
+async def opened(dsn: str) -> Store:
+    """With a ledger: looking it up costs from here on."""
+    store = await open_store(dsn)
+    await store.note("bench", ACTOR, Why(clock.now(), "bench", note="bench"))
+    return store
+
+
+async def orders(server: Postgres, count: int) -> Store:
+    dsn = await database(server, "orders")
+    await fill_postgres(dsn, count)
+    return await opened(dsn)
+
+
+async def outbox(server: Postgres, count: int) -> Store:
+    """The tables as the package makes them."""
+    dsn = await database(server, "outbox")
+    metadata = MetaData()
+    make_outbox_table(metadata, "outbox")
+    make_dlq_table(metadata, "outbox_dlq")
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+    await engine.dispose()
+    await run(dsn, _MESSAGES, count=count)
+    return await settled(dsn, "outbox_dlq", "failed_at")
+
+
+async def integration(server: Postgres, count: int) -> Store:
+    dsn = await database(server, "integration")
+    await run(dsn, _CALLS_TABLE)
+    await run(dsn, _CALLS, count=count)
+    await run(dsn, 'CREATE INDEX ON integration_dlq ("createdAt")')
+    return await settled(dsn, "integration_dlq", "createdAt")
+
+
+async def settled(dsn: str, table: str, moment: str) -> Store:
+    store = await opened(dsn)
+    await run(dsn, _SETTLE.format(table=table, moment=moment, every=round(1 / SETTLED)))
+    await run(dsn, f"VACUUM ANALYZE {table}", "VACUUM ANALYZE dlq_console.settled")
+    return store
+
+
+async def spots(store: Store, where: Filter, count: int) -> dict[str, Place | None]:
+    """Where the three pages begin: the middle one by time, as both kinds of store can be asked it."""
+    middle = datetime(2026, 3, 1, tzinfo=UTC) + (await _span(store)) / 2
+    half = await store.page(Filter(states=where.states, since=middle), limit=1)
+    end = await store.page(where, limit=min(PAGE + 1, count), newest_first=True)
+    return {"first": None, "middle": half.entries[0].place, "last": end.entries[-1].place}
+
+
+async def _span(store: Store):  # type: ignore[no-untyped-def]  # a timedelta
+    last: Entry = (await store.page(VIEWS["all"], limit=1, newest_first=True)).entries[0]
+    held = last.get({"orders": "captured_at", "outbox": "failed_at"}.get(last.layout, "createdAt"))
+    assert isinstance(held, datetime)
+    return held - datetime(2026, 3, 1, tzinfo=UTC)
+
+
+async def pages(kind: str, store: Store, peer: Store, count: int) -> list[bool]:
+    good = []
+    for view, where in VIEWS.items():
+        here, there = await spots(store, where, count), await spots(peer, where, count)
+        for name, place in here.items():
+
+            async def ours(where: Filter = where, place: Place | None = place) -> object:
+                return await store.page(where, limit=PAGE, after=place)
+
+            async def theirs(where: Filter = where, place: Place | None = there[name]) -> object:
+                return await peer.page(where, limit=PAGE, after=place)
+
+            got = await alternately(ours, theirs)
+            title = f"{kind} page of {PAGE}, {view}, {name}, {count:,} rows"
+            good.append(show(Figure(title, *got, PEER_BOUND, peer_name="orders")).good)
+    return good
+
+
+async def counts(kind: str, store: Store, count: int) -> list[bool]:
+    """Without a filter, and with one that a queue or a provider answers to."""
+    origin = "queue-3" if kind == "outbox" else "prov-3"
+    good = []
+    for name, where in (("everything", VIEWS["all"]), ("one origin", Filter(venue=origin)), ("open", Filter())):
+        took = []
+        for _ in range(5):
+            began = time.perf_counter()
+            await store.counts(where)
+            took.append(time.perf_counter() - began)
+        bound = max(0.2, COUNT_SECONDS * count / 1_000_000)
+        good.append(limit(f"{kind} counts, {name}, {count:,} rows, {SETTLED:.0%} settled", min(took), bound, "s"))
+    return good
+
+
+async def measure(server: Postgres, count: int) -> list[bool]:
+    peer = await orders(server, count)
+    good: list[bool] = []
+    for kind, make in (("outbox", outbox), ("integration", integration)):
+        store = await make(server, count)
+        good += await pages(kind, store, peer, count)
+        good += await counts(kind, store, count)
+        await store.aclose()
+    await peer.aclose()
+    return good
+
+
+def main() -> None:
+    words = argparse.ArgumentParser()
+    words.add_argument("--count", type=int, default=1_000_000)
+    args = words.parse_args()
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.count:,} rows", flush=True)
+    server = Postgres(durable=True).start()
+    try:
+        good = asyncio.run(measure(server, args.count))
+    finally:
+        server.stop()
+    finish(good)
+
+
+if __name__ == "__main__":
+    main()
