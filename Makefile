@@ -33,14 +33,18 @@ imports: $(STAMP)
 
 check: lint types imports test ## lint, types, import rules, tests: what CI runs
 
-faults: $(STAMP) ## kill it everywhere: the whole fault matrix, eight consoles racing, long models
+faults: $(STAMP) ## kill it everywhere: the whole fault matrix, eight consoles racing, long models, a terminal at its worst
 	@$(BIN)/python -m tests.faults.matrix --workers $(WORKERS)
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
+	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	@status=0; for one in stores replay triage screen; do \
+	@status=0; for one in stores layouts replay triage screen; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
+
+browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)
+	@DLQ_BROWSER=1 $(BIN)/python -m pytest tests/browser
 
 screenshots: $(STAMP) ## screenshots/ anew, from the scenes the snapshots show
 	@$(BIN)/python -m tests.picture

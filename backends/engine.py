@@ -54,7 +54,7 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
 
 
 def writer_engine(target: Target) -> AsyncEngine:
-    """Transactions take the write lock at once and are durable when they return."""
+    """Durable when it returns; on SQLite without transactions of SQLAlchemy's: they would not begin IMMEDIATE."""
     if isinstance(target, SQLiteTarget):
 
         async def sqlite() -> aiosqlite.Connection:
@@ -63,14 +63,7 @@ def writer_engine(target: Target) -> AsyncEngine:
             await connection.execute("PRAGMA foreign_keys = OFF")
             return connection
 
-        engine = _engine("sqlite+aiosqlite://", sqlite)
-
-        @sa.event.listens_for(engine.sync_engine, "begin")
-        def _immediately(connection: sa.Connection) -> None:
-            # Straight to the driver: each statement through a cursor would cross to its thread and back three times.
-            connection.connection.run_async(lambda driver: driver.execute_fetchall("BEGIN IMMEDIATE"))
-
-        return engine
+        return _engine("sqlite+aiosqlite://", sqlite)
 
     async def postgres() -> Any:
         settings = {

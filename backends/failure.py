@@ -14,7 +14,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from backends.store import ActRefused, BadTarget, StoreError, Unreachable
 
-DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+# asyncpg calls it an error of its own where a session is killed in the middle of being asked.
+_GONE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, *_GONE)
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def is_lost(problem: BaseException) -> bool:
     if isinstance(problem, asyncpg.ClientConfigurationError):
         return False
     state = str(getattr(problem, "sqlstate", None) or "")
-    return isinstance(problem, (asyncpg.InterfaceError, OSError)) or state.startswith(("08", "57P"))
+    return isinstance(problem, _GONE) or state.startswith(("08", "57P"))
 
 
 def is_denied(problem: BaseException) -> bool:
@@ -68,7 +70,7 @@ def translate(problem: BaseException, label: str) -> StoreError:
         return _postgres(state, label)
     if isinstance(problem, TimeoutError):
         return Unreachable(f"{label} did not answer in time")
-    if isinstance(problem, (OSError, asyncpg.InterfaceError)):
+    if isinstance(problem, _GONE):
         return Unreachable(f"{label} cannot be reached: is the server up, and are host and port right?")
     return Unreachable(f"{label} answered with an error ({type(problem).__name__})")
 

@@ -12,6 +12,7 @@ from backends.target import SQLiteTarget
 from backends.value import readable
 
 _HEADER = b"SQLite format 3\0"
+_STILL_LOOKS = 10
 _WAL_VERSION = 2  # byte 18 of the header
 _kept: dict[tuple[int, int], int] = {}  # descriptors of stores in rollback mode, one a file, for good
 
@@ -108,3 +109,31 @@ def _user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid {uid}"
+
+
+class Stillness:
+    """Says that a file surely was not written since it was last asked, so that SQLite need not be.
+
+    Only after two looks without a trace: the first may lie in the same tick of the file's clock as a write. And never
+    for long: where a file system keeps no times, the store is asked all the same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        real = path.resolve()  # where SQLite keeps the -wal too
+        self._paths = (str(real), f"{real}-wal")
+        self._seen: object = None
+        self._looks = 0
+
+    def __call__(self) -> bool:
+        traces = tuple(map(_trace, self._paths))
+        self._looks = self._looks + 1 if traces == self._seen else 0
+        self._seen = traces
+        return self._looks > 1 and self._looks % _STILL_LOOKS != 0
+
+
+def _trace(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - ten times a second, and an idle console should cost nothing
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

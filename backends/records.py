@@ -87,6 +87,7 @@ class Filter:
     account: str | None = None
     market: str | None = None
     side: str | None = None
+    reason: str | None = None  # why an outbox gave a message up
     since: datetime | None = None
     until: datetime | None = None
     terms: tuple[str, ...] = ()  # each must occur in error, ids, market or action
@@ -174,6 +175,9 @@ class Attempt:
     rehearsal: bool = False
     payload: bytes = b""
     lease_until: float = 0.0  # seconds since the epoch, by the store's clock
+
+
+Chained = tuple[int, bytes, bytes]  # an event's number, its body, the hash of it and all before
 
 
 class AuditEvent(NamedTuple):

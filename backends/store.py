@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
@@ -13,6 +13,7 @@ from backends.records import (
     Approval,
     Attempt,
     AuditEvent,
+    Chained,
     Counts,
     Entry,
     Filter,
@@ -152,6 +153,9 @@ class Reads(Protocol):
     def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         """The whole chain in order, in blocks."""
 
+    def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
+        """The same as bare tuples: millions are verified, and making an event of each costs as much as its hash."""
+
     async def store_id(self) -> str:
         """Fixed for this store from the first act on; before that, derived from where it is."""
 
@@ -222,6 +226,10 @@ class Requeues(Protocol):
     def check_requeue(self) -> str:
         """Which outbox takes a replay. Raises ActRefused, and says why."""
 
+    @property
+    def deletes_replayed(self) -> bool:
+        """Whether the dead-lettered row goes with its replay."""
+
     async def requeue(self, entry_id: str, version: Version, actor: Actor, why: Why) -> Requeued | Taken: ...
 
 
@@ -231,3 +239,12 @@ class Requests(Protocol):
 
     async def request(self, entry_id: str) -> str | None:
         """The call as it was stored, credentials and all, to be sent and never to be shown."""
+
+
+@runtime_checkable
+class Partial(Protocol):
+    """A store that may hold more than is looked at."""
+
+    @property
+    def shortfall(self) -> str | None:
+        """What is left out, in one line, as of the last look; None where everything is seen."""

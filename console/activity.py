@@ -59,6 +59,10 @@ class Activity:
             return "stopping: what has begun is brought to its end, nothing new is begun"
         return "stopping" if self._acts else "nothing is running"
 
+    def breakers(self) -> dict[str, str]:
+        """Of the venues that the running or last batch sent to."""
+        return {} if self.run is None else self.run.batch.handle.breakers()
+
     def stop_batch(self) -> None:
         """From any thread."""
         if self.run is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
@@ -13,18 +15,21 @@ from backends.store import StoreError
 from console import guard, keys
 from console.activity import Activity
 from console.config import StoreConfig
+from console.palette import chosen
 from console.render.entry import Shown
 from console.render.line import line, own
-from console.render.status import Standing
+from console.screens.dialog import Dialog
 from console.screens.framed import FramedScreen
 from console.screens.gate import Gate
 from console.screens.queue import QueueScreen
 from console.services.lineup import Spot, Stretch
 from console.services.window import Window
-from console.setup import Setup
-from console.theme import THEMES
+from console.setup import Setup, standing_of
+from console.switch import move, obstacle
+from console.theme import THEMES, colourless
 
 if TYPE_CHECKING:
+    from console.attendant import Attendant
     from console.services.lineup import View
     from console.services.run import Run
     from console.services.workplace import Mode, Workplace
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
 _FIRST_PAGE_SECONDS = 0.25
+_CALM_SECONDS = 0.5  # after attaching: the first page and its counts come first
 
 
 class ConsoleApp(App[int], inherit_bindings=False):
@@ -48,24 +54,17 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.crashed: str | None = None
         self.queue = cast("QueueScreen", None)  # made on mount, before anything can ask for it
         self._leaving = False
-        self.mode: Mode = "paper"
-        self.standing = self._first_standing(setup.store)
+        self._attendant: Attendant | None = None
+        self.standing = standing_of(setup, setup.store)
         for theme in THEMES:
             self.register_theme(theme)
-        wanted = f"dlq-{setup.config.theme or 'dark'}"
-        self.theme = wanted if wanted in {theme.name for theme in THEMES} else THEMES[0].name
+        self.theme = f"dlq-{chosen(setup.config.theme)}"
+        if self.no_color:
+            self._filters = colourless(self._filters)
 
-    def _first_standing(self, store: StoreConfig | None) -> Standing:
-        name = store.name if store else "no store"
-        self.mode = "live" if store is not None and store.mode == "live" and not self.setup.read_only else "paper"
-        return Standing(
-            store=name,
-            label=name,
-            operator=self.setup.actor.operator,
-            mode=self.mode,
-            read_only=self.setup.read_only,
-            attaching=store is not None,
-        )
+    @property
+    def mode(self) -> Mode:
+        return "live" if self.standing.mode == "live" else "paper"
 
     def now(self) -> datetime:
         return self.setup.clock()
@@ -76,7 +75,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         """Keys go straight to the screen: by way of widgets and their queues, one typed ahead could overtake."""
         screen = self.screen if self.screen_stack else None
-        if isinstance(screen, FramedScreen | Gate) and not event.is_forwarded:
+        if isinstance(screen, FramedScreen | Gate | Dialog) and not event.is_forwarded:
             if isinstance(event, events.Key):
                 screen.take_key(event)
                 return
@@ -106,6 +105,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.choose_store()
 
     def attach(self, store: StoreConfig) -> None:
+        if self.place is not None and (why := obstacle(self)) is not None:
+            self.choose_store(problem=why)
+            return
         self.run_worker(self._open_store(store), group="attach", exclusive=True)
 
     async def _open_store(self, store: StoreConfig) -> None:
@@ -115,15 +117,25 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.restand(attaching=False)
             self.choose_store(problem=f"{store.name}: {problem}")
             return
-        old, self.place = self.place, place
-        if old is not None:
-            await old.aclose()
-        self.standing = self._first_standing(store)
-        self.restand(label=place.info.label, read_only=place.info.read_only, attaching=False)
-        self.setup.remember(store.name if store.name in self.setup.config.stores else store.url)
-        self.queue.attached(fresh=old is not None)
-        if self.screen is not self.queue and isinstance(self.screen, FramedScreen) and self.screen.place == "attach":
-            self.pop_screen()
+        await move(self, place, store)
+
+    def attend(self, place: Workplace, store: StoreConfig) -> None:
+        """The store is open and shown."""
+        if self.setup.watch:
+            self.run_worker(self._attend(place, store), group="watch", exclusive=True)
+        self.setup.loaded()
+
+    async def _attend(self, place: Workplace, store: StoreConfig) -> None:
+        """The index, kept by a process of its own; where nothing may be changed, one that is there is used."""
+        from console.attendant import Attendant
+
+        await asyncio.sleep(_CALM_SECONDS)
+        # A hub's own API is not walked in the background.
+        keep = None if self.standing.read_only or "hub_url" in store.extra else self.setup.keep
+        if self._attendant is not None:
+            await self._attendant.aclose()
+        self._attendant = Attendant(place, partial(keep, store) if keep else None, lambda: self.standing.counts)
+        await self._attendant.run(self.restand)
 
     def restand(self, **changes: Any) -> None:
         """What the frame says changes, on whichever screens are up."""
@@ -133,7 +145,6 @@ class ConsoleApp(App[int], inherit_bindings=False):
                 screen.stood()
 
     def set_mode(self, mode: Mode) -> None:
-        self.mode = mode
         self.restand(mode=mode)
 
     async def shown(self, entry_id: str) -> Shown | None:
@@ -152,7 +163,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def begin(self, run: Run) -> None:
         """Start a batch; it goes on whatever becomes of the screens."""
+        run.store = self.standing.store
         self.activity.run = run.start()
+        self.setup.loaded()
         self._pulse = self.set_interval(_PULSE_SECONDS, self._follow)
         self.show_batch()
 
@@ -165,15 +178,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.push_screen(BatchScreen())
 
     def _follow(self) -> None:
-        from console.screens.batch import BatchScreen
-
         run = self.activity.run
         if run is None or not self.activity.follow():
             return
         self.restand(running=None if run.over else run.word)
-        for screen in self.screen_stack:
-            if isinstance(screen, BatchScreen):
-                screen.landed()
         if run.over:
             self._pulse.stop()
             self.queue.changed()
@@ -251,6 +259,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         await export_audit(self)
 
     async def on_unmount(self) -> None:
+        if self._attendant is not None:
+            await self._attendant.aclose()
         if self.place is not None:
             await self.place.aclose()
 

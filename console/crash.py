@@ -17,4 +17,8 @@ def describe(bug: BaseException) -> str:
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
     where = " < ".join(reversed(frames[-_FRAMES:])) or "unknown"
     reference = uuid.uuid4().hex[:8]
-    return f"this is a bug ({type(bug).__name__}, reference {reference}); acts are complete or undone. At: {where}"
+    return (
+        f"this is a bug ({type(bug).__name__}, reference {reference})\n"
+        "  Acts are complete or undone; what was being sent is brought to its end and recorded.\n"
+        f"  At: {where}"
+    )

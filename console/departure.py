@@ -14,7 +14,7 @@ import termios
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _PATIENCE_SECONDS = 3.0
@@ -25,15 +25,21 @@ _RESET = (
 )
 
 
-class Departure:
-    """Installed around the app. `stop` ends what runs between entries, `drain` waits for it, `close` ends the app."""
+class End(NamedTuple):
+    """How to end: `stop` what runs between entries, `drain` it, `close` the app."""
 
-    def __init__(self, *, stop: Callable[[], None], drain: Callable[[], None], close: Callable[[int], None]) -> None:
-        self._stop = stop
-        self._drain = drain
-        self._close = close
+    stop: Callable[[], None]
+    drain: Callable[[], None]
+    close: Callable[[int], None]
+
+
+class Departure:
+    """Installed around the app; `settings` are the terminal's from before, where they have been changed already."""
+
+    def __init__(self, end: End, settings: list[Any] | None = None) -> None:
+        self._end = end
         self._before: dict[int, Any] = {}
-        self._terminal = _terminal_settings()
+        self._terminal = settings or _terminal_settings()
         self._over = threading.Event()
         self.signal: int | None = None
 
@@ -53,9 +59,9 @@ class Departure:
             threading.Thread(target=self._leave, args=(number,), name="dlq-departure", daemon=True).start()
 
     def _leave(self, number: int) -> None:
-        self._stop()
-        self._close(128 + number)
-        self._drain()
+        self._end.stop()
+        self._end.close(128 + number)
+        self._end.drain()
         if not self._over.wait(_PATIENCE_SECONDS):
             # The app cannot end: its terminal takes nothing any more.
             give_back(self._terminal)

@@ -30,7 +30,12 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 def age(since: datetime, now: datetime) -> str:
     """`12s 4m 3h 2d`: one unit, never more than four characters for a year."""
-    seconds = max(0, int((now - since).total_seconds()))
+    return span(now - since)
+
+
+def span(took: timedelta) -> str:
+    """A length of time, as an age is shown."""
+    seconds = max(0, int(took.total_seconds()))
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length}{unit}"

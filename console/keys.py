@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 from console.config import ConfigError
 
-Place = Literal["queue", "entry", "batch", "audit", "attach", "groups", "help"]
-EVERYWHERE: tuple[Place, ...] = ("queue", "entry", "batch", "audit", "attach", "groups", "help")
+Place = Literal["queue", "entry", "batch", "audit", "attach", "groups", "health", "help"]
+EVERYWHERE: tuple[Place, ...] = ("queue", "entry", "batch", "audit", "attach", "groups", "health", "help")
 _LISTS: tuple[Place, ...] = ("queue", "attach", "groups")
-_READING: tuple[Place, ...] = ("entry", "batch", "audit", "help")
+_READING: tuple[Place, ...] = ("entry", "batch", "audit", "health", "help")
 _ENTRIES: tuple[Place, ...] = ("queue", "entry")
+_ACTS: tuple[Place, ...] = ("queue", "entry", "groups")
 
 
 class Key(NamedTuple):
@@ -49,28 +50,29 @@ KEYS: tuple[Key, ...] = (
     Key("filter", ("/",), "filter", "filter by text, venue:alpaca, age>1h, !timeout", ("queue",)),
     Key("command", (":",), "command", "type a command", _ENTRIES),
     Key("palette", ("ctrl+p",), "palette", "find a command by its name", _ENTRIES),
-    Key("help", ("?", "f1"), "help", "all keys", ("queue", "entry", "batch", "audit", "attach", "groups")),
+    Key("help", ("?", "f1"), "help", "all keys", EVERYWHERE[:-1]),
     Key("mark", ("space",), "mark", "mark or unmark the entry", ("queue",)),
     Key("range", ("v",), "range", "mark from here: move, then v again", ("queue",)),
     Key("mark-all", ("a",), "all", "mark all that match, as they are now", ("queue",)),
     Key("unmark", ("u",), "unmark", "unmark all", ("queue",)),
     Key("copy", ("y",), "copy id", "copy the entry's id", _ENTRIES),
-    Key("pane", ("tab",), "panes", "to the other pane", ("queue",)),
+    Key("pane", ("tab",), "panes", "to the other pane", ("queue", "groups")),
     Key("tab-before", ("[",), "tab", "the tab before", _ENTRIES),
     Key("tab-after", ("]",), "tab", "the next tab", _ENTRIES),
     Key("sort", ("s",), "sort", "newest first, or oldest first", ("queue",)),
-    Key("groups", ("f",), "groups", "like failures together", ("queue",)),
+    Key("groups", ("f",), "groups", "like failures together", ("queue", "health")),
+    Key("health", ("i",), "health", "depth, arrivals, venues and alerts as a picture", ("queue", "groups")),
     Key("mode", ("m",), "paper/live", "paper or live; LIVE asks for the word", _ENTRIES, dangerous=True),
-    Key("dismiss", ("D",), "dismiss", "settle without sending; the row stays", _ENTRIES, dangerous=True),
-    Key("replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", _ENTRIES, dangerous=True),
+    Key("dismiss", ("D",), "dismiss", "settle without sending; the row stays", _ACTS, dangerous=True),
+    Key("replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", _ACTS, dangerous=True),
     Key("reconcile", ("C",), "reconcile", "ask the venue about what is in doubt", _ENTRIES, dangerous=True),
     Key("restore", ("U",), "restore", "take a dismissal back", _ENTRIES, dangerous=True),
-    Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ENTRIES, dangerous=True),
-    Key("note", ("N",), "note", "write a note on the entry", _ENTRIES, dangerous=True),
+    Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
+    Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
     Key("approve", ("P",), "approve", "approve a plan as the second person", _ENTRIES, dangerous=True),
     Key("audit", ("A",), "audit", "the audit trail, and whether it holds", _ENTRIES),
     Key("halt", ("H",), "halt", "stop every replay on this store; again to resume", _ENTRIES, dangerous=True),
-    Key("stop", ("!",), "stop", "stop the running batch, at once", ("queue", "entry", "batch"), acting=True),
+    Key("stop", ("!",), "stop", "stop the running batch, at once", ("queue", "entry", "groups", "batch"), acting=True),
     Key("batch", ("b",), "batch", "show the running or last batch", ("queue",), acting=True),
     Key("verify", ("v",), "verify", "check the whole chain of the audit trail", ("audit",)),
     Key("export", ("x",), "export", "write what is shown to a file", ("queue", "batch", "audit")),
@@ -78,7 +80,7 @@ KEYS: tuple[Key, ...] = (
     Key("editor", ("e",), "editor", "a copy of the whole text in $EDITOR", _ENTRIES),
     Key("stores", ("o",), "stores", "attach to another store", ("queue",)),
     Key("theme", ("t",), "theme", "dark, light or high contrast", EVERYWHERE),
-    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue",)),
+    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health")),
     Key("quit", ("q", "ctrl+q", "ctrl+c"), "quit", "leave; asks while a batch runs", EVERYWHERE),
 )
 

@@ -11,9 +11,11 @@ from backends.records import Actor
 from console.clock import Clock
 from console.config import Config, StoreConfig
 from console.keys import KEYS, Key
+from console.render.status import Standing
 
 if TYPE_CHECKING:
     from backends.firstpage import FirstPage
+    from console.services.index import Keeper
     from console.services.workplace import Workplace
 
 DEAD_SECONDS = 0.4
@@ -34,3 +36,19 @@ class Setup:
     remember: Callable[[str], None] = field(default=lambda _: None)
     dead_seconds: float = DEAD_SECONDS  # a gate's, before which no key counts
     watch: bool = True
+    loaded: Callable[[], None] = field(default=lambda: None)  # after much was loaded that will stay
+    keep: Callable[[StoreConfig], Keeper] | None = None  # the process that keeps a store's index
+
+
+def standing_of(setup: Setup, store: StoreConfig | None) -> Standing:
+    """What the frame says before anything is known of the store."""
+    name = store.name if store else "no store"
+    live = store is not None and store.mode == "live" and not setup.read_only
+    return Standing(
+        store=name,
+        label=name,
+        operator=setup.actor.operator,
+        mode="live" if live else "paper",
+        read_only=setup.read_only,
+        attaching=store is not None,
+    )

@@ -1,60 +1,49 @@
-"""The colours: one accent, one warning, one danger; dark, light and high contrast. Styles name roles, never colours."""
+"""The palettes as Textual's themes, and their absence where NO_COLOR asks for it. Styles name roles, never colours."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter, Monochrome
 from textual.theme import Theme
 
-
-class _Colours(NamedTuple):
-    ground: str
-    text: str
-    muted: str
-    cursor: str
-    accent: str
-    good: str
-    warning: str
-    danger: str
+from console.palette import PALETTES, Palette
 
 
-def _theme(name: str, colours: _Colours, *, dark: bool) -> Theme:
+def _theme(name: str, palette: Palette) -> Theme:
     return Theme(
         name=f"dlq-{name}",
-        primary=colours.accent,
-        accent=colours.accent,
-        error=colours.danger,
-        warning=colours.warning,
-        success=colours.good,
-        foreground=colours.text,
-        background=colours.ground,
-        surface=colours.ground,
-        panel=colours.ground,
-        dark=dark,
+        primary=palette.accent,
+        accent=palette.accent,
+        error=palette.danger,
+        warning=palette.warning,
+        success=palette.good,
+        foreground=palette.text,
+        background=palette.ground,
+        surface=palette.ground,
+        panel=palette.ground,
+        dark=name != "light",
         variables={
-            "dlq-muted": colours.muted,
-            "dlq-cursor": colours.cursor,
-            "input-cursor-background": colours.text,
-            "input-cursor-foreground": colours.ground,
-            "input-selection-background": colours.cursor,
+            "dlq-muted": palette.muted,
+            "dlq-cursor": palette.cursor,
+            "input-cursor-background": palette.text,
+            "input-cursor-foreground": palette.ground,
+            "input-selection-background": palette.cursor,
         },
     )
 
 
-_DARK = _Colours(
-    ground="#14181d", text="#d4d9de", muted="#7f8a94", cursor="#2b3947",
-    accent="#7aa2c8", good="#7fb383", warning="#d9a441", danger="#e5626a",
-)  # fmt: skip
-_LIGHT = _Colours(
-    ground="#fbfaf7", text="#22272c", muted="#666f77", cursor="#d8e3ec",
-    accent="#1f5f99", good="#2f6f37", warning="#8a5a00", danger="#b3202c",
-)  # fmt: skip
-_CONTRAST = _Colours(
-    ground="#000000", text="#ffffff", muted="#d0d0d0", cursor="#0000c0",
-    accent="#00ffff", good="#00ff00", warning="#ffff00", danger="#ff6060",
-)  # fmt: skip
-THEMES = (
-    _theme("dark", _DARK, dark=True),
-    _theme("light", _LIGHT, dark=False),
-    _theme("contrast", _CONTRAST, dark=True),
-)
+THEMES = tuple(_theme(name, palette) for name, palette in PALETTES.items())
+
+
+class Colourless(LineFilter):
+    """No colour leaves at all, not even grey: Textual's own filter would still send greys."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's own signature
+        return [Segment(text, style.without_color if style else None, control) for text, style, control in segments]
+
+
+def colourless(filters: Iterable[LineFilter]) -> list[LineFilter]:
+    return [*(one for one in filters if not isinstance(one, Monochrome)), Colourless()]

@@ -71,6 +71,7 @@ class Console:
             "PYTHON_KEYRING_BACKEND": KEYRING,
             "DLQ_TEST_VAULT": str(vault),
             "XDG_CONFIG_HOME": str(self.folder / "xdg"),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
         }
 
     def config(self) -> Path:

@@ -13,7 +13,8 @@ from pathlib import Path
 import cairosvg
 from textual._doc import take_svg_screenshot
 
-from tests.gallery import M, Scene, rested, scenes, then
+from tests.gallery import M, Scene, scenes
+from tests.play import rested, then
 from tests.scene import stores
 
 HOME = Path(__file__).parent.parent / "screenshots"
@@ -24,7 +25,8 @@ PICTURES = {
     "replay-paper": "replay-paper",
     "replay-live": "replay-live",
     "batch": "batch-report",
-    "groups": "groups",
+    "groups": "groups-indexed",
+    "health": "health",
     "audit": "audit",
 }
 _SIGNATURE_AND_HEADER = 8 + 25  # a PNG's first chunk is always this long

@@ -163,6 +163,7 @@ class StillStage(Stage):
             clock=self.clock,
             open=self.open,
             credentials=lambda: lambda *_: Credentials({}),
+            cache=self.cache,
         )
         return await StillWorkplace.attach(setting)
 

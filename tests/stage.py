@@ -112,6 +112,11 @@ class Stage:
     attaching: Callable[[StoreConfig], Any] | None = None
 
     @property
+    def cache(self) -> Path:
+        """Where indexes lie: never the operator's own."""
+        return self.path.parent / "cache"
+
+    @property
     def store_config(self) -> StoreConfig:
         return self.store or StoreConfig(name="prod-orders", url=str(self.path))
 
@@ -129,6 +134,7 @@ class Stage:
             clock=self.clock,
             open=open_it,
             credentials=lambda: lambda *_: Credentials({"api_key": "practice", "secret_key": "practice"}),
+            cache=self.cache,
         )
         return await Workplace.attach(setting)
 
@@ -211,7 +217,7 @@ def screen_text(app: ConsoleApp) -> str:
 
 
 def notice(app: ConsoleApp) -> str:
-    return _lines(app, "#notice")
+    return plain(app.screen.noticed) if isinstance(app.screen, FramedScreen) else ""
 
 
 def gate_message(app: ConsoleApp) -> str:

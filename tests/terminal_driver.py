@@ -89,7 +89,9 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        """Cell by cell: pyte's own `display` fails on the half of a wide character whose other half was overwritten."""
+        rows, columns = range(self._screen.lines), range(self._screen.columns)
+        return "\n".join("".join(self._screen.buffer[y][x].data for x in columns).rstrip() for y in rows)
 
     def is_restored(self) -> bool:
         """Echo and line mode are as they were before the program."""

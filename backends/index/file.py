@@ -62,6 +62,21 @@ class Cache:
         finally:
             os.close(lock)
 
+    @property
+    def is_kept(self) -> bool:
+        """Some process is its writer now."""
+        try:
+            lock = os.open(self.folder / f"{self.key}.lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            _lock(lock)
+        except IndexUnavailable:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
     def reading(self) -> sqlite3.Connection | None:
         """None where there is no index of this version."""
         with faults(self.path):

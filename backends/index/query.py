@@ -49,6 +49,11 @@ def members(states: int) -> str:
         WHERE shape.fingerprint = ? AND state IN ({_marks(states)}) ORDER BY entry.n"""
 
 
+def newest(states: int) -> str:
+    return f"""SELECT entry.n, entry.id FROM entry JOIN shape ON shape.n = entry.shape
+        WHERE shape.fingerprint = ? AND state IN ({_marks(states)}) AND entry.n < ? ORDER BY entry.n DESC LIMIT ?"""
+
+
 def cross(states: int) -> str:
     return f"""SELECT venue.text, account.text, market.text, count(*) AS entries
         FROM entry JOIN shape ON shape.n = entry.shape JOIN name venue ON venue.n = entry.venue

@@ -49,6 +49,10 @@ class Reader:
         await self._thread.run(self._drop)
         self._thread.close()
 
+    @property
+    def is_kept(self) -> bool:
+        return self._cache.is_kept
+
     async def progress(self) -> Progress | None:
         """None where there is no index."""
         try:
@@ -91,6 +95,13 @@ class Reader:
         return await self._run(
             lambda connection: [row[0] for row in connection.execute(query.members(len(states)), asked)]
         )
+
+    async def newest(
+        self, fingerprint: str, states: frozenset[State], *, below: int, limit: int
+    ) -> list[tuple[int, str]]:
+        """A page of a group's entries, newest first: (number, id); the last number is where the next page begins."""
+        asked = (fingerprint, *_numbers(states), below, limit)
+        return await self._run(lambda connection: list(connection.execute(query.newest(len(states)), asked)))
 
     async def known(self, ids: Sequence[str]) -> set[str]:
         return await self._run(lambda connection: query.known(connection, ids))

@@ -22,6 +22,7 @@ class Roles:
     market: str
     retries: str
     searched: tuple[str, ...]
+    reason: str = ""
 
 
 _ORDERS = Roles("captured_at", "venue_name", ("venue_name",), "account_id", "market_id", "retry_count", orders.SEARCHED)
@@ -44,4 +45,5 @@ def roles(layout: str, names: tuple[str, ...]) -> Roles:
         market="",
         retries=spelled.get(_RETRIES[layout], ""),
         searched=tuple(spelled[name] for name in known.searched if name in spelled),
+        reason=spelled.get(known.reason or "", ""),
     )

@@ -23,6 +23,7 @@ class Layout:
     types: Mapping[str, tuple[str, ...]]  # what a type begins with where nothing drifted; the first is its name
     degraded: Mapping[str, str] = field(default_factory=dict)
     seen: tuple[str, ...] = ()  # what others may change: an act holds only while these are as they were seen
+    reason: str | None = None
     sends: bool = False  # a replay leaves this machine, so attempts hold entries
 
 

@@ -32,6 +32,7 @@ DEAD = Layout(
     origin=("queue",),
     account=None,
     error="last_exception",
+    reason="failure_reason",
     searched=("last_exception", "id", "queue", "failure_reason", "headers", "timer_id", "payload"),
     documents=frozenset({"headers"}),
     types={

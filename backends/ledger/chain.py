@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.records import AuditEvent
+from backends.records import AuditEvent, Chained
 from backends.value import to_bytes
 
 GENESIS = b"\0" * 32
@@ -67,7 +67,7 @@ class Verifier:
         self.problem: str | None = None
         self._expected = expected
 
-    def feed(self, events: Sequence[AuditEvent]) -> bool:
+    def feed(self, events: Sequence[Chained]) -> bool:
         """False once something is wrong: the rest need not be read."""
         if self.problem is not None:
             return False

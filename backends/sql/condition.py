@@ -17,7 +17,13 @@ from backends.records import Filter
 from backends.value import is_encodable, to_bytes
 
 _ESCAPE = "!"  # a backslash would mean different things to different servers
-_FIELDS = {"venue": "venue_name", "account": "account_id", "market": "market_id", "side": "side"}
+_FIELDS = {
+    "venue": "venue_name",
+    "account": "account_id",
+    "market": "market_id",
+    "side": "side",
+    "reason": "failure_reason",  # which no order has
+}
 # The day is added apart, so that a 30th of February is a later day and not an error of the whole query.
 _SPELLED = (
     r"^[1-9]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6}\d*)?)?"

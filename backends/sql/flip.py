@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger.schema import SCHEMA
 from backends.records import Selection, Version
+from backends.sql.order import Order
 from backends.sql.shape import Shape
 from backends.value import is_encodable
 
@@ -67,7 +68,7 @@ def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
     return sa.text(
         f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
-        f"WHERE {_verbatim(_postgres_id(attached))} = p.id AND {seen}{same} "
+        f"WHERE {_verbatim(Order(attached).identity)} = p.id AND {seen}{same} "
         f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
     ).bindparams(*_binds(attached))
 
@@ -84,8 +85,7 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     # The plus keeps SQLite from walking every open row for each pick.
     still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
     chosen = (
-        f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} "
-        f"AND {_free('console_', 'p.key', SQLITE_NOW)}"
+        f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} AND {_nobody_or_free('p.key')}"
     )
     return sa.text(f"{listed}UPDATE {table} SET dismissed = {int(dismiss)} WHERE {row} IN ({chosen}) RETURNING dlq_id")
 
@@ -99,6 +99,13 @@ def _free(ledger: str, identity: str, now: str) -> str:
     )
 
 
+def _nobody_or_free(identity: str) -> str:
+    """SQLite looks once whether anything is held at all, and only then at each entry."""
+    held = "SELECT 1 FROM console_attempt x WHERE x.source = :source AND x.holds = 1"
+    claimed = "SELECT 1 FROM console_claim x WHERE x.source = :source AND x.released IS NULL"
+    return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free('console_', identity, SQLITE_NOW)}))"
+
+
 def counting(flips: sa.TextClause) -> str:
     """The same for SQLite itself, without naming what moved."""
     return flips.text.rpartition(" RETURNING ")[0].replace("\\:", ":")
@@ -107,12 +114,6 @@ def counting(flips: sa.TextClause) -> str:
 def _verbatim(sql: str) -> str:
     """A colon in a table's name is no parameter."""
     return sql.replace(":", "\\:")
-
-
-def _postgres_id(attached: Attached) -> str:
-    plain = attached.column("dlq_id").type.startswith(("text", "character varying"))
-    column = f"{attached.found.quoted}.dlq_id"
-    return column if plain else f"CAST({column} AS text)"
 
 
 def _binds(attached: Attached) -> list[sa.BindParameter[Any]]:

@@ -38,6 +38,9 @@ def matching(attached: ForeignAttached, where: Filter, ask: Ask) -> Iterator[str
     if where.account is not None:
         there = layout.account is not None and attached.actual(layout.account) is not None
         yield f"{_text(attached, layout.account or '')} = {ask.bind(where.account, 'text')}" if there else "false"
+    if where.reason is not None:
+        there = layout.reason is not None and attached.actual(layout.reason) is not None
+        yield f"{_text(attached, layout.reason or '')} = {ask.bind(where.reason, 'text')}" if there else "false"
     if where.market is not None or where.side is not None:
         yield "false"  # neither layout has them
     if where.since is not None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from backends.detect.foreign import ForeignAttached
 from backends.ledger.schema import Ledger
 from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, parse_time
-from backends.sql import condition
+from backends.sql import condition, foreign_count
 from backends.sql.foreign_select import SHOWN, Select
 from backends.sql.history import SQLHistory
 from backends.sql.lane import Lane, Link, UndecodableValue
@@ -46,7 +46,7 @@ class ForeignReads(SQLHistory):
         async def work(link: Link, as_text: bool) -> list[Entry]:
             select = await self._select(link, as_text=as_text)
             query = select.page(asked, place, descending=descending, most=limit + 1)
-            return list(map(select.reader(), await link.fetch(query, {})))
+            return select.entries(await link.fetch(query, {}))
 
         found = await self._read(self._slow if where.terms or where.without else self._quick, work)
         entries = found[:limit]
@@ -71,7 +71,7 @@ class ForeignReads(SQLHistory):
 
             async def work(link: Link, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
                 select = await self._select(link, as_text=as_text)
-                return list(map(select.reader(), await link.fetch(select.by_ids(chunk, whole=whole), {})))
+                return select.entries(await link.fetch(select.by_ids(chunk, whole=whole), {}), whole=whole)
 
             for entry in await self._read(self._quick, work):
                 # A table without a unique id may hold one twice; then the open one is what must be seen.
@@ -99,13 +99,13 @@ class ForeignReads(SQLHistory):
         only = replace(where, states=frozenset({"pending"}))
         rows = await link.fetch(select.page(only, None, descending=False, most=1), {})
         moment = self._table.actual(self._table.layout.moment) or ""
-        return select.reader()(rows[0]).get(moment) if rows else None
+        return select.entries(rows)[0].get(moment) if rows else None
 
     async def _first_row(self) -> Sequence[Any]:
         async def work(link: Link, as_text: bool) -> Sequence[Any]:
             select = Select(self._table, with_ledger=False, as_text=as_text)
             rows = await link.fetch(select.page(_EVERYTHING, None, descending=False, most=1), {})
-            return (rows[0][2], *rows[0][4 : 4 + len(select.order)]) if rows else ()
+            return (rows[0][1], *select.places(rows[0])) if rows else ()
 
         return await self._read(self._quick, work)
 
@@ -121,7 +121,7 @@ class ForeignReads(SQLHistory):
 
 async def _tally(link: Link, select: Select, where: Filter) -> dict[State, int]:
     tally: dict[State, int] = {}
-    for name, count in await link.fetch(select.tally(where), {}):
+    for name, count in await link.fetch(foreign_count.tally(select, where), {}):
         shown = SHOWN.get(name, "in_doubt")
         tally[shown] = tally.get(shown, 0) + count
     return tally
@@ -129,11 +129,11 @@ async def _tally(link: Link, select: Select, where: Filter) -> dict[State, int]:
 
 async def _tally_all(link: Link, select: Select) -> dict[State, int]:
     """Without a filter: everything, less the few that our ledger knows of."""
-    [(pending, dismissed)] = await link.fetch(select.totals(), {})
+    [(pending, dismissed)] = await link.fetch(foreign_count.totals(select), {})
     tally: dict[State, int] = {"pending": pending, "dismissed": dismissed}
     if not select.with_ledger:
         return tally
-    for name, was_open, count in await link.fetch(select.marked(), {}):
+    for name, was_open, count in await link.fetch(foreign_count.marked(select), {}):
         tally["pending" if was_open else "dismissed"] -= count
         shown = SHOWN.get(name, "in_doubt")
         tally[shown] = tally.get(shown, 0) + count

@@ -1,20 +1,20 @@
 """A layout of somebody else's as SELECTs: columns, states, filters and order; and rows back to entries. Pure.
 
-A row's state is looked up for each row by itself, never joined: then the order always comes from the table's index,
-and a page costs what it shows.
+For a page a row's state is looked up for each row by itself, never joined: then the order always comes from the
+table's index, and a page costs what it shows. A count joins at once.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from backends.detect.foreign import ForeignAttached
-from backends.layouts.mask import masked_document, masked_text
+from backends.layouts.mask import hints_in, masked_document, masked_text
 from backends.ledger.schema import SCHEMA
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Place, State
 from backends.sql.foreign_filter import TIMES, Ask, matching
@@ -67,7 +67,7 @@ class Select:
 
     def settled(self) -> str:
         return (
-            f"(SELECT s.state FROM {SCHEMA}.settled s WHERE s.source = {self._source} "
+            f"(SELECT s.state FROM {SCHEMA}.settled s WHERE s.source = {self.source} "
             f"AND s.entry_id = {self.identity} AND s.born = {self.born})"
         )
 
@@ -76,18 +76,39 @@ class Select:
         if not self.attached.layout.sends:
             return "CAST(NULL AS text)"
         return (
-            f"(SELECT a.state FROM {SCHEMA}.attempt a WHERE a.source = {self._source} "
+            f"(SELECT a.state FROM {SCHEMA}.attempt a WHERE a.source = {self.source} "
             f"AND a.entry_id = {self.identity} AND a.holds = 1)"
         )
 
     @property
-    def _source(self) -> str:
+    def source(self) -> str:
         return "'" + self.attached.found.shown.replace("'", "''") + "'"
 
     @property
     def state(self) -> str:
+        return self._stated(self.held(), self.settled())
+
+    @property
+    def joined_state(self) -> str:
+        return self._stated(self._held, "s.state")
+
+    @property
+    def _held(self) -> str:
+        return "a.state" if self.attached.layout.sends else "CAST(NULL AS text)"
+
+    def _stated(self, held: str, settled: str) -> str:
         plain = f"CASE WHEN {self.is_open} THEN 'pending' ELSE 'dismissed' END"
-        return f"coalesce({self.held()}, {self.settled()}, {plain})" if self.with_ledger else plain
+        return f"coalesce({held}, {settled}, {plain})" if self.with_ledger else plain
+
+    def rows(self) -> str:
+        """The table with what the ledger says, joined at once: for counts, which look at all of it anyway."""
+        table = f"FROM {self.attached.found.quoted} t"
+        if not self.with_ledger:
+            return table
+        of = f"source = {self.source}"
+        table += f" LEFT JOIN {SCHEMA}.settled s ON s.{of} AND s.entry_id = {self.identity} AND s.born = {self.born}"
+        held = f" LEFT JOIN {SCHEMA}.attempt a ON a.{of} AND a.entry_id = {self.identity} AND a.holds = 1"
+        return table + (held if self.attached.layout.sends else "")
 
     # which entries
 
@@ -126,11 +147,11 @@ class Select:
 
     def _among_held(self) -> str:
         """The few that are held lead; the table is never walked for them."""
-        held = f"SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
-        known = f"SELECT {self._as_id('e.entry_id')} FROM ({held} AND state <> 'accepted') e"
+        held = f"SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self.source} AND holds = 1"
+        known = f"SELECT {self.as_id('e.entry_id')} FROM ({held} AND state <> 'accepted') e"
         return f"{self.attached.sql('id')} = ANY(ARRAY({known}))"
 
-    def _as_id(self, entry_id: str) -> str:
+    def as_id(self, entry_id: str) -> str:
         """What the ledger keeps as text, as the table has it; NULL where it could not be one."""
         kind = self.attached.part("id").type
         if kind.startswith(("text", "character")):
@@ -187,41 +208,12 @@ class Select:
             return _NUMBER.fullmatch(text) is not None
         return "\0" not in text and is_encodable(text)
 
-    def tally(self, where: Filter) -> Query:
-        ask = Ask()
-        return ask.query(
-            f"SELECT {self.state}, count(*) FROM {self.attached.found.quoted} t "
-            f"{_where(list(matching(self.attached, where, ask)))} GROUP BY 1"
-        )
-
-    def totals(self) -> Query:
-        """(all that are open by their owner's word, all the others)."""
-        counts = f"count(*) FILTER (WHERE {self.is_open}), count(*) FILTER (WHERE NOT ({self.is_open}))"
-        return Ask().query(f"SELECT {counts} FROM {self.attached.found.quoted} t")
-
-    def marked(self) -> Query:
-        """The few that our ledger knows of, by their state and their owner's word."""
-        table, here = self.attached.found.quoted, self.attached.sql("id")
-        if not self.attached.layout.sends:
-            return Ask().query(
-                f"SELECT e.state, true, count(*) FROM {SCHEMA}.settled e JOIN {table} t "
-                f"ON {here} = {self._as_id('e.entry_id')} AND {self.born} = e.born "
-                f"WHERE e.source = {self._source} GROUP BY 1"
-            )
-        known = (
-            f"SELECT entry_id FROM {SCHEMA}.settled WHERE source = {self._source} "
-            f"UNION SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self._source} AND holds = 1"
-        )
-        return Ask().query(
-            f"SELECT {self.state}, {self.is_open}, count(*) FROM ({known}) e JOIN {table} t "
-            f"ON {here} = {self._as_id('e.entry_id')} GROUP BY 1, 2"
-        )
-
     # what is shown
 
     def _select(self, *, whole: bool) -> str:
-        parts = [self.state, "false" if whole else self._is_long(), self.identity, self.stamp]
-        parts += [f"CAST({column} AS text)" for column, _ in self.order]
+        parts = [self.state, self.identity, self.stamp]
+        if not self.attached.by_number:
+            parts.append(f"CAST({self.order[0][0]} AS text)")
         parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
         return f"SELECT {', '.join(parts)} FROM {self.attached.found.quoted} t"
 
@@ -229,48 +221,59 @@ class Select:
         value = self._value(name)
         if whole or not self._may_be_long(name):
             return value
-        return f"CASE WHEN octet_length({value}) > {CLIP} THEN substr({value}, 1, {CLIP}) ELSE {value} END"
+        return f"substr({value}, 1, {CLIP + 1})"  # one more than is shown, so that a cut is noticed
 
     def _value(self, name: str) -> str:
         column, declared = self.attached.sql(name), self.attached.part(name).type
         if declared == "real":
             return f"CAST(CAST({column} AS text) AS numeric)"
         plain = _PLAIN if self.as_text else (*_PLAIN, *TIMES)
-        return column if declared.startswith(plain) and not declared.endswith("[]") else f"CAST({column} AS text)"
+        if declared == "text" or (declared.startswith(plain) and not declared.endswith("[]")):
+            return column
+        return f"CAST({column} AS text)"
 
     def _may_be_long(self, name: str) -> bool:
         declared = self.attached.part(name).type
         return name != "id" and (declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid")))
 
-    def _is_long(self) -> str:
-        long = [
-            f"octet_length({self._value(name)}) > {CLIP}" for name, _ in self.attached.spelt if self._may_be_long(name)
-        ]
-        return f"coalesce({' OR '.join(long)}, false)" if long else "false"
+    def places(self, row: Sequence[Any]) -> tuple[str, ...]:
+        """Where a selected row stands: a number by itself, else by its moment first."""
+        return (row[1],) if self.attached.by_number else (row[3], row[1])
 
-    def reader(self) -> Callable[[Sequence[Any]], Entry]:
-        """Row → entry, without what looks like a credential. A page calls it two hundred times."""
-        layout, names, width = self.attached.layout, self.attached.info.columns, len(self.order)
-        first = 4 + width
+    def entries(self, rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[Entry]:
+        """Without what looks like a credential; a page is looked through at once."""
+        layout, names = self.attached.layout, self.attached.info.columns
         parts = [name for name, _ in self.attached.spelt]
-        documents = [at for at, name in enumerate(parts) if name in layout.documents]
-        texts = [at for at, name in enumerate(parts) if name == layout.error]
+        by_number, name_of = self.attached.by_number, layout.name
+        first = 3 if by_number else 4
+        long = [] if whole else [at for at, name in enumerate(parts) if self._may_be_long(name)]
         times = [at for at, name in enumerate(parts) if self.attached.part(name).type.startswith(TIMES)]
-
-        def read(row: Sequence[Any]) -> Entry:
-            values = list(row[first:])
-            for at in documents:
-                values[at] = masked_document(values[at]) if type(values[at]) is str else values[at]
-            for at in texts:
-                values[at] = masked_text(values[at]) if type(values[at]) is str else values[at]
+        maskers = [
+            (at, masked_document if name in layout.documents else masked_text)
+            for at, name in enumerate(parts)
+            if name in layout.documents or name == layout.error
+        ]
+        told = [text for row in rows for at, _ in maskers if type(text := row[first + at]) is str]
+        hints = hints_in(told)
+        made = []
+        for row in rows:
+            values, clipped = list(row[first:]), False
+            for at in long:
+                held = values[at]
+                if held is not None and len(held) > CLIP:
+                    values[at], clipped = held[:CLIP], True
+            for at, masked in maskers if hints else ():
+                if type(values[at]) is str:
+                    values[at] = masked(values[at], hints)
             for at in times:
-                if type(values[at]) is datetime and values[at].tzinfo is None:
-                    values[at] = _ENDS.get(values[at], values[at])
+                held = values[at]
+                if held is not None and type(held) is datetime and held.tzinfo is None:
+                    values[at] = _ENDS.get(held, held)
             state = SHOWN.get(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
-            place = tuple(row[4:first])
-            return Entry(layout.name, row[2], state, (row[3],), place, names, tuple(values), bool(row[1]))
-
-        return read
+            entry_id = row[1]
+            place = (entry_id,) if by_number else (row[3], entry_id)
+            made.append(Entry(name_of, entry_id, state, (row[2],), place, names, tuple(values), clipped))
+        return made
 
 
 def _where(conditions: Sequence[str]) -> str:

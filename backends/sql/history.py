@@ -15,14 +15,15 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger import chain
 from backends.ledger.schema import Ledger
-from backends.records import Attempt, AuditEvent, Halt, Note, parse_time, readable, storable
+from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
 from backends.sql.lane import Lane, Link, UndecodableValue
 from backends.sql.order import Order
 from backends.sql.presence import Presence, presence
 from backends.sql.query import Query
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
-_MOST_EVENTS = 500  # what stays in the processor's cache is verified sooner
+_MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner
+_SAMPLE = 20
 _event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as quick as _make
 _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 
@@ -86,6 +87,10 @@ class SQLHistory:
         return Halt(*rows[0]) if rows else None
 
     async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
+        async for block in self.chain(after):
+            yield list(map(_event, block))
+
+    async def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         if not await self._slow.run(self._has_ledger):
             return
         query = _blocks(self._book, on_postgres=self._attached.info.dialect == "postgresql")
@@ -97,10 +102,11 @@ class SQLHistory:
 
         coming = fetch(after, 100)
         try:
-            while block := list(map(_event, await coming)):
-                size = sum(len(event.body or b"") for event in block) // len(block)
+            while block := await coming:
+                sample = block[-1 : -len(block) - 1 : -(len(block) // _SAMPLE + 1)]
+                size = sum(len(body or b"") for _, body, _ in sample) // len(sample)
                 # The next is fetched while this one is looked at.
-                coming = fetch(block[-1].seq, max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100))))
+                coming = fetch(block[-1][0], max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100))))
                 yield block
         finally:
             coming.cancel()
@@ -142,8 +148,7 @@ class SQLHistory:
 
     async def _has_ledger(self, link: Link) -> bool:
         if self._ledger != "ready":
-            on_postgres = self._attached.info.dialect == "postgresql"
-            self._ledger = await presence(link.connection, on_postgres=on_postgres)
+            self._ledger = await presence(link.connection, self._attached)
         return self._ledger == "ready"
 
     async def _ledger_rows(self, statement: sa.Executable) -> Sequence[Any]:

@@ -33,12 +33,13 @@ class Move:
 
     async def whole(self, tx: Transaction) -> tuple[list[str], bool]:
         """SQLite counts what moves while the event that says so is composed: mostly it is all of them."""
+        before = tx.driver.total_changes
         moving = asyncio.ensure_future(tx.rows(flip.counting(self.statement), self._asked))
         try:
             event = await tx.compose(self.kind, self.ids, self.actor, self.why, detail=self._detail(self.ids))
         finally:
             await moving
-        if await tx.rows("SELECT changes()") != [(len(self.ids),)]:
+        if tx.driver.total_changes - before != len(self.ids):
             raise SomeMoved
         await tx.append(event)
         return self.ids, tx.contended

@@ -60,13 +60,17 @@ class Order:
         quoted = self.attached.found.quoted
         if self.attached.by_rowid:
             return (sa.literal_column(f"{quoted}._rowid_"),)
-        identity = self.attached.column("dlq_id")
-        dlq_id = f"{quoted}.dlq_id"
-        if self._on_postgres and not identity.type.startswith(_TEXT):
-            dlq_id = f"CAST({dlq_id} AS text)"
-        if not identity.not_null:
-            dlq_id = f"coalesce({dlq_id}, '')"
-        return (sa.literal_column(f"{quoted}.captured_at"), sa.literal_column(dlq_id))
+        identity = self.identity
+        if not self.attached.column("dlq_id").not_null:
+            identity = f"coalesce({identity}, '')"
+        return (sa.literal_column(f"{quoted}.captured_at"), sa.literal_column(identity))
+
+    @property
+    def identity(self) -> str:
+        """The id as the text it is known by: a column of another type would not be compared with one on Postgres."""
+        column = f"{self.attached.found.quoted}.dlq_id"
+        plain = not self._on_postgres or self.attached.column("dlq_id").type.startswith(_TEXT)
+        return column if plain else f"CAST({column} AS text)"
 
     def stretches(self, behind: Place | None, *, descending: bool) -> list[Stretch]:
         if self.attached.by_rowid or self.attached.column("captured_at").not_null:

@@ -13,17 +13,21 @@ from backends.records import Finding
 
 Presence = Literal["ready", "absent", "unreadable"]
 _SQLITE = "(EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'))"
+# NULL: it has yet to be made, or (`settled`, which no order needs) to be completed by the next act.
 _POSTGRES = (
-    "SELECT CASE WHEN count(*) > 0 THEN count(*) = {count} AND bool_and("
+    "SELECT CASE WHEN count(*) > 0 AND {complete} THEN count(*) >= {count} AND bool_and("
     "has_schema_privilege(n.oid, 'usage') AND has_table_privilege(c.oid, 'select')) END "
     "FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' "
     f"AND c.relname = ANY('{{names}}') WHERE n.nspname = '{SCHEMA}'"
 )
 
 
-def _postgres_sql() -> str:
+def _postgres_sql(*, settles: bool = False) -> str:
     names = sorted(table.name for table in ledger("postgresql").metadata.tables.values())
-    return _POSTGRES.format(count=len(names), names="{" + ",".join(names) + "}")
+    if not settles:
+        names.remove("settled")
+    complete = "bool_or(c.relname = 'settled')" if settles else "true"
+    return _POSTGRES.format(count=len(names), complete=complete, names="{" + ",".join(names) + "}")
 
 
 def present_sql(*, on_postgres: bool) -> str:
@@ -31,19 +35,18 @@ def present_sql(*, on_postgres: bool) -> str:
     return f"(({_postgres_sql()}) IS TRUE)" if on_postgres else _SQLITE
 
 
-async def presence(connection: AsyncConnection, *, on_postgres: bool) -> Presence:
+async def presence(connection: AsyncConnection, attached: Attached) -> Presence:
+    on_postgres, settles = attached.info.dialect == "postgresql", attached.info.layout != "orders"
     if not on_postgres:
         found = (await connection.exec_driver_sql(f"SELECT {_SQLITE}")).scalar()
         return "ready" if found else "absent"
-    # NULL: there is not even one of its tables.
-    usable = (await connection.exec_driver_sql(_postgres_sql())).scalar()
+    usable = (await connection.exec_driver_sql(_postgres_sql(settles=settles))).scalar()
     return "absent" if usable is None else "ready" if usable else "unreadable"
 
 
 async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
     """What an operator must know of the ledger when attaching."""
-    on_postgres = attached.info.dialect == "postgresql"
-    match await presence(connection, on_postgres=on_postgres):
+    match await presence(connection, attached):
         case "absent":
             return None
         case "unreadable":

@@ -24,7 +24,22 @@ class Query:
         return [given[name] if name in given else self.own[name] for name in self.names]
 
 
-def compiled(statement: sa.Select[Any], *, on_postgres: bool) -> Query:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A statement that is run again and again within transactions, and its text for a driver that takes it at once."""
+
+    statement: sa.Executable
+    query: Query
+    columns: tuple[str, ...]  # of what it selects
+
+    @classmethod
+    def of(cls, statement: Any, *, on_postgres: bool) -> Prepared:
+        selected = statement.selected_columns if isinstance(statement, sa.Select) else ()
+        names = tuple(str(column.key) for column in selected)
+        return cls(statement, compiled(statement, on_postgres=on_postgres), names)
+
+
+def compiled(statement: Any, *, on_postgres: bool) -> Query:
     made = statement.compile(dialect=_dialect(on_postgres=on_postgres))
     own = {name: bind.value for name, bind in made.binds.items() if not bind.required}
     return Query(str(made), tuple(made.positiontup or ()), own)

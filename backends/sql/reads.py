@@ -166,7 +166,7 @@ class SQLReads(SQLHistory):
             return tally
         attempt = self._book.attempt
         is_open = sa.case((shape.pending(), 1), else_=0)
-        held = attempt.join(shape.table, attempt.c.entry_id == shape.table.c.dlq_id)
+        held = attempt.join(shape.table, attempt.c.entry_id == sa.literal_column(shape.order.identity))
         mine = (attempt.c.source == self.info.table) & (attempt.c.holds == 1)
         rows = sa.select(attempt.c.state, is_open, sa.func.count()).select_from(held).where(mine)
         for name, was_open, count in (await link.execute(rows.group_by(attempt.c.state, is_open))).fetchall():

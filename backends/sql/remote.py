@@ -48,6 +48,7 @@ class Source(Protocol):
 
     name: str
     columns: tuple[str, ...]
+    shortfall: str | None  # what `every` left out
 
     async def every(self) -> tuple[Entry, ...]:
         """All it holds, oldest first, as pending."""
@@ -106,6 +107,10 @@ class RemoteStore(SQLBriefing, SQLClaims, SQLWatch):
     @property
     def source(self) -> Source:
         return self._source
+
+    @property
+    def shortfall(self) -> str | None:
+        return self._source.shortfall
 
     @property
     def info(self) -> StoreInfo:

@@ -33,6 +33,10 @@ class Requeue(ForeignActs):
     def check_requeue(self) -> str:
         return self._into().shown
 
+    @property
+    def deletes_replayed(self) -> bool:
+        return self._table.options.delete_after_replay
+
     def _into(self) -> Outbox:
         return detected.chosen(self._table.outboxes, self._table.options.outbox_table)
 

@@ -69,7 +69,7 @@ class Shape:
         attempt = self._attempt
         holding = sa.and_(
             attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),
-            attempt.c.entry_id == sa.literal_column(f"{self.attached.found.quoted}.dlq_id"),
+            attempt.c.entry_id == sa.literal_column(self.order.identity),
             attempt.c.holds == sa.literal_column("1"),
         )
         return statement.select_from(self.table.outerjoin(attempt, holding))
@@ -81,10 +81,8 @@ class Shape:
         return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
 
     def by_ids(self, *, whole: bool) -> Query:
-        column = f"{self.attached.found.quoted}.dlq_id"
+        column = self.order.identity
         if self.on_postgres:
-            if not self.attached.column("dlq_id").type.startswith(_TEXT_TYPES):
-                column = f"CAST({column} AS text)"
             among = sa.literal_column(column) == sa.func.any(sa.bindparam("ids", type_=sa.ARRAY(sa.Text)))
         else:
             listed = sa.func.json_each(sa.bindparam("ids", type_=sa.Text)).table_valued("value")
@@ -180,7 +178,7 @@ class Shape:
         return (
             f"(EXISTS (SELECT 1 FROM {attempt.fullname} o WHERE o.state IN ('submitting', 'in_doubt') AND o.holds = 1 "
             f"AND {of} = '{source}' AND (SELECT count(*) FROM {found.quoted} "
-            f"WHERE {found.quoted}.dlq_id = o.entry_id AND NOT ({self.pending_sql})) > 0))"
+            f"WHERE {self.order.identity} = o.entry_id AND NOT ({self.pending_sql})) > 0))"
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backends.detect import Attached, detect
 from backends.engine import reader_engine, writer_engine
-from backends.file import check_file, identity
+from backends.file import Stillness, check_file, identity
 from backends.ledger.schema import ledger
 from backends.options import Options
 from backends.sql.acts import SQLActs
@@ -39,7 +39,8 @@ class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
             writer = Writer(writer_engine(target), attached, book, first_id=self.store_id, check=check)
         SQLActs.__init__(self, attached, book, self, writer)
         SQLClaims.__init__(self, attached, book, self)
-        SQLWatch.__init__(self, attached, watch, check=check)
+        still = Stillness(target.path) if isinstance(target, SQLiteTarget) else lambda: False
+        SQLWatch.__init__(self, attached, watch, check=check, still=still)
 
     async def aclose(self) -> None:
         """An act that has begun is waited for; it may still need to read."""

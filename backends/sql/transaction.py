@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from backends.ledger import chain
 from backends.ledger.schema import Ledger
 from backends.records import Actor, Why
+from backends.sql.query import Prepared
 
 _MANY = 32  # entries from which on an event is a bulk
 
@@ -46,6 +48,14 @@ class Transaction:
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
     ) -> sa.CursorResult[*tuple[Any, ...]]:
         return await self.connection.execute(statement, dict(args or {}))
+
+    async def ask(self, prepared: Prepared, **given: object) -> list[Any]:
+        """What a statement of a send returns; on SQLite in one crossing to the driver's thread instead of four."""
+        told = {f"given_{name}": value for name, value in given.items()}
+        if not self.on_postgres:
+            return await self.rows(prepared.query.text, prepared.query.values(told))
+        result = await self.execute(prepared.statement, told)
+        return list(result.fetchall()) if result.returns_rows else []
 
     async def audit(
         self,
@@ -88,10 +98,11 @@ class Transaction:
         index = (self.book.audit_bulk if len(event.marks) >= _MANY else self.book.audit_entry).fullname
         if not self.on_postgres:
             values = (event.seq, event.body, event.hash)
-            await self.rows("INSERT INTO console_audit (seq, body, hash) VALUES (?, ?, ?)", values)
-            if event.marks:
-                insert = f"INSERT INTO {index} (mark, seq) SELECT value, ? FROM json_each(?)"
-                await self.rows(insert, (event.seq, json.dumps(event.marks)))
+            marks = f"INSERT INTO {index} (mark, seq) SELECT value, ? FROM json_each(?)"
+            await asyncio.gather(
+                self.rows("INSERT INTO console_audit (seq, body, hash) VALUES (?, ?, ?)", values),
+                self.rows(marks, (event.seq, json.dumps(event.marks))),
+            )
             return
         row = {"seq": event.seq, "body": event.body, "hash": event.hash}
         await self.execute(self.book.audit.insert(), row)

@@ -11,6 +11,7 @@ import asyncpg
 from backends.detect import Attached
 from backends.ledger.schema import SCHEMA
 from backends.sql.lane import Lane, Link
+from backends.sql.query import Query
 from backends.store import Change, StoreError
 
 SQLITE_POLL_SECONDS = 0.1
@@ -21,10 +22,20 @@ _ANSWER_SECONDS = 10.0  # SQLite itself waits up to five for a lock
 
 
 class SQLWatch:
-    def __init__(self, attached: Attached, lane: Lane, *, check: Callable[[], None] = lambda: None) -> None:
+    """`check` raises where the store is no longer the one attached; `still` where it surely has not changed."""
+
+    def __init__(
+        self,
+        attached: Attached,
+        lane: Lane,
+        *,
+        check: Callable[[], None] = lambda: None,
+        still: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._attached = attached
         self._lane = lane
         self._is_same = check
+        self._is_still = still
 
     async def changes(self) -> AsyncIterator[Change]:
         """Runs until it is closed. After a loss the first word is "back", and everything may have changed."""
@@ -52,20 +63,23 @@ class SQLWatch:
             async for _ in self._listen(self._attached.channel):
                 yield
 
-    async def _poll(self, query: str, pause: float) -> AsyncIterator[None]:
+    async def _poll(self, text: str, pause: float) -> AsyncIterator[None]:
         """Any committed write moves the mark; the first look counts, as what came before it is not known."""
+
+        query = Query(text, (), {})  # straight to the driver: this is all that an idle console does
 
         async def work(link: Link) -> object:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                return await link.scalar(query)
+                return tuple((await link.fetch(query, {}))[0])
 
         seen: object = None
         while True:
             self._is_same()
-            mark = await self._lane.run(work)
-            if mark != seen:
-                seen = mark
-                yield
+            if not self._is_still():
+                mark = await self._lane.run(work)
+                if mark != seen:
+                    seen = mark
+                    yield
             await asyncio.sleep(pause)
 
     async def _listen(self, channel: str) -> AsyncIterator[None]:

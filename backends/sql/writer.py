@@ -92,14 +92,14 @@ class Writer:
     async def _once(self, work: Callable[[Transaction], Awaitable[T]], store_id: str) -> T:
         try:
             connection = self._connection or await self._open()
-            await connection.begin()
+            await (connection.begin() if self._on_postgres else self._driver.execute_fetchall("BEGIN IMMEDIATE"))
             transaction = await self._begin(connection, store_id)
             result = await work(transaction)
         except BaseException as problem:
             await self._undo(problem)
             raise
         try:
-            await connection.commit()
+            await (connection.commit() if self._on_postgres else self._driver.commit())
             self._tail = transaction.tail
         except DRIVER_ERRORS as problem:
             await self._drop()  # ends a transaction that the store still holds open, too
@@ -112,7 +112,9 @@ class Writer:
     async def _open(self) -> AsyncConnection:
         self._connection = await self._engine.connect()
         self._driver = (await self._connection.get_raw_connection()).driver_connection
-        if self._on_postgres:
+        if not self._on_postgres:
+            await self._connection.execution_options(isolation_level="AUTOCOMMIT")
+        else:
             self._session = int(self._driver.get_server_pid())
         return self._connection
 
@@ -121,7 +123,7 @@ class Writer:
             await self._drop()
             return
         try:
-            await self._connection.rollback()
+            await (self._connection.rollback() if self._on_postgres else self._driver.rollback())
         except DRIVER_ERRORS:
             await self._drop()
 
@@ -152,7 +154,7 @@ class Writer:
 
     async def _make_ledger(self, transaction: Transaction, store_id: str) -> None:
         connection, meta = transaction.connection, self._book.meta
-        there = await presence(connection, on_postgres=self._on_postgres)
+        there = await presence(connection, self._attached)
         if there == "unreadable":
             raise self._refusal("this role may not use the console's ledger")
         if there == "absent":

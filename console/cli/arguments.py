@@ -58,8 +58,8 @@ def _again(parser: _Parser) -> _Parser:
 def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
     group = parser.add_argument_group("filters")
     if venue:
-        group.add_argument("--venue", metavar="V")
-    group.add_argument("--account", metavar="A")
+        group.add_argument("--venue", "--queue", "--provider", metavar="V")
+    group.add_argument("--account", "--tenant", metavar="A")
     group.add_argument("--market", metavar="M")
     group.add_argument("--side", metavar="S")
     group.add_argument("--category", choices=CATEGORIES)
@@ -68,6 +68,7 @@ def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
     group.add_argument("--since", metavar="WHEN", help="8h, or an ISO time")
     group.add_argument("--until", metavar="WHEN")
     group.add_argument("--search", metavar="TEXT")
+    group.add_argument("--failure-reason", metavar="R", help="of an outbox: max_deliveries, retry_terminal, rejected")
 
 
 def _mode(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +129,9 @@ def _acting(verb: object) -> None:
     replay = verb("replay", "send entries to their venue again")  # type: ignore[operator]
     replay.add_argument("ids", metavar="ID", nargs="*")
     _mode(replay)
-    replay.add_argument("--venue", metavar="V", help="send to this venue; without ids also a filter")
+    replay.add_argument(
+        "--venue", "--queue", "--provider", metavar="V", help="send to this venue; without ids also a filter"
+    )
     replay.add_argument("--dry-run", action="store_true", help="show the plan; nothing is sent or written")
     replay.add_argument("--override", metavar="GUARD,...", help="guards to pass, with --note")
     replay.add_argument("--note", metavar="TEXT")

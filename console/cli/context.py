@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from backends.records import OPEN_STATES, STATES, Actor, Filter
-from backends.store import Store
+from backends.store import Partial, Store
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.arguments import UsageError
+from console.cli.notice import say
 from console.cli.opening import open_configured
 from console.config import Config, StoreConfig
 from console.duration import parse_moment
@@ -63,6 +64,8 @@ class Context:
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
             yield Triage(store, self.actor, clock.now)
+            if isinstance(store, Partial) and store.shortfall is not None:
+                say(store.shortfall)
 
     def password(self, settings: StoreConfig) -> str | None:
         """From the keyring, for a Postgres store of the config."""
@@ -92,6 +95,7 @@ class Context:
             account=args.account,
             market=args.market,
             side=args.side,
+            reason=args.failure_reason,
             since=since,
             until=until,
             terms=(args.search,) if args.search else (),
@@ -100,5 +104,16 @@ class Context:
 
     @property
     def has_filters(self) -> bool:
-        names = ("account", "market", "side", "category", "state", "group", "since", "until", "search")
+        names = (
+            "account",
+            "market",
+            "side",
+            "category",
+            "state",
+            "group",
+            "since",
+            "until",
+            "search",
+            "failure_reason",
+        )
         return any(getattr(self.args, name, None) for name in names)

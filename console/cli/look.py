@@ -111,7 +111,7 @@ async def _verify(context: Context) -> int:
         raise UsageError(str(problem)) from None
     verifier = Verifier(expected)
     async with context.store() as store:
-        async for block in store.audit():
+        async for block in store.chain():
             if not verifier.feed(block):
                 break
     if broken := verifier.finish():

@@ -28,7 +28,6 @@ from console.services.metrics import Numbers, render
 from console.services.report import as_json, as_markdown, gather
 
 SMALL = 20_000  # entries that are simply counted: it takes a moment, and nothing can be newer
-_NICE = 10
 
 
 async def groups_verb(context: Context) -> int:
@@ -171,7 +170,6 @@ def _shown(at: datetime | None) -> str:
 async def index_verb(context: Context) -> int:
     """Build the index, or keep it; the console starts this by itself."""
     args = context.args
-    os.nice(_NICE)
     async with context.store(read_only=True) as store:
         keeping = Keeping(store, clock.now)
         try:
@@ -230,10 +228,10 @@ class Teller:
             print(f"\rindexing {percent} % ", end="" if percent < 100 else "\n", file=sys.stderr, flush=True)
 
 
-def keeper_of(context: Context) -> Keeper:
+def keeper_of(context: Context, target: str | None = None) -> Keeper:
     """The process that keeps this store's index. The target goes by the environment: it may hold a password."""
     words: list[str] = []
     for option in ("config", "table"):
         if value := getattr(context.args, option):
             words += [f"--{option}", str(value)]
-    return Keeper(tuple(words), {**os.environ, "DLQ_DB": context.target})
+    return Keeper(tuple(words), {**os.environ, "DLQ_DB": target or context.target})

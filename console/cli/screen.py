@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from backends.target import parse_target
@@ -22,46 +25,87 @@ if TYPE_CHECKING:
     from backends.firstpage import FirstPage
     from backends.store import Store
     from console.app import ConsoleApp
+    from console.prelude import Settings
     from console.services.desk import CredentialSource
     from console.services.foreign import Tools
+    from console.services.index import Keeper
     from console.services.workplace import Workplace
+    from console.setup import Setup
 
 
 FIRST_ROWS = 120  # more than the tallest screen shows
+_FIRST_FRAME_SECONDS = 0.05
 
 
 def open_console(context: Context) -> int:
     served = os.environ.get("DLQ_SERVED") == "1"  # set by `dlq serve` for its own children
     if not served and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("the console needs a terminal; without one: dlq list, dlq show, dlq replay --dry-run")
-    keys = remapped(context.config.keymap)
-    store = _store(context)
-    first_page = _begin_first_page(context, store)  # reads while the screens are being loaded
-    from console.app import ConsoleApp
+    setup = _setup(context)
+    with _first_frame(setup, served=served) as before:
+        from console.app import ConsoleApp
+
+        app = ConsoleApp(setup, driver_class=_driver(before, served=served))
+    return _run(app, before)
+
+
+def _setup(context: Context) -> Setup:
     from console.recent import Recent
     from console.setup import Setup
 
-    recent = Recent(os.environ)
-    setup = Setup(
+    store, recent = _store(context), Recent(os.environ)
+    return Setup(
         config=context.config,
         actor=context.actor,
         clock=clock.now,
         attach=lambda settings: attach(context, settings),
         store=store,
         read_only=context.args.read_only,
-        keys=keys,
-        first_page=first_page,
+        keys=remapped(context.config.keymap),
+        first_page=_begin_first_page(context, store),
         open_id=context.args.open,
         recent=recent.read(),
         remember=recent.add,
+        loaded=gc.freeze,  # a collection that looks at all of it would be felt at the keyboard
+        keep=lambda settings: _keeper(context, settings),
     )
-    return _run(ConsoleApp(setup, driver_class=_web_driver() if served else None))
 
 
-def _run(app: ConsoleApp) -> int:
-    from console.departure import Departure
+def _keeper(context: Context, settings: StoreConfig) -> Keeper:
+    from console.cli.numbers import keeper_of
 
-    with Departure(stop=app.activity.stop_batch, drain=app.activity.drain, close=app.close_from_outside) as departure:
+    return keeper_of(context, settings.name if settings.name in context.config.stores else settings.url)
+
+
+@contextmanager
+def _first_frame(setup: Setup, *, served: bool) -> Iterator[Settings | None]:
+    """The first rows while the screens are being loaded, which takes longer than reading them.
+
+    Yields the terminal's settings from before; None where nothing was painted.
+    """
+    from console import prelude
+    from console.palette import PALETTES, chosen
+    from console.setup import standing_of
+
+    page = None
+    if setup.first_page is not None and not served:
+        with suppress(TimeoutError):
+            page = setup.first_page.result(_FIRST_FRAME_SECONDS)
+    look = prelude.look_of(os.environ, os.get_terminal_size(sys.stderr.fileno())) if page is not None else None
+    if page is None or look is None:
+        yield None
+        return
+    standing = standing_of(setup, setup.store)._replace(label=page.label)
+    palette = PALETTES[chosen(setup.config.theme)]
+    with prelude.painted(prelude.frame(page, standing, setup.clock(), look, palette)) as before:
+        yield before
+
+
+def _run(app: ConsoleApp, before: Settings | None) -> int:
+    from console.departure import Departure, End
+
+    end = End(stop=app.activity.stop_batch, drain=app.activity.drain, close=app.close_from_outside)
+    with Departure(end, before) as departure:
         app.run()
     app.activity.drain()
     if app.crashed is not None:
@@ -71,10 +115,17 @@ def _run(app: ConsoleApp) -> int:
     return app.return_code or 0
 
 
-def _web_driver() -> type[Driver]:
-    from textual.drivers.web_driver import WebDriver
+def _driver(before: Settings | None, *, served: bool) -> type[Driver] | None:
+    if served:
+        from textual.drivers.web_driver import WebDriver
 
-    return WebDriver
+        return WebDriver
+    if before is None:
+        return None
+    from console.driver import ContinuingDriver
+
+    ContinuingDriver.before = before
+    return ContinuingDriver
 
 
 def _begin_first_page(context: Context, store: StoreConfig | None) -> Future[FirstPage | None] | None:
@@ -117,6 +168,7 @@ async def attach(context: Context, settings: StoreConfig) -> Workplace:
 
 def _load() -> None:
     import backends.sql.store  # noqa: F401 - loaded for its own sake
+    import console.services.insight  # noqa: F401 - likewise
 
 
 async def open_settled(context: Context, settings: StoreConfig) -> Store:

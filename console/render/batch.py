@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.render.line import Line, Tone, columns, line, own, said, spread
+from console.render.line import HANG, Line, columns, line, own, said, spread
+from console.render.value import OUTCOMES
 from console.safetext import safe
+from console.services.outcome import spoken
 
 if TYPE_CHECKING:
     from console.services.outcome import Ended
     from console.services.run import Run
 
-_TONES: dict[str, Tone] = {
-    "accepted": "good",
-    "rejected": "warning",
-    "unknown": "danger",
-    "not_sent": "warning",
-    "refused": "warning",
-    "skipped": "dim",
-    "superseded": "dim",
-}
-_WORDS = {"unknown": "in doubt", "not_sent": "not sent"}
+REAL = "real"  # the mode of a batch whose layout knows neither paper nor live
+_FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # what is left to a person stands on top
 _NEXT = {
-    "unknown": "C asks the venue what became of it",
+    "unknown": "esc, then C: the venue is asked what became of it",
     "rejected": "read the venue's words, then dismiss or correct",
     "not_sent": "nothing went out: replay again when the venue is ready",
     "refused": "see the reason on each line",
     "skipped": "nothing went out",
+}
+
+_NEXT_REAL = {
+    "unknown": "C settles it; until then nothing else may be done with it",
+    "rejected": "read the answer, then replay again or dismiss",
+    "not_sent": "nothing went out: replay again later",
 }
 
 
@@ -41,11 +41,29 @@ def bar(run: Run, size: int) -> Line:
 
 
 def ended_line(ended: Ended) -> Line:
-    tone = _TONES.get(ended.outcome, "plain")
-    word = _WORDS.get(ended.outcome, ended.outcome)
-    order = f"  order {safe(ended.venue_order_id, 60)}" if ended.venue_order_id else ""
-    detail = f"  {ended.detail}" if ended.detail else ""
-    return line(own(f" {word:<11}", tone), said(ended.entry_id, limit=60), own(order), said(detail, "dim", limit=400))
+    tone = OUTCOMES.get(ended.outcome, "plain")
+    word = spoken(ended.outcome)
+    made = "row" if ended.mode is None else "order"
+    order = f"{made} {safe(ended.venue_order_id, 60)}" if ended.venue_order_id else ""
+    detail = ended.detail or ""
+    return line(
+        own(f" {word:<11}", tone),
+        said(ended.entry_id, limit=60),
+        own("  "),
+        HANG,
+        own(f"{order}{'  ' if order and detail else ''}"),
+        said(detail, "dim", limit=400),
+    )
+
+
+def _rank(outcome: str) -> int:
+    return _FIRST.index(outcome) if outcome in _FIRST else len(_FIRST)
+
+
+def report(run: Run) -> list[Line]:
+    """After the end: the summary, then each entry."""
+    ended = sorted(run.landed, key=lambda one: _rank(one.outcome))
+    return [*summary(run), (), *(ended_line(one) for one in ended)]
 
 
 def summary(run: Run) -> list[Line]:
@@ -55,7 +73,8 @@ def summary(run: Run) -> list[Line]:
     if run.problem:
         lines.append(line(own("it ended early: ", "danger"), said(run.problem, "danger", limit=300)))
     rows = []
-    for outcome, count in tally.most_common():
-        shown = line(own(f"{count:>4}", _TONES.get(outcome, "plain")), own(f"   {_NEXT.get(outcome, '')}", "dim"))
-        rows.append((_WORDS.get(outcome, outcome), shown))
+    hints = _NEXT | _NEXT_REAL if run.mode == REAL else _NEXT
+    for outcome, count in sorted(tally.items(), key=lambda held: _rank(held[0])):
+        shown = line(own(f"{count:>4}", OUTCOMES.get(outcome, "plain")), own(f"   {hints.get(outcome, '')}", "dim"))
+        rows.append((spoken(outcome), shown))
     return lines + columns(rows)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from backends.records import Attempt, Entry, malformed, readable
 from console.duration import long_age
-from console.render import event, value
-from console.render.line import Cell, Line, Tone, block, columns, line, own, said
+from console.render import event, foreign, value
+from console.render.document import LONGEST as _LONGEST
+from console.render.document import body as _body
+from console.render.line import HANG, Cell, Line, Tone, block, columns, line, own, said
 from console.render.row import state_cell
 from console.safetext import safe, safe_block
 from console.services import layout
 from console.services.advice import difference, next_step
+from console.services.outcome import spoken
 from console.services.triage import History, Row
 
 TABS = ("Error", "Order", "History", "Audit", "Notes")
-_LONGEST = 20_000  # characters of one text in a pane; the pager has it whole
-_OUTCOMES: Mapping[str, Tone] = {"accepted": "good", "rejected": "warning", "unknown": "danger", "not_sent": "plain"}
-_FLOWING = ("error", "action_json", "payload", "headers", "originalRequest", "last_exception")
+_WHOLE = 100_000  # as wide as no text is: nothing is cut
+_FLOWING = ("error", "action_json")
 
 
 class Shown(NamedTuple):
@@ -33,9 +34,14 @@ class Shown(NamedTuple):
     read_only: bool = False
 
 
-def tabs(shown: Shown | None, chosen: int) -> Line:
+def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
+    """The tabs that fit the entry's layout, or that of the store where there is none."""
+    return foreign.TABS.get(shown.row.entry.layout if shown else kind, TABS)
+
+
+def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
     cells: list[Cell] = []
-    for number, title in enumerate(TABS):
+    for number, title in enumerate(titles(shown, kind)):
         tone: Tone = "accent" if number == chosen else "dim"
         cells += [own(f" {title}{_tally(shown, title)} ", tone), own(" ")]
     return tuple(cells[:-1])
@@ -49,16 +55,25 @@ def _tally(shown: Shown | None, title: str) -> str:
     return f" ({len(held)})" if held else ""
 
 
-def tab_lines(shown: Shown, chosen: int, now: datetime) -> list[Line]:
-    match TABS[chosen]:
+def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Line]:
+    entry = shown.row.entry
+    match titles(shown)[chosen]:
+        case "Error" if entry.layout in foreign.TABS:
+            return foreign.error(entry, None if shown.read_only else _next(shown), now)
         case "Error":
             return _error(shown, now)
         case "Order":
             return _order(shown)
+        case "Payload":
+            return foreign.payload(entry)
+        case "Headers":
+            return foreign.headers(entry)
+        case "Request":
+            return foreign.request(entry)
         case "History":
             return _history(shown)
         case "Audit":
-            return _audit(shown)
+            return _audit(shown, size)
         case _:
             return _notes(shown)
 
@@ -67,15 +82,17 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     row = shown.row
     open_attempt = row.entry.state in ("in_doubt", "in_flight")
     reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "cannot have reached the venue"
-    attempts = shown.history.attempts if shown.history else ()
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
     lines.append(line(own(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
     if not shown.read_only:
-        step = next_step(row, attempts)
-        lines.append(line(own("→ next: ", "accent"), said(step, limit=300)))
+        lines.append(line(own("→ next: ", "accent"), HANG, said(_next(shown), limit=300)))
     return lines
+
+
+def _next(shown: Shown) -> str:
+    return next_step(shown.row, shown.history.attempts if shown.history else ())
 
 
 def _moment(entry: Entry) -> str:
@@ -83,26 +100,14 @@ def _moment(entry: Entry) -> str:
     return value.moment(at) if at else value.moment(entry.get("captured_at"))
 
 
-def _body(text: str) -> list[Line]:
-    lines = block(safe_block(text, _LONGEST))
-    if len(text) > _LONGEST:
-        rest = len(text) - _LONGEST
-        lines.append(line(own(f"… {rest:,} more characters: p shows them all in a pager", "dim")))
-    return lines
-
-
 def _order(shown: Shown) -> list[Line]:
     entry = shown.row.entry
     lines: list[Line] = [line(own(value.order(entry), "strong"), "  ", state_cell(entry.state))]
     lines += [line(own("✗ ", "danger"), said(text, "danger", limit=300)) for text in shown.findings]
     lines += [line(own("· ", "dim"), said(text, "dim", limit=300)) for text in shown.notes]
-    if entry.layout == layout.ORDERS:
-        lines += [line(own("✗ ", "warning"), said(text, "warning", limit=300)) for text in malformed(entry)]
+    lines += [line(own("✗ ", "warning"), said(text, "warning", limit=300)) for text in malformed(entry)]
     pairs = [(safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in _FLOWING]
     lines += columns(pairs, indent=0)
-    for name in _FLOWING[2:]:
-        if name in entry.names:
-            lines += [line(own(name, "dim")), *_body(layout.payload(entry.get(name)).text)]
     if "action_json" in entry.names:
         lines += [line(own("action_json", "dim")), *_pretty(entry.text("action_json"))]
     return lines
@@ -175,34 +180,35 @@ def _history(shown: Shown) -> list[Line]:
         lines.append(line(own(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
     before: Attempt | None = None
     for attempt in history.attempts:
-        lines += _attempt(attempt, before)
+        lines += _attempt(attempt, before, of_order=shown.row.entry.layout == layout.ORDERS)
         before = attempt
     return lines or [line(own("never sent from here", "dim"))]
 
 
-def _attempt(attempt: Attempt, before: Attempt | None) -> list[Line]:
-    outcome = attempt.outcome or "in flight"
-    tone = _OUTCOMES.get(outcome, "warning")
-    shown = "in doubt" if outcome == "unknown" else outcome.replace("_", " ")
+def _attempt(attempt: Attempt, before: Attempt | None, *, of_order: bool) -> list[Line]:
+    tone, shown = value.OUTCOMES.get(attempt.outcome or "", "warning"), spoken(attempt.outcome)
     kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
-    order = f" → order {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
+    made = "order" if of_order else "row"
+    order = f" → {made} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
+    where = f"{kind} at {safe(attempt.venue, 40)}" if of_order else f"to {safe(attempt.venue, 40)}"
     head = line(
         own(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
         said(shown, tone, limit=40),
-        own(f"{order}  {kind} at {safe(attempt.venue, 40)}  by {safe(attempt.operator, 40)}"),
+        own(f"{order}  {where}  by {safe(attempt.operator, 40)}"),
     )
-    lines = [head, line(own(f"   id {safe(attempt.client_order_id, 80)}", "dim"))]
+    name = "id" if of_order else "key"
+    lines = [head, line(own(f"   {name} {safe(attempt.client_order_id or '–', 80)}", "dim"))]
     if attempt.error:
-        lines.append(line(own(f"   {safe(attempt.error, 1000)}", "dim")))
+        lines.append(line(own("   "), HANG, said(attempt.error, "dim", limit=1000)))
     if before is not None and (changed := difference(before, attempt)):
         lines.append(line(own(f"   against {before.attempt_no:d}.: ", "dim"), said(changed, "dim", limit=200)))
     return lines
 
 
-def _audit(shown: Shown) -> list[Line]:
+def _audit(shown: Shown, size: int) -> list[Line]:
     if shown.history is None:
         return [line(own("reading …", "dim"))]
-    lines = [event.event_line(one) for one in shown.history.events]
+    lines = event.event_lines(shown.history.events, size, about=shown.row.entry.id)
     return lines or [line(own("nothing was done to it from here", "dim"))]
 
 
@@ -220,8 +226,8 @@ def _notes(shown: Shown) -> list[Line]:
 def whole_text(shown: Shown, now: datetime) -> str:
     """Everything of an entry as plain text, for a pager."""
     parts = []
-    for number, title in enumerate(TABS):
-        body = "\n".join("".join(cell.text for cell in cells) for cells in tab_lines(shown, number, now))
+    for number, title in enumerate(titles(shown)):
+        body = "\n".join("".join(cell.text for cell in cells) for cells in tab_lines(shown, number, now, size=_WHOLE))
         parts.append(f"== {title} ==\n{body}")
     text = layout.error_text(shown.row.entry)
     if len(text) > _LONGEST:

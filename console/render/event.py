@@ -1,14 +1,28 @@
-"""An audit event as one line. Pure."""
+"""Audit events as lines: what was done, to what, by whom, what came of it and why; one line each. Pure."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from backends.records import AuditEvent, readable
-from console.render import value
-from console.render.line import Line, Tone, line, own, said
+from backends.records import AuditEvent, parse_time, readable
+from console.render.line import Cell, Line, Tone, clip, fit, line, middle, own
+from console.render.value import OUTCOMES, many, moment
+from console.safetext import safe
+from console.services.outcome import spoken
 
-_TONES: dict[str, Tone] = {"halt": "danger", "resume": "warning", "dismiss": "plain", "restore": "plain"}
+Body = Mapping[str, object]
+_WORDS = {
+    "intent": "replay",
+    "late-outcome": "late",
+    "lookup": "look-up",
+    "ask-approval": "ask",
+}
+_TONES: Mapping[str, Tone] = {"halt": "danger", "resume": "warning", "refused": "warning", "malformed": "danger"}
+_OBVIOUS = ("replay", "reconcile", "refused")  # reasons that the act's own name says already
+_LONGEST = 2000
+_WIDE = 100
 
 
 def pairs(event: AuditEvent) -> dict[str, object]:
@@ -19,23 +33,109 @@ def pairs(event: AuditEvent) -> dict[str, object]:
     return body if isinstance(body, dict) else {"kind": "malformed", "note": readable(event.body)}
 
 
-def event_line(event: AuditEvent) -> Line:
-    body = pairs(event)
-    kind = str(body.get("kind", "?"))
-    tone: Tone = "warning" if kind.startswith("refused") else _TONES.get(kind, "plain")
-    ids = body.get("entries")
-    several = f" {value.many(len(ids), 'entry')}" if isinstance(ids, list) and len(ids) > 1 else ""
-    why = "".join(f"  {part}" for part in (body.get("reason"), body.get("note")) if isinstance(part, str) and part)
-    return line(
-        own(f"{event.seq:>6}  {value.moment(body.get('at'))}  ", "dim"),
-        said(kind, tone, limit=40),
-        own(several),
-        own("  by ", "dim"),
-        said(_operator(body), limit=60),
-        said(why, "dim", limit=300),
+def event_lines(events: Iterable[AuditEvent], size: int, *, about: str | None = None) -> list[Line]:
+    """Under a line for each day. `about`: they are all of this entry, which then needs no column."""
+    lines: list[Line] = []
+    day = ""
+    for event in events:
+        body = pairs(event)
+        at = moment(body.get("at"))
+        if at[:10] != day:
+            day = at[:10]
+            lines.append(line(own(f"{day}, UTC", "dim")))
+        lines.append(clip(_event(event.seq, body, size, about=about), size))
+    return lines
+
+
+def _event(seq: int, body: Body, size: int, *, about: str | None) -> Line:
+    wide = size >= _WIDE
+    kind = safe(str(body.get("kind", "?")), 40)
+    act = "refused" if kind.startswith("refused") else _WORDS.get(kind, kind)
+    who = _operator(body, whole=wide)
+    name = 20 if wide else 13
+    entry = (Cell(f"{fit(middle(_subject(body), name), name)}  "),) if about is None else ()
+    time = moment(body.get("at"))[11:19] if parse_time(body.get("at")) else "?"
+    return (
+        own(f"{seq:>5} {time:8}  ", "dim"),
+        Cell(f"{fit(act, 9)} ", _TONES.get(act, "strong")),
+        *entry,
+        Cell(f"{fit(who, 16 if wide else 8)}  ", "dim"),
+        *_told(kind, body, about=about),
     )
 
 
-def _operator(body: dict[str, object]) -> str:
+def _ids(body: Body) -> list[str]:
+    listed = body.get("entries")
+    rows = listed if isinstance(listed, list) else []
+    return [str(row[0] if isinstance(row, list) and row else row) for row in rows]
+
+
+def _subject(body: Body) -> str:
+    """The entry, how many there were, the plan, or the whole store."""
+    ids = _ids(body)
+    if not ids:
+        return _text(body, "plan") or "the store"
+    return safe(ids[0], 60) if len(ids) == 1 else many(len(ids), "entry")
+
+
+def _operator(body: Body, *, whole: bool) -> str:
     who = body.get("who")
-    return str(who.get("operator", "?")) if isinstance(who, dict) else "?"
+    if not isinstance(who, dict):
+        return "?"
+    label, user = safe(str(who.get("operator", "?")), 40), safe(str(who.get("os_user", "")), 40)
+    return f"{label} ({user})" if whole and user and user != label else label
+
+
+def _told(kind: str, body: Body, *, about: str | None) -> Line:
+    """What came of it, then why."""
+    outcome = body.get("outcome")
+    tone: Tone = OUTCOMES.get(outcome, "plain") if isinstance(outcome, str) else "plain"
+    first = [Cell(safe(spoken(outcome), 40), tone)] if isinstance(outcome, str) else []
+    others = len(_ids(body)) - 1
+    text = partial(_text, body)
+    parts = [
+        *_OWN.get(kind, _nothing)(body),
+        f"order {text('venue_order_id')}" if text("venue_order_id") else "",
+        text("error"),
+        text("evidence"),
+        kind.removeprefix("refused-") if kind.startswith("refused-") else "",
+        "" if body.get("reason") in _OBVIOUS else text("reason"),
+        text("note"),
+        f"with {many(others, 'other')}" if about is not None and others > 0 else "",
+    ]
+    rest = " · ".join(part for part in parts if part)
+    return (*first, Cell(" · " if first and rest else "", "dim"), Cell(rest, "plain" if not first else "dim"))
+
+
+def _text(body: Body, name: str) -> str:
+    """As one line; where it had several, the breaks are to be seen."""
+    stored = body.get(name)
+    lines = stored[:_LONGEST].splitlines() if isinstance(stored, str) else []
+    return safe(" ↵ ".join(part.strip() for part in lines if part.strip()), _LONGEST)
+
+
+def _nothing(_: Body) -> list[str]:
+    return []
+
+
+def _send(body: Body) -> list[str]:
+    number = body.get("attempt_no")
+    where = f"{_text(body, 'mode').upper()} {_text(body, 'venue')}".strip()
+    nth = f"try {number}" if isinstance(number, int) else ""
+    return [where, nth, "rehearsal" if body.get("rehearsal") else "", _text(body, "detail")]
+
+
+def _ask(body: Body) -> list[str]:
+    return [_text(body, "summary")]
+
+
+def _approve(body: Body) -> list[str]:
+    return [f"asked by {_text(body, 'asked_by')}" if body.get("asked_by") else ""]
+
+
+_OWN: Mapping[str, Callable[[Body], list[str]]] = {
+    "intent": _send,
+    "ask-approval": _ask,
+    "approve": _approve,
+    "refused-approval": _approve,
+}

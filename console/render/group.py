@@ -1,36 +1,159 @@
-"""A group of like failures as one line: how many, what, since when, and when they came. Pure."""
+"""A group of like failures as one line, and its whole story: how many, what, where, since when. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
 
-from console.duration import age
-from console.render.line import Cell, Line, fit, own
+from backends.records import Note
+from console.duration import age, long_age
+from console.render.line import Cell, Line, fit, line, own, said, spread
 from console.render.status import sparkline
+from console.render.value import many, moment, money
 from console.safetext import safe
 
 if TYPE_CHECKING:
+    from backends.index import Cross
     from console.services.group import Group
 
-_WIDE = 100
+_BAR = 16
+_MOST_PARTS = 200  # as many as are asked for
+_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
-def group_header(size: int) -> Line:
-    trend = f"{'LAST 24H':<26}" if size >= _WIDE else ""
-    return (own(fit(f"   COUNT  {fit('ERROR', _room(size))}  CATEGORY     LAST  FIRST  {trend}", size), "dim"),)
+class _Columns(NamedTuple):
+    """Which columns there is room for; `bars` of the trend."""
+
+    bars: int
+    money: bool
+    category: bool
 
 
-def group_line(group: Group, now: datetime, size: int) -> Line:
-    first, last = (age(at, now) if at else "?" for at in (group.first_seen, group.last_seen))
-    bars = sparkline(group.trend) if size >= _WIDE and any(group.trend) else ""
-    return (
-        own(f"{group.count:>8,}  ", "strong"),
-        Cell(fit(safe(group.title, 300), _room(size))),
-        own(f"  {group.category:<11}{last:>6}{first:>7}  ", "dim"),
-        own(bars, "accent"),
-    )
+class Story(NamedTuple):
+    """A group with what is read of it alone. None: not read yet."""
+
+    group: Group
+    split: tuple[Cross, ...] | None = None
+    notes: tuple[Note, ...] | None = None
+
+
+def _columns(size: int) -> _Columns:
+    return _Columns(24 if size >= 140 else 12 if size >= 100 else 8, size >= 100, size >= 140)
 
 
 def _room(size: int) -> int:
-    return max(10, size - 38 - (26 if size >= _WIDE else 0))
+    has = _columns(size)
+    return max(10, size - 36 - has.bars - (21 if has.money else 0) - (13 if has.category else 0))
+
+
+def group_header(size: int) -> Line:
+    has = _columns(size)
+    kind = f"{'CATEGORY':<11}  " if has.category else ""
+    wide = f"{'TRY':>4} {'NOTIONAL':>8}  {'FIRST':>5} " if has.money else ""
+    text = f"{'COUNT':>8} {'NEW':>5}  {fit('ERROR', _room(size))}  {'VENUE':<10}  {kind}{wide}{'LAST':>4}  LAST 24H"
+    return (own(fit(text, size), "dim"),)
+
+
+def group_line(group: Group, now: datetime, size: int, *, anything_seen: bool = False) -> Line:
+    """`anything_seen`: some groups were looked at before, so one that was not is new itself."""
+    has = _columns(size)
+    kind = f"{group.category:<11}  " if has.category else ""
+    wide = f"{short(Decimal(group.retries)):>4} {short(group.notional):>8}  " if has.money else ""
+    first, last = (age(at, now) if at else "?" for at in (group.first_seen, group.last_seen))
+    first = f"{first:>5} " if has.money else ""
+    return (
+        own(f"{group.count:>8,} ", "strong"),
+        own(f"{_new(group, anything_seen=anything_seen):>5}  ", "accent"),
+        Cell(fit(safe(group.title, 300), _room(size))),
+        Cell(f"  {fit(_venues(group), 10)}  ", "dim"),
+        own(f"{kind}{wide}{first}{last:>4}  ", "dim"),
+        own(sparkline(bars(group.trend, has.bars)), "accent"),
+    )
+
+
+def _new(group: Group, *, anything_seen: bool) -> str:
+    if group.new is None:
+        return "NEW" if anything_seen else ""
+    return f"+{short(Decimal(group.new))}" if group.new else ""
+
+
+def _venues(group: Group) -> str:
+    """The one with most of it, and how many others."""
+    names = list(group.venues)
+    if not names:
+        return "–"
+    more = f" +{len(names) - 1}" if len(names) > 1 else ""
+    return fit(safe(names[0], 60), 10 - len(more)).rstrip() + more
+
+
+def short(amount: Decimal) -> str:
+    """At most seven characters: `950`, `12.3k`, `4.56M`."""
+    for unit, letter in _UNITS:
+        if amount >= unit:
+            scaled = amount / unit
+            return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f}{letter}"
+    return f"{amount:.0f}"
+
+
+def bars(trend: Sequence[int], count: int) -> tuple[int, ...]:
+    """The same span in fewer steps."""
+    step = max(1, -(-len(trend) // count))
+    return tuple(sum(trend[at : at + step]) for at in range(0, len(trend), step))
+
+
+def story_lines(story: Story, now: datetime, size: int) -> list[Line]:
+    """Everything of one group: what its list line has no room for, where it happens, what was said of it."""
+    group = story.group
+    states = " · ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items())
+    unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
+    worth = f"notional {money(group.notional)}{unpriced}"
+    lines = [
+        spread(
+            line(own(safe(group.title, 300), "strong")), line(said(f"group:{group.fingerprint}", "dim", limit=60)), size
+        ),
+        line(own(f"{group.category} · {states} · {many(group.retries, 'retry')} · {worth}", "dim")),
+        line(own(f"first {_when(group.first_seen, now)} · last {_when(group.last_seen, now)}", "dim")),
+    ]
+    lines += _notes(story.notes)
+    if story.split is None:
+        return [*lines, line(own("reading where it happens …", "dim"))]
+    counted = sum(part.count for part in story.split)
+    if counted < group.count and len(story.split) < _MOST_PARTS:
+        lines.append(line(own(f"where the newest {counted:,} of {group.count:,} happened", "warning")))
+    return [*lines, *split_lines(story.split, size)]
+
+
+def _when(at: datetime | None, now: datetime) -> str:
+    return "?" if at is None else f"{long_age(at, now)} ago, {at:%Y-%m-%d %H:%MZ}"
+
+
+def _notes(notes: tuple[Note, ...] | None) -> list[Line]:
+    return [
+        line(
+            own("note  ", "accent"),
+            own(f"{moment(note.at)}  ", "dim"),
+            said(f"{note.operator}  ", "dim", limit=40),
+            said(" ".join(note.text.split()), limit=2000),
+        )
+        for note in notes or ()
+    ]
+
+
+def split_lines(split: Sequence[Cross], size: int) -> list[Line]:
+    """By venue, account and market, the largest first, with a bar to see the shares by."""
+    most = max((part.count for part in split), default=1)
+    names = max(10, min(24, (size - 12 - _BAR) // 3 - 2))
+    head = f"{'VENUE':<{names}}  {'ACCOUNT':<{names}}  {'MARKET':<{names}}  {'COUNT':>8}"
+    lines = [line(own(head, "dim"))] if split else []
+    for part in split:
+        where = "  ".join(fit(safe(name, 80) or "–", names) for name in (part.venue, part.account, part.market))
+        lines.append((Cell(where), own(f"  {part.count:>8,}  ", "strong"), own(bar(part.count, most, _BAR), "accent")))
+    return lines
+
+
+def bar(count: int, most: int, size: int) -> str:
+    """A length in eighths of a cell; what is there at all shows."""
+    eighths = max(1, round(8 * size * count / most)) if count and most else 0
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

@@ -23,6 +23,7 @@ class Cell(NamedTuple):
 
 Line = tuple[Cell, ...]
 EMPTY: Line = ()
+HANG = Cell("")  # this very cell in a line: where it is wrapped, it goes on under here
 
 
 def own(text: str, tone: Tone = "plain") -> Cell:
@@ -85,6 +86,17 @@ def spread(left: Line, right: Line, size: int) -> Line:
     return (*left, Cell(" " * (room - width(left))), *right)
 
 
+def middle(text: str, size: int) -> str:
+    """No wider than `size`; what is lost, is lost in the middle: both ends of a name tell it apart."""
+    if cell_len(text) <= size:
+        return text
+    tail = (size - 1) // 2
+    end = text[-tail:] if tail else ""
+    while cell_len(end) > tail:
+        end = end[1:]
+    return f"{set_cell_size(text, size - 1 - cell_len(end))}…{end}"
+
+
 def wrap(cells: Line, size: int) -> Iterator[Line]:
     """Broken at spaces where there are some, else hard; a word longer than the line is cut, never lost."""
     if size <= 0:
@@ -92,22 +104,31 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     if width(cells) <= size:
         yield cells
         return
+    margin = _margin(cells, size)
+    hang = width(margin)
     current: list[Cell] = []
-    used = 0
+    used = start = 0
     for word, tone in ((word, cell.tone) for cell in cells for word in _words(cell.text)):
         length = cell_len(word)
-        if used + length > size and used and word.strip():
+        if used + length > size and used > start and word.strip():
             yield tuple(current)
-            current, used = [], 0
-        while length > size:
-            head = _head(word, size)
-            yield (Cell(head, tone),)
+            current, used, start = list(margin), hang, hang
+        while length > size - used and used == start:
+            head = _head(word, size - used)
+            yield (*current, Cell(head, tone))
             word = word[len(head) :]
             length = cell_len(word)
+            current, used, start = list(margin), hang, hang
         if used + length <= size:
             _append(current, word, tone)
             used += length
     yield tuple(current)
+
+
+def _margin(cells: Line, size: int) -> Line:
+    at = next((n for n, cell in enumerate(cells) if cell is HANG), 0)
+    room = width(cells[:at])
+    return (Cell(" " * room),) if 0 < room < size / 2 else ()
 
 
 def _append(cells: list[Cell], text: str, tone: Tone) -> None:
@@ -145,4 +166,4 @@ def joined(parts: Iterable[Line], between: str = "   ") -> Line:
 def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
     """Names in a column of their own, what they mean beside them."""
     size = max((cell_len(name) for name, _ in rows), default=0)
-    return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), *rest) for name, rest in rows]
+    return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), HANG, *rest) for name, rest in rows]

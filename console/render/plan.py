@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from console.render import value
-from console.render.line import Line, Tone, columns, line, own, said
+from console.render.line import HANG, Line, Tone, columns, line, own, said
 from console.safetext import safe
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def _step(step: Step) -> Line:
     notes = "; ".join((*(f"overridden: {code}" for code in step.overridden), *step.command.notes))
     return line(
         own(" ✓ ", "good"),
+        HANG,
         own(what, "strong"),
         own(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
         said(f"  {notes}" if notes else "", "dim", limit=200),
@@ -98,4 +99,4 @@ def _step(step: Step) -> Line:
 
 
 def _blocked(one: Blocked) -> Line:
-    return line(own(" ✗ ", "warning"), own(f"{safe(one.entry_id, 40)}  "), said(one.text, "warning", limit=300))
+    return line(own(" ✗ ", "warning"), HANG, own(f"{safe(one.entry_id, 40)}  "), said(one.text, "warning", limit=300))

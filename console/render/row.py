@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
 
 from backends.records import readable
+from console.render import column as other
 from console.render import value
+from console.render.column import Column, Layout
 from console.render.line import Cell, Line, Tone, fit
 from console.safetext import safe
-from console.services.layout import origin
+from console.services.layout import ORDERS, origin
 from console.services.triage import Row
 
 _STATES = {
@@ -22,33 +23,18 @@ _STATES = {
 }
 
 
-_TITLES = {
-    "outbox": {"VENUE": "QUEUE", "ORDER": "MESSAGE", "ACCOUNT": ""},
-    "integration": {"VENUE": "PROVIDER", "ORDER": "REQUEST", "ACCOUNT": "TENANT"},
-}
-
-
-class Column(NamedTuple):
-    title: str
-    size: int
-    right: bool = False
-
-
-class Layout(NamedTuple):
-    columns: tuple[Column, ...]
-    gap: str
-
-
 @lru_cache(maxsize=32)
-def layout(size: int) -> Layout:
+def layout(size: int, kind: str = ORDERS) -> Layout:
     """What the operator judges by comes first; the rest where there is room. The error gets all that is left."""
+    if kind != ORDERS:
+        return other.columns(size, kind)
     wide = size >= 110
     chosen = [Column("AGE", 4, right=True)]
     if size >= 64:
         chosen.append(Column("VENUE", 12 if wide else 8))
     if wide:
         chosen.append(Column("ACCOUNT", 10))
-    chosen.append(Column("ORDER", 34 if size >= 140 else 28 if wide else 25 if size >= 64 else 20))
+    chosen.append(Column("ORDER", 34 if size >= 140 else 32 if wide else 25 if size >= 64 else 22))
     tail = [Column("TRY", 3, right=True), Column("STATE", 9)]
     if size >= 118:
         tail.insert(0, Column("CATEGORY", 11))
@@ -58,18 +44,17 @@ def layout(size: int) -> Layout:
 
 
 def header(size: int, kind: str) -> Line:
-    made, titles = layout(size), _TITLES.get(kind, {})
+    made = layout(size, kind)
     cells = [Cell("   ", "dim")]
     for column in made.columns:
-        shown = titles.get(column.title, column.title)
-        cells += [Cell(fit(shown, column.size, right=column.right), "dim"), Cell(made.gap)]
+        cells += [Cell(fit(column.title, column.size, right=column.right), "dim"), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
 def row_line(row: Row, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
     """One line, exactly as wide as the table."""
     _, tone, glyph = _STATES[row.entry.state]
-    made = layout(size)
+    made = layout(size, row.entry.layout)
     mark = Cell("●", "accent") if marked else Cell("+", "accent") if fresh else Cell(" ")
     cells = [mark, Cell(f"{glyph} ", _tone(tone))]
     for column in made.columns:
@@ -84,6 +69,8 @@ def _tone(name: str) -> Tone:
 
 def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
     entry = row.entry
+    if entry.layout != ORDERS and (cell := other.shown(entry, column.title, now)) is not None:
+        return cell
     settled: Tone = "dim" if entry.state in ("replayed", "dismissed") else "plain"
     match column.title:
         case "AGE":
@@ -91,9 +78,9 @@ def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
         case "VENUE":
             return safe(origin(entry), 40), settled
         case "ACCOUNT":
-            return safe(entry.text("account_id") or entry.text("tenantId"), 40), "dim"
+            return safe(entry.text("account_id"), 40), "dim"
         case "ORDER":
-            text = value.order(entry)
+            text = value.order(entry, column.size)
             return text, "warning" if "⚠" in text else "strong" if settled == "plain" else settled
         case "ERROR":
             return value.error_head(entry, column.size), settled

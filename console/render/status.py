@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Counts, Halt
 from console.duration import long_age
@@ -12,6 +12,9 @@ from console.keys import Key
 from console.render import value
 from console.render.line import Cell, Line, clip, joined, line, own, said, spread, width
 from console.safetext import safe
+
+if TYPE_CHECKING:
+    from console.services.alerts import Alert
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -37,17 +40,25 @@ class Standing(NamedTuple):
     lost: str | None = None  # the store does not answer: its own words
     running: str | None = None  # a batch: how far it is
     attaching: bool = False
+    attached: bool = False
+    indexing: int | None = None  # percent of it, while it is being built
+    alerts: tuple[Alert, ...] = ()
+    layout: str = "orders"
+    cut: str | None = None  # what of the store is not shown, and why
 
 
 def title(standing: Standing, size: int) -> Line:
     """On the frame's upper edge: nothing of it may be cut but the store's address."""
     mode = own(f" {standing.mode.upper()} ", "strong")
     words = [mode] if not standing.read_only else [own(" READ-ONLY ", "strong"), mode]
+    if standing.layout != "orders" and not standing.read_only:
+        words.append(own(" replays are real "))
     tail = own(f" operator {safe(standing.operator, 24)} ")
-    name = safe(standing.store, 40)
-    fixed = width((*words, tail)) + len(name) + 5
-    room = size - fixed - 3
-    label = f" · {value_label(standing.label, room)}" if room > 8 and standing.label != standing.store else ""
+    is_address = "/" in standing.store and standing.label.endswith(f" {standing.store}")
+    name = "" if is_address else safe(standing.store, 40)  # an address is said once
+    room = size - width((*words, tail)) - len(name) - 8
+    between = " · " if name else ""
+    label = f"{between}{value_label(standing.label, room)}" if room > 8 and standing.label != standing.store else ""
     return (*words, own(f"· {name}{label} ·"), tail)
 
 
@@ -63,14 +74,38 @@ def status(standing: Standing, now: datetime, size: int) -> Line:
         alarms.append(line(own("STORE LOST", "danger"), own(" "), said(standing.lost, "danger", limit=200)))
     if standing.halt is not None:
         alarms.append(_halt(standing.halt))
+    if standing.cut is not None:
+        alarms.append(line(said(standing.cut, "warning", limit=120)))
     if standing.running is not None:
         alarms.append(line(said(standing.running, "accent", limit=60)))
     counts, trend = _counts(standing, now), _sparkline(standing.trend)
     if not alarms:
-        return spread(counts, trend, size)
+        return _calm(standing, counts, trend, size)
     # The counts are always said in full: the alarm's own words give way, and the trend before them.
     left = joined([clip(joined(alarms), max(12, size - width(counts) - 4)), counts])
     return spread(left, trend if width(left) + width(trend) < size else (), size)
+
+
+def _calm(standing: Standing, counts: Line, trend: Line, size: int) -> Line:
+    """Nothing is wrong with the store itself: what should be looked at follows the counts, then the trend."""
+    # In quarters, so that a screen nobody touches stays still; the health screen has the percent.
+    quarter = None if standing.indexing is None else standing.indexing // 25 * 25
+    index = line(own(f"index > {quarter:d} %" if quarter else "indexing", "dim")) if quarter is not None else ()
+    raised = alert_words(standing.alerts, size)
+    tails = [tail for tail in (joined([index, trend]), index) if tail]
+    tail = next((tail for tail in tails if width(joined([counts, raised])) + width(tail) + 3 <= size), ())
+    room = size - width(counts) - (width(tail) + 3 if tail else 0) - 3
+    return spread(joined([counts, alert_words(standing.alerts, room)]), tail, size)
+
+
+def alert_words(alerts: Sequence[Alert], room: int) -> Line:
+    """One of them, and how many more. What is in doubt is in the counts already, so it gives way to others."""
+    if not alerts or room < 12:
+        return ()
+    first = next((alert for alert in alerts if alert.rule != "in-doubt"), alerts[0])
+    more = line(own(f" +{len(alerts) - 1}", "warning")) if len(alerts) > 1 else ()
+    text = line(own("alert: ", "warning"), said(first.brief or first.text, "warning", limit=60))
+    return (*clip(text, room - width(more)), *more)
 
 
 def _halt(halt: Halt) -> Line:
@@ -81,7 +116,8 @@ def _halt(halt: Halt) -> Line:
 def _counts(standing: Standing, now: datetime) -> Line:
     counts = standing.counts
     if counts is None:
-        return line(own("attaching …" if standing.attaching else "counting …", "dim"))
+        waiting = "attaching …" if standing.attaching else "counting …" if standing.attached else "no store is attached"
+        return line(own(waiting, "dim"))
     pending, doubt = counts.by_state.get("pending", 0), counts.by_state.get("in_doubt", 0)
     flight = counts.by_state.get("in_flight", 0)
     parts = [
@@ -118,7 +154,7 @@ def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars:
 
 
 def footer(keys: Sequence[Key], size: int, *, lead: Line = ()) -> Line:
-    """What can be pressed next, as much of it as there is room for; help is always there."""
+    """What can be pressed next, as much of it as there is room for; help before all else."""
     parts = [lead] if lead else []
     used = width(lead) + (3 if lead else 0)
     last = keys[-1:]
@@ -129,7 +165,7 @@ def footer(keys: Sequence[Key], size: int, *, lead: Line = ()) -> Line:
             continue
         used += need
         parts.append(_hint(key))
-    parts += [_hint(key) for key in last]
+    parts += [_hint(key) for key in last if used + tail - 2 <= size]
     head, rest = (parts[:1], parts[1:]) if lead else ([], parts)
     return clip(joined([*head, joined(rest, "  ")]), size)
 

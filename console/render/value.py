@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+
+from rich.cells import cell_len
 
 from backends.records import Entry, number, parse_time, readable
 from console.duration import age
+from console.render.line import Tone, middle
 from console.safetext import safe
 from console.services import layout
 
+OUTCOMES: Mapping[str, Tone] = {
+    "accepted": "good",
+    "rejected": "warning",
+    "unknown": "danger",
+    "not_sent": "warning",
+    "refused": "warning",
+    "skipped": "dim",
+    "superseded": "dim",
+}
+_ROUNDING = Context(prec=120, rounding=ROUND_HALF_EVEN)  # a venue's library may leave the thread's own changed
 _NAME_LENGTH = 128
+_MARKET_LENGTH = 5  # of a market, at least: less tells nothing
 _EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
+_REPR = re.compile(r"[A-Za-z_.]{1,60}\((.{3,})\)")  # how an outbox keeps what was raised
 _MESSAGE = re.compile(r"""["'](?:message|msg|error|reason)["']\s*:\s*["']([^"']{3,})""")
 
 
@@ -32,7 +48,8 @@ def price(value: object) -> str:
 
 
 def money(value: Decimal, *, signed: bool = False) -> str:
-    text = f"{value:+,.2f}" if signed else f"{value:,.2f}"
+    with localcontext(_ROUNDING):
+        text = f"{value:+,.2f}" if signed else f"{value:,.2f}"
     return text.replace("-", "−")
 
 
@@ -76,28 +93,32 @@ def _word(value: object) -> str:
     return safe(value.lower(), 12) if isinstance(value, str) else ""
 
 
-def order(entry: Entry) -> str:
-    """`buy 100 AAPL @ 180.0 day`; what is not a new order says so first."""
+def order(entry: Entry, room: int = 1000) -> str:
+    """`buy 100 AAPL @ 180.0 day`; what is not a new order says so first.
+
+    Where room is short, the time in force goes, then the middle of the market: side, quantity and price stay.
+    """
     if entry.layout != layout.ORDERS:
         return _subject(entry)
     verb, tif = action(entry)
     stored = entry.get("price")
-    parts = [
-        "" if verb == "new" else verb,
-        safe(entry.text("side"), 12),
-        quantity(entry.get("quantity")),
-        name(entry.text("market_id")),
-        "market" if stored is None else f"@ {price(stored)}",
-        tif,
-    ]
-    return " ".join(part for part in parts if part)
+    before = f"{'' if verb == 'new' else f'{verb} '}{safe(entry.text('side'), 12)} {quantity(entry.get('quantity'))}"
+    after = "market" if stored is None else f"@ {price(stored)}"
+    market = name(entry.text("market_id"))
+    whole = " ".join(part for part in (before, market, after, tif) if part.strip())
+    if cell_len(whole) <= room:
+        return whole
+    if cell_len(before) + min(cell_len(market), _MARKET_LENGTH) + cell_len(after) + 2 > room:
+        after = after.replace("@ ", "@")
+    left = room - cell_len(before) - cell_len(after) - 2
+    return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
 
 
 def _subject(entry: Entry) -> str:
     """What an entry that is no order is about: the call that failed, or the beginning of the message."""
     if entry.layout == layout.INTEGRATION:
         return safe(layout.request_line(entry) or entry.id, 80)
-    shown = layout.payload(entry.get("payload"))
+    shown = layout.payload(layout.value(entry, "payload"))
     return safe(" ".join(shown.text[:200].split()), 80) if shown.kind in ("json", "text") else safe(entry.id, 60)
 
 
@@ -122,6 +143,8 @@ def error_head(entry: Entry, room: int) -> str:
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
     if len(first) > room and (named := _EXCEPTION.match(first)):
         first = first[named.end() :]
+    if len(first) > room and (shown := _REPR.fullmatch(first)):
+        first = shown[1]
     if len(first) > room and (told := _MESSAGE.search(first)):
         first = told[1]
     return safe(first, 300)

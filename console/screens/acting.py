@@ -48,6 +48,10 @@ class ActingScreen(FramedScreen):
         """Something was done to entries: read once, and let go of the marks."""
         raise NotImplementedError
 
+    def about(self) -> list[Line]:
+        """What a gate says of the chosen entries before it names some of them."""
+        return []
+
     def workplace(self) -> Workplace | None:
         if self.console.place is None:
             self.complain("still attaching to the store: one moment")
@@ -125,7 +129,7 @@ class ActingScreen(FramedScreen):
 
 def sample(screen: ActingScreen, ids: Sequence[str]) -> list[Line]:
     """The first few of what is about to be done."""
-    lines: list[Line] = []
+    lines = screen.about()
     for entry_id in ids[:SAMPLE]:
         entry = screen.known(entry_id)
         what = own(order(entry), "strong") if entry else own("")

@@ -10,7 +10,8 @@ from textual.widget import Widget
 from backends.store import BadTarget
 from backends.target import parse_target
 from console.config import StoreConfig
-from console.render.line import Line, line, own, said
+from console.render.line import Cell, Line, fit, line, own, said
+from console.safetext import safe
 from console.screens.framed import FramedScreen
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
@@ -18,11 +19,11 @@ from console.widgets.prompt_line import PromptLine
 from console.widgets.text_pane import TextPane
 
 _TYPED = "\0typed"
+_NAME_LENGTH, _KIND_LENGTH = 24, 40
 
 
 class AttachScreen(FramedScreen):
     place = "attach"
-    FOOTER = ("open", "down", "up", "back", "quit")
 
     def __init__(self, problem: str | None = None) -> None:
         super().__init__()
@@ -44,17 +45,28 @@ class AttachScreen(FramedScreen):
         self._list.put([*self._choices(), (_TYPED, line(own(" another: type a path or a URL", "dim")))])
         self.failed(self._problem)
 
+    def hints(self) -> tuple[str, ...]:
+        """Back only where there is something to go back to."""
+        return ("open", "down", "up", *(("back",) if self.console.place is not None else ()), "quit")
+
     def _choices(self) -> Iterable[tuple[str, Line]]:
-        config = self.console.setup.config
-        for name, store in config.stores.items():
-            kind = f"  environment {store.environment}" if store.environment else ""
-            mode = f"  {store.mode.upper()}" if store.mode else ""
+        stores = self.console.setup.config.stores
+        named = min(_NAME_LENGTH, max(map(len, stores), default=0))
+        kinds = {name: safe(_kind(store.url), _KIND_LENGTH) for name, store in stores.items()}
+        kind = max(map(len, kinds.values()), default=0)
+        for name, store in stores.items():
+            environment = f"environment {store.environment}" if store.environment else ""
             yield (
                 name,
-                line(said(f" {name}  ", "strong", limit=40), own(_kind(store.url), "dim"), own(f"{kind}{mode}", "dim")),
+                line(
+                    Cell(f" {fit(safe(name, _NAME_LENGTH), named)}  ", "strong"),
+                    Cell(f"{fit(kinds[name], kind)}  ", "dim"),
+                    own(f"{(store.mode or 'paper').upper():5}  "),
+                    said(environment, "dim", limit=40),
+                ),
             )
         for target in self.console.setup.recent:
-            if target not in config.stores:
+            if target not in stores:
                 yield target, line(said(f" {target}", limit=200), own("  opened lately", "dim"))
 
     def failed(self, problem: str | None) -> None:
@@ -75,8 +87,13 @@ class AttachScreen(FramedScreen):
         came = self._line.press(event)
         if came != "typing":
             self._line.rest()
+            self._show_footer()
         if came == "given" and self._line.text.strip():
             self._open(self._line.text.strip())
+
+    @property
+    def is_typing(self) -> bool:
+        return self._line.is_asking
 
     def take_paste(self, text: str) -> None:
         if self._line.is_asking:
@@ -86,6 +103,7 @@ class AttachScreen(FramedScreen):
         chosen = self._list.chosen
         if chosen == _TYPED:
             self._line.ask("target")
+            self._show_footer()
         elif chosen is not None:
             self._open(chosen)
 

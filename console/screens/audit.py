@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from backends.records import AuditEvent
-from console.render.event import event_line
+from console.render.event import event_lines
 from console.render.line import Line, line, own, said
 from console.screens.reading import ReadingScreen
 
@@ -18,7 +18,9 @@ class AuditScreen(ReadingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: list[Line] = []
+        self._events: deque[AuditEvent] | None = None
+        self._verified: list[Line] = []
+        self._width = 0
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -32,9 +34,20 @@ class AuditScreen(ReadingScreen):
         last: deque[AuditEvent] = deque(maxlen=_SHOWN)
         async for events in place.store.audit():
             last.extend(events)
-        lines: list[Line] = [event_line(event) for event in reversed(last)]
-        self._lines = lines or [line(own("nothing was ever done here", "dim"))]
-        self.text.put(self._lines)
+        self._events = last
+        self._show()
+
+    def stood(self) -> None:
+        super().stood()
+        if self.text.size.width != self._width:
+            self._show()
+
+    def _show(self) -> None:
+        if self._events is None:
+            return
+        self._width = self.text.size.width
+        lines = event_lines(reversed(self._events), self._width)
+        self.text.put([*self._verified, *(lines or [line(own("nothing was ever done here", "dim"))])])
 
     def do_verify(self) -> None:
         self.head.show(line(own("checking …", "accent")))
@@ -50,7 +63,8 @@ class AuditScreen(ReadingScreen):
             return
         self.head.show(line(own(f"the chain holds: {seen.events:,} events", "good")))
         kept = "Keep this head elsewhere: with it a later check also finds truncation and rewriting."
-        self.text.put([line(own(seen.head, "strong")), line(own(kept, "dim")), (), *self._lines])
+        self._verified = [line(own(seen.head, "strong")), line(own(kept, "dim")), ()]
+        self._show()
 
     def do_export(self) -> None:
         self.start(self.console.export_audit, group="export", exclusive=True)

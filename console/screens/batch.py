@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from console.render.batch import bar, ended_line, summary
-from console.render.line import line, own
+from console.render.batch import bar, ended_line, report
+from console.render.line import line, own, said
 from console.screens.reading import ReadingScreen
 
 
@@ -14,25 +14,21 @@ class BatchScreen(ReadingScreen):
         run = self.console.activity.run
         return ("stop", "back", "down") if run is not None and not run.over else ("back", "export", "down")
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.landed()
-
-    def landed(self) -> None:
-        """More of it is known."""
+    def stood(self) -> None:
+        """Also when it is opened again after its end: then nothing more will ever land."""
+        super().stood()
         run = self.console.activity.run
         if run is None or not self.is_mounted:
             return
         self.head.show(bar(run, max(20, self.size.width - 4)))
-        lines = [ended_line(ended) for ended in reversed(run.landed)]
-        if run.over:
-            lines = [*summary(run), (), *lines]
+        lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
+        if run.store and run.store != self.console.standing.store:
+            lines = [line(own("on another store: ", "warning"), said(run.store, "strong", limit=60)), *lines]
         self.text.put(lines or [line(own("nothing has landed yet", "dim"))], keep_place=True)
-        self._show_footer()
 
     def do_stop(self) -> None:
         self.tell(line(own(self.console.activity.stop(), "warning")))
-        self.landed()
+        self.stood()
 
     def do_export(self) -> None:
         self.start(self.console.export_batch, group="export", exclusive=True)

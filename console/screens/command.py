@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from console.keys import named
+from console.render.line import line, own, said
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp
 
 _ALIASES = {"q": "quit", "wq": "quit", "h": "help", "e": "open", "store": "stores", "all": "mark-all"}
-_WITH_WORD = ("filter WORDS", "open ID", "view NAME", "store NAME", "theme dark|light|contrast")
 
 
 def run_command(app: ConsoleApp, text: str) -> None:
@@ -26,13 +26,23 @@ def run_command(app: ConsoleApp, text: str) -> None:
             queue.open_id(rest)
         case "view":
             _view(app, rest)
-        case "store" if rest in app.setup.config.stores:
-            app.attach(app.setup.config.stores[rest])
+        case "store" if rest:
+            _store(app, rest)
         case "theme" if rest:
             if not app.use_theme(rest):
                 queue.complain("there are the themes dark, light and contrast")
         case _:
             _press(app, _ALIASES.get(word, word))
+
+
+def _store(app: ConsoleApp, name: str) -> None:
+    stores = app.setup.config.stores
+    if name in stores:
+        app.queue.tell(line(own("attaching to "), said(name, limit=40), own(" …")))
+        app.attach(stores[name])
+    else:
+        known = " ".join(sorted(stores)) or "none: write [stores.NAME] in the config, or press o and type one"
+        app.queue.complain(f"no store of that name; there are: {known}")
 
 
 def _view(app: ConsoleApp, name: str) -> None:
@@ -49,4 +59,4 @@ def _press(app: ConsoleApp, word: str) -> None:
     if word in there:
         app.queue.press(named(word, app.setup.keys))
     else:
-        app.queue.complain(f"no such command; there are: {', '.join(_WITH_WORD)} and every key's id (? lists them)")
+        app.queue.complain("no such command: ? lists them; also filter, open, view, store, theme")

@@ -101,7 +101,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _told(app: ConsoleApp, what: str, path: Path) -> None:
-    _screen(app).tell(line(own(f"{what} written to ", "good"), said(str(path), limit=300)))
+    _screen(app).tell(line(own(f"{what} written to ", "good"), said(path.name, limit=300)))
 
 
 def _screen(app: ConsoleApp) -> FramedScreen:

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from backends.records import STATES, Counts, Filter, Place
-from backends.store import StoreError
+from backends.store import Partial, StoreError
+from console.render.coverage import coverage
+from console.render.line import Line, line, own
 from console.render.status import make_trend
+from console.screens.turn import Turn
 from console.services.expression import parse_expression
 from console.services.layout import occurred_at
 from console.services.lineup import Stretch, View
+from console.services.triage import Query
 from console.services.window import PAGE
 
 if TYPE_CHECKING:
     from console.screens.listing import ListingScreen
+    from console.services.pursuit import Pursuit
     from console.services.workplace import Workplace
 
 _EVERYTHING = Filter(states=frozenset(STATES))
@@ -26,6 +33,7 @@ _RENEW_SECONDS = 0.25  # at most so often, however fast the engine writes
 _COUNT_SECONDS = 1.0
 _TREND_SECONDS = 60.0
 _TREND_ROWS = 2000
+_ENOUGH = 400  # found ones that are worth looking for ahead: so many can be told exactly
 
 
 class Feed:
@@ -39,6 +47,11 @@ class Feed:
         self._growing: set[str] = set()
         self._next_count = 0.0
         self._next_trend = 0.0
+        self.pursuit: Pursuit | None = None  # where the store alone would have to read much of itself
+        self._hunted: Pursuit | None = None  # the one that is being followed now
+        self.is_paused = False  # something else is listed for now
+        # A read of a million entries goes on in the store when nobody waits for it any more: never two of them.
+        self._renewal, self._counting = Turn(self._renewed), Turn(self._counted)
 
     @property
     def place(self) -> Workplace:
@@ -53,16 +66,77 @@ class Feed:
     def ready(self) -> bool:
         return self._screen.console.place is not None
 
+    def forget(self) -> None:
+        """Another store: nothing that is known of the one before counts."""
+        self.text, self.matching, self.fresh, self._known = "", None, 0, None
+        self._growing.clear()
+        self._next_count = self._next_trend = 0.0
+
     async def start(self) -> None:
         """From the top, as after a new filter."""
         view = self.view
-        stretch = await self.place.lineup.after(view, None, PAGE)
         table = self._screen.table
+        self.pursuit = await self.pursue(view)
+        if self.pursuit is not None:
+            await self.look(view)
+            await self._go_on(self.pursuit, anew=True)
+            self.hunt()
+            return
+        stretch = await self.place.lineup.after(view, None, PAGE)
         table.window.start(stretch)
         self._blank(stretch)
         await self.look(view)
         table.renewed()
         self._screen.show_filter()
+
+    async def pursue(self, view: View) -> Pursuit | None:
+        """None where the store answers this by itself."""
+        query = view.query
+        if not (query.where.terms or query.where.without or query.group):
+            return None
+        from console.services.pursuit import Pursuit
+
+        insight = await self.place.insight()
+        return Pursuit(insight, self.place.store, view) if Pursuit.suits(view, insight) else None
+
+    def hunt(self) -> None:
+        """Look further, beside the keys, until there is a page more or nothing is left."""
+        if self.pursuit is not None and not self.pursuit.is_over:
+            self._screen.start(self._hunt, group="hunt", exclusive=True)
+
+    async def _hunt(self) -> None:
+        pursuit, window = self.pursuit, self._screen.table.window
+        self._hunted = pursuit
+        try:
+            while pursuit is not None and pursuit is self.pursuit and not pursuit.is_over:
+                if not window.wants_below and pursuit.found >= _ENOUGH:
+                    return
+                await self._go_on(pursuit)
+                await asyncio.sleep(0)
+        finally:
+            if self._hunted is pursuit:
+                self._hunted = None
+
+    async def _go_on(self, pursuit: Pursuit, *, anew: bool = False) -> None:
+        spots = await pursuit.step(PAGE)
+        if pursuit is not self.pursuit or self.is_paused:
+            return
+        window, stretch = self._screen.table.window, Stretch(spots, not pursuit.is_over)
+        window.start(stretch) if anew else window.grow_below(stretch)
+        self.matching = pursuit.found if pursuit.is_over else None
+        if pursuit.is_over:
+            self._blank(Stretch(tuple(window.spots), more=False))
+        else:
+            self._screen.table.blank = line(own("   searching …", "dim"))
+        self._screen.table.renewed()
+        self._screen.show_filter()
+
+    def searched(self, pursuit: Pursuit) -> Line:
+        """How far it got, of how much."""
+        total, counts = pursuit.total, self._screen.console.standing.counts
+        if total is None and counts is not None:
+            total = sum(counts.by_state.get(state, 0) for state in pursuit.query.where.states)
+        return coverage(pursuit.found, pursuit.covered, total, over=pursuit.is_over)
 
     def _blank(self, stretch: Stretch) -> None:
         if not stretch.spots:
@@ -70,18 +144,26 @@ class Feed:
 
     async def look(self, view: View) -> None:
         """What is there now counts as seen."""
-        self._known = await self.place.lineup.newest(view)
+        everything = View(Query(Filter(states=view.query.where.states)))
+        self._known = await self.place.lineup.newest(everything if self.pursuit is not None else view)
         self._screen.table.seen = self._known
         self.fresh = 0
 
     async def finish(self) -> None:
+        if self.pursuit is not None:
+            self._screen.table.move_to(len(self._screen.table.window.spots) - 1)
+            return
         stretch = await self.place.lineup.before(self.view, None, PAGE)
         self._screen.table.window.finish(stretch, self.matching)
         self._screen.table.renewed()
 
     async def grow(self, where: Literal["above", "below"]) -> None:
         """One page more at this end."""
-        if where in self._growing or not self.ready():
+        if where in self._growing or not self.ready() or self.is_paused:
+            return
+        if where == "below" and self.pursuit is not None:
+            if self._hunted is not self.pursuit:
+                self.hunt()
             return
         self._growing.add(where)
         window, view = self._screen.table.window, self.view
@@ -103,17 +185,36 @@ class Feed:
     async def renew(self) -> None:
         """The same place, read anew: the cursor stays on its entry."""
         view, table = self.view, self._screen.table
+        if self.pursuit is not None:
+            await self._renew_found(self.pursuit)
+            return
         spot = table.window.current
         if spot is None:
             await self.start()
             return
+        asked = self.text, self.newest_first
         before, after = await self.place.lineup.around(view, spot, PAGE)
-        if table.window.current is not spot:
+        if table.window.current is not spot or asked != (self.text, self.newest_first):
             return  # the cursor has moved on meanwhile: the next change reads around it again
         table.window.renew(before, after)
         self._blank(after)
         await self._count_fresh(view)
         table.renewed()
+        self._screen.show_filter()
+
+    async def _renew_found(self, pursuit: Pursuit) -> None:
+        """What was found, as it is now, and what has come since: nothing is searched again."""
+        window = self._screen.table.window
+        known, before = self._known, list(window.spots)
+        come = await self.place.lineup.newer(pursuit.view, known, 500) if known is not None else ()
+        entries = await self.place.store.many(tuple(spot.entry.id for spot in before)) if before else {}
+        if pursuit is not self.pursuit or window.spots != before:
+            return  # the list has moved on meanwhile: the next change reads it again
+        window.replace(pursuit.renewed(before, entries, come if window.at_top else ()), window.current)
+        self._known = come[-1].place if come else known
+        self.fresh += len(come)
+        self.matching = pursuit.found if pursuit.is_over else None
+        self._screen.table.renewed()
         self._screen.show_filter()
 
     async def _count_fresh(self, view: View) -> None:
@@ -133,10 +234,13 @@ class Feed:
         began = time.monotonic()
         store, view = self.place.store, self.view
         everything = await store.counts(_EVERYTHING)
-        self.matching = None if view.query.by_class else await self._matching(view.query.where, everything)
+        if self.pursuit is None:
+            by_class = view.query.by_class
+            self.matching = None if by_class else await self._matching(view.query.where, everything)
         halt = await store.halted()
         self._next_count = time.monotonic() + max(_COUNT_SECONDS, 5 * (time.monotonic() - began))
-        self._screen.console.restand(counts=everything, halt=halt)
+        cut = store.shortfall if isinstance(store, Partial) else None
+        self._screen.console.restand(counts=everything, halt=halt, cut=cut)
         self._screen.show_filter()
 
     async def _matching(self, where: Filter, everything: Counts) -> int:
@@ -169,9 +273,21 @@ class Feed:
             await asyncio.sleep(_RENEW_SECONDS)
 
     async def after_change(self) -> None:
-        try:
+        if not self.is_paused:
+            await asyncio.gather(self._renewal(), self._counting())
+
+    async def _renewed(self) -> None:
+        with self._losing():
             await self.renew()
             await self.trend()
+
+    async def _counted(self) -> None:
+        with self._losing():
             await self.count()
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
         except StoreError as problem:
             self._screen.console.restand(lost=str(problem))

@@ -6,9 +6,10 @@ Turns keys into calls of `do_<id>`, by the registry alone: no action is ever nam
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from textual import events
+from textual._time import get_time
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from console.app import ConsoleApp
 
 SMALLEST = (80, 24)
+_REST_SECONDS = 0.25  # what was typed in one go is over when no key has come for so long
+_ALWAYS = ("back", "stop")  # the ways out, whatever was typed before
+_LEAVING = ("ctrl+c", "ctrl+q")
+_TYPING = line(own("enter takes it   esc gives it up   ↑ ↓ what was typed before", "dim"))
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
 
@@ -38,6 +43,19 @@ def name_of(event: events.Key) -> str:
     return event.key
 
 
+class _LeftOver(NamedTuple):
+    """Keys that mean nothing for now."""
+
+    ids: frozenset[str]
+    until: float
+    rest: float
+
+
+def _opens_gate(key: keys.Key) -> bool:
+    """Such a key acts on nothing by itself; undo is the one that does."""
+    return key.dangerous and key.id != "undo"
+
+
 class FramedScreen(Screen[None], inherit_bindings=False):
     place: ClassVar[keys.Place] = "queue"
     FOOTER: ClassVar[tuple[str, ...]] = ()
@@ -46,10 +64,11 @@ class FramedScreen(Screen[None], inherit_bindings=False):
     def __init__(self) -> None:
         super().__init__()
         self._status = Canvas(id="status")
-        self._notice = Canvas(id="notice")
         self._footer = Canvas(id="footer")
         self._frame = Vertical(id="frame")
-        self._noticed = False
+        self.noticed: Line = ()
+        self._left_over: _LeftOver | None = None
+        self._titles: tuple[Line, str] | None = None
 
     @property
     def console(self) -> ConsoleApp:
@@ -62,7 +81,6 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         with self._frame:
             yield self._status
             yield from self.body()
-            yield self._notice
             yield self._footer
 
     def on_mount(self) -> None:
@@ -70,6 +88,9 @@ class FramedScreen(Screen[None], inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         self.stood()
+
+    def on_screen_suspend(self) -> None:
+        self._show_footer()
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-small")
@@ -87,11 +108,21 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         standing, size = self.console.standing, max(10, self.size.width - 4)
         self.set_class(standing.mode == "live", "-live")
         self.set_class(standing.read_only, "-read-only")
-        self._frame.border_title = _content(title(standing, size - 2))
-        subtitle = "READ-ONLY" if standing.read_only else standing.mode.upper()
-        self._frame.border_subtitle = _content(line(own(f" {subtitle} ", "strong")))
+        self._entitle(title(standing, size - 2), "READ-ONLY" if standing.read_only else standing.mode.upper())
         self._status.show(status(standing, self.console.now(), size))
         self._show_footer()
+
+    def _entitle(self, above: Line, below: str) -> None:
+        """Setting a title repaints the whole frame, so only where it reads differently."""
+        if self._titles != (above, below):
+            self._titles = (above, below)
+            self._frame.border_title = _content(above)
+            self._frame.border_subtitle = _content(line(own(f" {below} ", "strong")))
+
+    @property
+    def is_typing(self) -> bool:
+        """Keys are letters now, and mean nothing else."""
+        return False
 
     def lead(self) -> Line:
         """What stands before the keys."""
@@ -102,33 +133,57 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         return self.FOOTER
 
     def _show_footer(self) -> None:
+        """What to do next; after something was done, what came of it, until the next key. Under a gate: nothing."""
+        if self.app.screen is not self:
+            self._footer.show(())
+            return
+        if self.is_typing:
+            self._footer.show(self.noticed or _TYPING)
+            return
         there = {key.id: key for key in self.console.keys_at(self.place)}
-        wanted = [there[name] for name in (*self.hints(), "help") if name in there]
+        size = max(10, self.size.width - 4)
+        shown = [there[name] for name in (*self.hints(), "help") if name in there]
+        wanted = [key for key in shown if not (key.dangerous and self.is_small)]
         small = line(own("too small to act: 80x24 at least", "warning")) if self.is_small else ()
-        self._footer.show(footer(wanted, max(10, self.size.width - 4), lead=small or self.lead()))
+        self._footer.show(footer(wanted, size, lead=self.noticed or small or self.lead()))
 
     def tell(self, *parts: Line, tone: Tone | None = None) -> None:
         """The result of something; stays until the next key."""
         cells = tuple(cell for part in parts for cell in part)
-        self._notice.show(tuple(own(cell.text, tone) for cell in cells) if tone else cells)
-        self._notice.set_class(True, "-shown")
-        self._noticed = True
+        self.noticed = tuple(own(cell.text, tone) for cell in cells) if tone else cells
+        self._show_footer()
 
     def complain(self, text: str) -> None:
         self.tell(line(said(text, limit=500)), tone="warning")
 
     def _hush(self) -> None:
-        if self._noticed:
-            self._noticed = False
-            self._notice.show()
-            self._notice.set_class(False, "-shown")
+        if self.noticed:
+            self.noticed = ()
+            self._show_footer()
 
     def take_key(self, event: events.Key) -> None:
         """Called by the app as the key arrives: what it changes holds for the very next key."""
         name = name_of(event)
         key = next((key for key in self.console.keys_at(self.place) if name in key.keys), None)
-        if key is not None:
-            self.press(key)
+        if self._is_left_over(event, key) or key is None:
+            return
+        self._left_over = None
+        self.press(key)
+
+    def _is_left_over(self, event: events.Key, key: keys.Key | None) -> bool:
+        """Typed for a gate that did not open, or Enter held down after one: until the keys rest, it means nothing."""
+        name, held = key.id if key else "", self._left_over
+        if held is None or event.time >= held.until or not held.ids & {name, "*"}:
+            return False
+        if name in _ALWAYS or event.key in _LEAVING or (key and _opens_gate(key)):
+            return False
+        self.spurn(*held.ids, rest=held.rest)
+        return True
+
+    def spurn(self, *key_ids: str, rest: float = _REST_SECONDS) -> None:
+        """These keys, `*` for all, mean nothing until they have rested for so long. The ways out always do."""
+        rest = min(rest, self.console.setup.dead_seconds)
+        self._left_over = _LeftOver(frozenset(key_ids), get_time() + rest, rest)
 
     def take_paste(self, text: str) -> None:
         """A paste means nothing, unless somebody is typing."""
@@ -140,16 +195,28 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self.complain(f"{key.label}: the terminal is too small to act in; 80x24 at least")
         else:
             getattr(self, f"do_{key.action}")()
+        if _opens_gate(key) and self.app.screen is self:
+            self.spurn("*")
 
     def start(self, work: Callable[[], Awaitable[None]], *, group: str, exclusive: bool) -> None:
         """Work beside the keys. Reads are exclusive in their group, acts never are."""
-        self.run_worker(self._watched(work), group=group, exclusive=exclusive)
 
-    async def _watched(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def watched() -> None:  # not begun yet: where another one overtakes it at once, it never is
+            await self._watched(work, is_act=group == "act")
+
+        self.run_worker(watched, group=group, exclusive=exclusive)  # type: ignore[arg-type]  # its union hides the result
+
+    async def _watched(self, work: Callable[[], Awaitable[None]], *, is_act: bool) -> None:
         try:
             await work()
         except StoreError as problem:
-            if self.is_mounted:
+            if is_act:
+                from console.screens.dialog import Dialog
+
+                title = line(own("It could not be done", "danger"))
+                dead_seconds = self.console.setup.dead_seconds
+                self.app.push_screen(Dialog(title, str(problem), dead_seconds=dead_seconds))
+            elif self.is_mounted:
                 self.complain(str(problem))
 
     def do_help(self) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from textual import events
 from textual._time import get_time
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from console.render.line import Cell, Line, line, own, said
+from console.render.line import Cell, Line, line, own, plain, said
+from console.screens.framed import FramedScreen
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
 
@@ -27,6 +29,8 @@ Answer = TypeVar("Answer")
 DEAD_SECONDS = 0.4
 _LONGEST_ANSWER = 500
 _FLOOD = 64  # more keys than this within a second are no person's
+_REPEAT_SECONDS = 0.12  # a held key comes again within this
+_PAUSE_SECONDS = 0.25  # what was begun before the gate was seen is over when the keys rest for so long
 
 
 class Gate(ModalScreen[Answer | None], inherit_bindings=False):
@@ -37,7 +41,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self._title = title
         self._live = live
         self._text = TextPane(id="gate-text")
-        self._message = Canvas(id="gate-message")
+        self._message = TextPane(id="gate-message")
         self._answer = Canvas(id="gate-answer")
         self._box = Vertical(id="gate")
         self.typed = ""
@@ -56,9 +60,12 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.set_class(self._live, "-live")
-        self._box.border_title = Content(" " + "".join(cell.text for cell in self._title) + " ")
+        self.entitle(self._title)
         self._box.border_subtitle = Content(" esc cancels ")
         self.begin()
+
+    def entitle(self, title: Line) -> None:
+        self._box.border_title = Content(f" {plain(title)} ")
 
     def begin(self) -> None:
         """The first thing to show."""
@@ -86,7 +93,14 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
     def _seen(self) -> None:
         dead = self.console.setup.dead_seconds
         self._open_from = get_time() + dead
-        self.set_timer(dead + 0.01, self._paint) if dead else self._paint()
+        self._paint()
+        if dead:
+            self.set_timer(dead + 0.01, self._opened)
+
+    def _opened(self) -> None:
+        """Unless keys that were typed ahead still come."""
+        left = self._open_from - get_time()
+        self.set_timer(left + 0.01, self._opened) if 0 < left < float("inf") else self._paint()
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +108,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
 
     def say(self, message: Line) -> None:
         """Inline: why the answer did not do."""
-        self._message.show(message)
+        self._message.put([message])
 
     def wrong(self, text: str) -> None:
         self.typed = ""
@@ -102,10 +116,18 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self._paint()
 
     def _paint(self) -> None:
-        if not self.is_mounted:
-            return
-        cursor = own("▏", "accent") if self.is_open else own(" …", "dim")
-        self._answer.show((*self.prompt(), Cell(" "), said(self.typed, "strong"), cursor))
+        """The prompt stands there from the first frame, dimmed until keys count."""
+        if self.is_open:
+            self._answer.show((*self.prompt(), Cell(" "), said(self.typed, "strong"), own("▏", "accent")))
+        else:
+            self._answer.show((*(cell._replace(tone="dim") for cell in self.prompt()), own(" …", "dim")))
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """An Enter that is still held down after the answer opens nothing below."""
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if result is not None and isinstance(below, FramedScreen):
+            below.spurn("open", rest=_REPEAT_SECONDS)
+        return super().dismiss(result)
 
     def take_key(self, event: events.Key) -> None:
         if event.key in ("escape", "ctrl+c", "ctrl+q"):
@@ -118,11 +140,19 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         flooded = len(self._times) == _FLOOD and event.time - self._times[0] < 1.0
         self._times.append(event.time)
         if event.time < self._open_from:
+            self._go_on_waiting(event)
             return
         if event.key == "enter":
             self._enter(flooded=flooded)
         else:
             self.took(event)
+
+    def _go_on_waiting(self, event: events.Key) -> None:
+        """Half of what was typed ahead would be another answer than the whole: the gate opens when it is over."""
+        self.say(line(own("what was typed before this could be read does not count", "dim")))
+        pause = min(_PAUSE_SECONDS, self.console.setup.dead_seconds)
+        if self._open_from < float("inf"):
+            self._open_from = max(self._open_from, event.time + pause)
 
     def took(self, event: events.Key) -> None:
         """A key of the answer."""

@@ -36,7 +36,9 @@ class DismissGate(Gate[Dismissal]):
 
     def _shown(self) -> list[Line]:
         lines = [*self._sample, ()]
-        lines.append(line(own("They are settled without being sent; the rows stay, z takes it back.", "dim")))
+        one = self._count == 1
+        what = "It is settled without being sent; the row stays" if one else "They are settled unsent; the rows stay"
+        lines.append(line(own(f"{what}; z takes it back.", "dim")))
         lines.append(())
         choices = [self._choice(digit, reason) for digit, reason in zip(_DIGITS, self._reasons, strict=False)]
         rows = [choices[start : start + _BESIDE] for start in range(0, len(choices), _BESIDE)]

@@ -19,6 +19,7 @@ from console.screens.gate import Gate
 if TYPE_CHECKING:
     from console.services.plan import ReplayPlan
 
+_CLOSED = ("planning", "leaving", "stuck")
 Planner = Callable[[frozenset[str]], Awaitable["ReplayPlan"]]
 Approval = Callable[["ReplayPlan"], Awaitable[bool]]
 
@@ -36,7 +37,7 @@ class ReplayGate(Gate[Confirmed]):
         self._planner = plan
         self._approved = approved
         self._plan: ReplayPlan | None = None
-        self._step: Literal["planning", "answer", "override", "why", "stuck"] = "planning"
+        self._step: Literal["planning", "answer", "override", "why", "leaving", "stuck"] = "planning"
         self._overrides: frozenset[str] = frozenset()
         self._wanted: frozenset[str] = frozenset()
         self._note: str | None = None
@@ -65,6 +66,8 @@ class ReplayGate(Gate[Confirmed]):
         match self._step:
             case "planning":
                 return ()
+            case "leaving":
+                return line(own("asking whether it may go …"))
             case "answer":
                 return line(own("type "), own(self._expected, "strong"), own(f" to send{self._way_out()}:"))
             case "override":
@@ -87,13 +90,13 @@ class ReplayGate(Gate[Confirmed]):
             self._step, self.typed = "override", ""
             self.say(line(own(f"possible here: {' '.join(sorted(self._overridable()))}", "dim")))
             self._paint()
-        elif self._step not in ("planning", "stuck"):
+        elif self._step not in _CLOSED:
             super().took(event)
 
     def _enter(self, *, flooded: bool) -> None:
         if self._step == "stuck":
             self.wrong("there is nothing to send")
-        elif self._step != "planning":
+        elif self._step not in _CLOSED:
             super()._enter(flooded=flooded)
 
     def entered(self, text: str) -> None:
@@ -105,6 +108,8 @@ class ReplayGate(Gate[Confirmed]):
                 self.say(line(own("planning anew …", "dim")))
                 self.run_worker(self._make(), group="plan", exclusive=True)
             case _ if text == self._expected:
+                self._step, self.typed = "leaving", ""
+                self._paint()
                 self.run_worker(self._let_out(), group="approval", exclusive=True)
             case _:
                 self.wrong(f"that is not {self._expected}")
@@ -120,14 +125,15 @@ class ReplayGate(Gate[Confirmed]):
 
     async def _let_out(self) -> None:
         plan = self._plan
-        if plan is None:
-            return
+        assert plan is not None  # it was shown, and its number typed
         try:
             approved = await self._approved(plan)
         except StoreError as problem:
+            self._step = "answer"
             self.wrong(str(problem))
             return
         if approved:
             self.dismiss(Confirmed(plan, self._note))
-        else:
-            self.wrong(f"waiting for a second person: dlq approve {plan.hash} (or P in their console); then type again")
+            return
+        self._step = "answer"
+        self.wrong(f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again.")

@@ -1,98 +1,285 @@
-"""Like failures together: fingerprint, how many, since when; opening one filters the queue by it."""
+"""Like failures together: how many, since when, where; opened, noted, dismissed or replayed as a whole.
+
+An act is about the members as they are when it is asked for: read, checked and frozen before its gate opens.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from textual.timer import Timer
 from textual.widget import Widget
 
-from backends.index import file_entry
-from console.render.group import group_header, group_line
-from console.render.line import line, own
-from console.screens.framed import FramedScreen
-from console.services.expression import with_field
-from console.services.group import Grouping
-from console.services.index import labelled
-from console.services.lineup import View
-from console.services.triage import look
+from backends.records import Entry
+from console.render.entry import Shown
+from console.render.group import Story, group_header, group_line, story_lines
+from console.render.line import Line, line, own, said
+from console.render.value import many
+from console.screens.acting import ActingScreen, Pick, Picks
+from console.services.expression import parse_expression, with_field
+from console.services.group import Group
+from console.services.groups import Groups, GroupView
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
+from console.widgets.text_pane import TextPane
 
-_MOST = 200_000  # entries looked at
+if TYPE_CHECKING:
+    from console.services.insight import Insight
+    from console.services.workplace import Workplace
+
+_RENEW_SECONDS = 1.0
+_REST_SECONDS = 0.06
+_TELL = 1000
+_SPLIT_SECONDS = 0.3
 
 
-class GroupsScreen(FramedScreen):
+class GroupsScreen(ActingScreen):
     place = "groups"
-    FOOTER = ("open", "back", "down", "up")
+    FOOTER = ("open", "dismiss", "replay", "note", "back", "pane", "undo")
+    CSS_PATH = "../styles/groups.tcss"
 
-    def __init__(self, view: View, text: str) -> None:
+    def __init__(self, text: str) -> None:
+        """`text`: the queue's filter, which holds here too."""
         super().__init__()
-        self._view = view
         self._filter = text
         self._head = Canvas(id="head")
+        self._heads = Canvas(id="titles")
         self._list = ChoiceList(id="choices")
-        self._titles = Canvas(id="titles")
-        self._grouping = Grouping()
+        self._list.on_move = self._moved
+        self._story = TextPane(id="group-story")
+        self._view: GroupView | None = None
+        self._stamp: object = None
+        self._frozen: dict[str, Entry] = {}
+        self._about: Group | None = None  # the group that an act is about
+        self._rest: Timer | None = None
+        self.in_story = False  # j and k move in the story's text
 
     def body(self) -> Iterable[Widget]:
         yield self._head
-        yield self._titles
+        yield self._heads
         yield self._list
+        yield self._story
 
     def on_mount(self) -> None:
         super().on_mount()
         self._head.show(line(own("reading …", "dim")))
+        self._renew()
+        if self.console.setup.watch:
+            self.set_interval(_RENEW_SECONDS, self._renew_if_changed)
+
+    def _renew(self) -> None:
         self.start(self._read, group="groups", exclusive=True)
 
-    async def _read(self) -> None:
-        place = self.console.place
-        if place is None:
-            return
-        async for entries in place.lineup.chosen(self._view):
-            for entry in entries:
-                mark = file_entry(entry, labelled(look(entry)))
-                self._grouping.add(mark)
-                self._grouping.arrival(mark)
-            self._show(done=False)
-            await asyncio.sleep(0)  # keys come first
-            if self._grouping.count >= _MOST:
-                break
-        self._show(done=True)
+    def _renew_if_changed(self) -> None:
+        if self.console.place is not None and self._view is not None and not self._filter:
+            self.start(self._read_if_changed, group="groups", exclusive=True)
 
-    def _show(self, *, done: bool) -> None:
+    async def _read_if_changed(self) -> None:
+        if (await self._insight()).stamp != self._stamp:
+            await self._read()
+
+    async def _read(self) -> None:
+        insight = await self._insight()
+        self._stamp = insight.stamp
+        if not self._filter:
+            self._put(await insight.groups.view())
+            return
+        async for view in insight.groups.growing(parse_expression(self._filter, self.console.now())):
+            self._put(view)
+
+    async def _insight(self) -> Insight:
+        place = self.console.place
+        assert place is not None  # it is opened from an attached queue
+        return await place.insight()
+
+    async def _groups(self) -> Groups:
+        return (await self._insight()).groups
+
+    def _put(self, view: GroupView) -> None:
+        self._view = view
         now, size = self.console.now(), max(20, self.size.width - 4)
-        groups = self._grouping.groups(now)
-        more = "" if done else ", reading …"
-        covered = f" in {self._grouping.count:,} entries{more}"
-        self._head.show(line(own(f"{len(groups):,} groups", "strong"), own(covered, "dim")))
-        self._titles.show(group_header(size))
-        self._list.put([(group.fingerprint, group_line(group, now, size)) for group in groups])
+        seen = any(group.new is not None for group in view.groups)
+        self._head.show(self._scope(view))
+        self._heads.show(group_header(size))
+        self._list.put([(group.fingerprint, group_line(group, now, size, anything_seen=seen)) for group in view.groups])
+        self._show_footer()
+
+    def _scope(self, view: GroupView) -> Line:
+        """How much of the store this is."""
+        known = own(f"{many(len(view.groups), 'group')}", "strong")
+        which = (own(" in ", "dim"), said(self._filter, "accent", limit=60)) if self._filter else ()
+        if view.complete:
+            return (known, *which, own(f" · {many(view.count, 'entry')}, all counted", "dim"))
+        told = f" · {view.covered:,} entries counted so far"
+        if view.source == "index":
+            told = f" · {view.covered:,} of {view.total:,} entries indexed so far"
+        elif not self._filter:
+            told = f" · of the newest {view.covered:,} of {view.total:,} entries: there is no index yet"
+        return (known, *which, own(told, "warning"))
+
+    @property
+    def group(self) -> Group | None:
+        """The one under the cursor."""
+        chosen = self._list.chosen
+        groups = self._view.groups if self._view is not None else ()
+        return next((group for group in groups if group.fingerprint == chosen), None)
+
+    def _moved(self) -> None:
+        group = self.group
+        self._tell_story(None if group is None else Story(group))
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(_REST_SECONDS, self._rested) if group is not None else None
+
+    def _rested(self) -> None:
+        self.start(self._read_story, group="story", exclusive=True)
+
+    async def _read_story(self) -> None:
+        group = self.group
+        if group is None:
+            return
+        groups = await self._groups()
+        notes = await groups.notes(group.fingerprint)
+        self._tell_story(Story(group, None, notes))
+        split = await groups.split(group.fingerprint, budget=_SPLIT_SECONDS)
+        if self.group is not None and self.group.fingerprint == group.fingerprint:
+            self._tell_story(Story(group, split, notes))
+
+    def _tell_story(self, story: Story | None) -> None:
+        size = max(20, self.size.width - 4)
+        lines = [] if story is None else story_lines(story, self.console.now(), size)
+        self._story.put(lines, keep_place=story is not None and story.split is not None)
 
     def do_open(self) -> None:
         chosen = self._list.chosen
         if chosen is not None:
             text = with_field(self._filter, "group", chosen)
-            self.dismiss()
+            self._leave()
             self.console.queue.filter_by(text)
 
     def on_choice_list_opened(self) -> None:
         self.do_open()
 
+    def do_back(self) -> None:
+        if self.in_story:
+            self.do_pane()
+        elif any(worker.group == "ask" for worker in self.workers if worker.node is self):
+            self.workers.cancel_group(self, "ask")
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        """What was shown counts as seen."""
+        view = self._view
+        place = self.console.place
+        if view is not None and view.source == "index" and place is not None:
+            seen = tuple(group.fingerprint for group in view.groups)
+            self.console.queue.start(lambda: _look(place, seen), group="looked", exclusive=True)
+        self.dismiss()
+
+    def do_health(self) -> None:
+        from console.screens.health import HealthScreen
+
+        self.app.push_screen(HealthScreen())
+
+    def picks(self) -> Picks:
+        return {entry.id: Pick(entry.version, entry.state) for entry in self._frozen.values()}
+
+    def known(self, entry_id: str) -> Entry | None:
+        return self._frozen.get(entry_id)
+
+    def current(self) -> Shown | None:
+        return None
+
+    def about(self) -> list[Line]:
+        if self._about is None:
+            return []
+        return [line(own(" group  ", "dim"), said(self._about.title, "strong", limit=200)), ()]
+
+    def acted(self) -> None:
+        self._frozen = {}
+        self._renew()
+        self.console.queue.changed()
+
+    def do_dismiss(self) -> None:
+        self._freeze(super().do_dismiss)
+
+    def do_replay(self) -> None:
+        self._freeze(super().do_replay)
+
+    def _freeze(self, act: Callable[[], None]) -> None:
+        group = self.group
+        if group is None or self.workplace() is None:
+            return
+        self.tell(line(own(f"reading the members: {many(group.count, 'entry')} …", "accent")))
+        self.start(lambda: self._read_members(group, act), group="ask", exclusive=True)
+
+    async def _read_members(self, group: Group, act: Callable[[], None]) -> None:
+        def tell(count: int) -> None:
+            if count >= _TELL:
+                self.tell(line(own(f"reading the members: {count:,} so far; esc gives up", "accent")))
+
+        query = parse_expression(self._filter, self.console.now())
+        members = await (await self._groups()).members(group.fingerprint, query, tell=tell)
+        if not self.is_current:
+            return  # somebody went elsewhere meanwhile: no gate opens by itself over another screen
+        self._frozen, self._about = {entry.id: entry for entry in members.entries}, group
+        self._hush()
+        if not members.entries:
+            self.complain("nothing of this group is open any more")
+            self._renew()
+            return
+        if not members.complete:
+            self.complain(f"only the first {len(members.entries):,} of it are taken: repeat it for the rest")
+        act()
+
+    def do_note(self) -> None:
+        """On the group itself: it stays when its entries are settled."""
+        from console.screens.gate_word import WordGate, a_note
+
+        group = self.group
+        if group is None or self.workplace() is None:
+            return
+        lines = [
+            line(said(f" {group.title}", limit=300)),
+            line(own(" It stays with the group when it comes again.", "dim")),
+        ]
+        gate = WordGate(line(own("Note on a group")), lines, ask="note", judge=a_note)
+
+        def answered(answer: str | None) -> None:
+            if answer is not None:
+                self.start(lambda: self._write(group, answer), group="act", exclusive=False)
+
+        self.app.push_screen(gate, answered)
+
+    async def _write(self, group: Group, text: str) -> None:
+        await (await self._groups()).note(group.fingerprint, text)
+        self.tell(line(own("noted", "good")))
+        self._rested()
+
+    def do_pane(self) -> None:
+        self.in_story = not self.in_story
+        self._story.set_class(self.in_story, "-chosen")
+
     def do_down(self) -> None:
-        self._list.move_by(1)
+        self._story.scroll_lines(1) if self.in_story else self._list.move_by(1)
 
     def do_up(self) -> None:
-        self._list.move_by(-1)
+        self._story.scroll_lines(-1) if self.in_story else self._list.move_by(-1)
 
     def do_page_down(self) -> None:
-        self._list.page(1)
+        self._story.scroll_lines(self._story.size.height - 1) if self.in_story else self._list.page(1)
 
     def do_page_up(self) -> None:
-        self._list.page(-1)
+        self._story.scroll_lines(1 - self._story.size.height) if self.in_story else self._list.page(-1)
 
     def do_top(self) -> None:
-        self._list.move_to(0)
+        self._story.scroll_to_line(0) if self.in_story else self._list.move_to(0)
 
     def do_bottom(self) -> None:
-        self._list.move_to(1 << 30)
+        self._story.scroll_to_line(1 << 30) if self.in_story else self._list.move_to(1 << 30)
+
+
+async def _look(place: Workplace, seen: tuple[str, ...]) -> None:
+    await (await place.insight()).groups.looked(seen)

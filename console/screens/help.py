@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console import keys
-from console.render.line import Cell, Line, columns, fit, line, own
+from console.render.line import HANG, Cell, Line, columns, fit, line, own
 from console.screens.reading import ReadingScreen
 
 _FILTER = (
@@ -12,6 +12,13 @@ _FILTER = (
     ("venue:alpaca", "also account: market: side: category: group:"),
     ("state:in_doubt", "pending in_flight in_doubt replayed dismissed, open, all; several with commas"),
     ("age>1h  age<15m", "older, younger; also since:8h until:2026-04-18"),
+)
+_GATES = (
+    "Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.",
+    "What was typed before a gate could be read does not count; a paste never does.",
+    "Dismiss asks for a reason's digit, then the number of entries. Replay for the number, in LIVE for the word "
+    "and the number.",
+    "! stops a running batch at once and never asks; z undoes the last dismiss at once.",
 )
 
 
@@ -35,11 +42,7 @@ class HelpScreen(ReadingScreen):
         lines += columns([(word, line(own(text))) for word, text in _FILTER])
         if not self.console.standing.read_only:
             lines += [(), line(own("Gates", "strong"))]
-            lines += [
-                line(own(" Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.")),
-                line(own(" Dismiss: a digit for the reason, then the number of entries. Replay: the number,")),
-                line(own(" in LIVE the word and the number. ! stops a running batch at once and never asks.")),
-            ]
+            lines += [line(own(" "), HANG, own(text)) for text in _GATES]
         return lines
 
 

@@ -19,6 +19,7 @@ from console.widgets.entry_table import EntryTable
 _PANE_SECONDS = 0.06  # the cursor rests: now its history is worth reading
 _MOST_MARKS = 200_000
 _HINTS = ("open", "mark", "mark-all", "filter", "groups", "mode", "audit", "sort", "command", "quit")
+_HINTS_OF_NOTHING = ("filter", "refresh", "audit", "stores", "command", "quit")
 
 
 class ListingScreen(ActingScreen):
@@ -27,6 +28,7 @@ class ListingScreen(ActingScreen):
         self.feed = Feed(self)
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), look, id="table")
+        self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")
         self.in_pane = False  # j and k move in the pane's text
         self._rest: Timer | None = None
@@ -44,7 +46,7 @@ class ListingScreen(ActingScreen):
 
     def changed(self) -> None:
         """The store has moved."""
-        self.start(self.feed.after_change, group="page", exclusive=True)
+        self.start(self.feed.after_change, group="change", exclusive=False)
 
     def acted(self) -> None:
         self.marks.clear()
@@ -71,25 +73,17 @@ class ListingScreen(ActingScreen):
         return line(own(f"{count(len(self.marks))} marked", "accent")) if self.marks else ()
 
     def hints(self) -> tuple[str, ...]:
-        state = spot.entry.state if (spot := self.table.window.current) else "pending"
-        acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
-        first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
         running = self.console.activity.run
         stop = ("stop", "batch") if running is not None and not running.over else ()
-        return (
-            *stop,
-            *first,
-            "open",
-            "mark",
-            "mark-all",
-            "filter",
-            "groups",
-            "mode",
-            "audit",
-            "sort",
-            "command",
-            "quit",
-        )
+        spot = self.table.window.current
+        if spot is None and not self.marks:
+            return (*stop, *(("back",) if self.feed.text else ()), *_HINTS_OF_NOTHING)
+        if self.table.range_from is not None:
+            return (*stop, "range", "down", "up", "back")  # an act would be about the cursor's entry alone
+        state = spot.entry.state if spot else "pending"
+        acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
+        first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
+        return (*stop, *first, *_HINTS)
 
     def do_down(self) -> None:
         self.pane.text.scroll_lines(1) if self.in_pane else self.table.move_by(1)
@@ -137,7 +131,8 @@ class ListingScreen(ActingScreen):
         if self.feed.ready():
             self.start(lambda: self.feed.grow(message.where), group=f"grow-{message.where}", exclusive=False)
 
-    def on_entry_table_moved(self) -> None:
+    def moved(self) -> None:
+        """The cursor is on another entry."""
         row = self.table.row
         self.pane.put(None if row is None else Shown(row, read_only=self.console.standing.read_only), self.table.now)
         self._show_footer()

@@ -11,8 +11,10 @@ from textual.widget import Widget
 from console.render.entry import Shown
 from console.render.line import Line, line, own, said, spread
 from console.render.value import count, many
+from console.safetext import safe
 from console.screens.listing import ListingScreen
-from console.services.expression import ExpressionError, parse_expression
+from console.screens.preview import Preview
+from console.services.expression import ExpressionError, parse_expression, unknown_fields
 from console.services.lineup import Stretch
 from console.services.window import Window
 from console.widgets.prompt_line import PromptLine
@@ -28,6 +30,7 @@ class QueueScreen(ListingScreen):
         """`window`: the first page, where it was read before anything else was loaded."""
         super().__init__()
         self._line = PromptLine(id="filter")
+        self._preview = Preview(self)
         self._has_begun = False
         if window is not None:
             self.table.window = window
@@ -41,7 +44,7 @@ class QueueScreen(ListingScreen):
         self.set_interval(1.0, self._tick)
         self.set_timer(_LATEST_SECONDS, self._begin)  # a terminal may be too small to paint a row
         self.show_filter()
-        self.on_entry_table_moved()
+        self.moved()
 
     def on_entry_table_painted(self) -> None:
         """The first rows are on the screen: only now is there time to load what the rest needs."""
@@ -55,16 +58,26 @@ class QueueScreen(ListingScreen):
 
     def attached(self, *, fresh: bool) -> None:
         """A store is open: read what the preview could not; `fresh` is another store than the one before."""
-        if fresh:
-            self.feed.text, self.feed.matching = "", None
-            self.table.window.start(Stretch((), more=False))
-            self.do_unmark()
-        self.start(self._first, group="page", exclusive=True)
+        if self.console.place is not None:
+            self.table.kind = self.pane.kind = self.console.place.info.layout
+        self.start(lambda: self._first(fresh=fresh), group="page", exclusive=True)
         if self.console.setup.watch:
             self.start(self.feed.watch, group="watch", exclusive=True)
 
-    async def _first(self) -> None:
-        wanted = self.console.setup.open_id
+    def forget(self) -> None:
+        """Another store comes: what was read, marked or filtered here was the old one's."""
+        for group in ("page", "entry", "grow-above", "grow-below", "ask", "watch"):
+            self.workers.cancel_group(self, group)
+        self.feed.forget()
+        self.table.window.start(Stretch((), more=False))
+        self.table.seen, self.table.blank = None, line(own("   reading …", "dim"))
+        self.in_pane = False
+        self.pane.chosen(yes=False)
+        self.do_unmark()
+        self.table.renewed()
+
+    async def _first(self, *, fresh: bool) -> None:
+        wanted = None if fresh else self.console.setup.open_id
         if self.table.window.current is None:
             await self.feed.start()
         else:
@@ -84,47 +97,75 @@ class QueueScreen(ListingScreen):
         feed, window, size = self.feed, self.table.window, max(10, self.size.width - 4)
         order = "" if feed.newest_first else "oldest first  "
         if feed.text:
-            left = line(own("filter: ", "dim"), said(feed.text, "accent"))
-        else:
+            left = line(own("filter: ", "dim"), said(feed.text, "accent"), own(_misread(feed.text), "warning"))
+        elif window.spots:
             left = line(own("/ filter   space mark   ? all keys", "dim"))
+        else:
+            left = line(own("? all keys", "dim"))
         self._line.rest(spread(left, (own(order, "dim"), *self._scope(window)), size))
 
     def _scope(self, window: Window) -> Line:
         """How much is shown of how much: loaded, matching, all."""
         feed, counts = self.feed, self.console.standing.counts
+        hunt = feed.pursuit
+        if hunt is not None and not hunt.is_over and (hunt.query.where.terms or hunt.query.where.without):
+            return feed.searched(hunt)
         fresh = line(own(f" · {count(feed.fresh)} new since you looked", "accent")) if feed.fresh else ()
         position = f"{count(window.position)} of " if window.position is not None else ""
         if feed.matching is None:
             end = "" if window.at_end and window.at_top else "+"
             return (own(f"{many(len(window.spots), 'entry')}{end} loaded", "dim"), *fresh)
-        total = f" of {count(counts.open)} open" if counts is not None and feed.text else ""
-        word = "match" if feed.text else "open"
-        return (own(f"{position}{count(feed.matching)}{total} {word}", "dim"), *fresh)
+        if not feed.text:
+            return (own(f"{position}{count(feed.matching)} open", "dim"), *fresh)
+        everything = f" · {count(counts.open)} open" if counts is not None else ""
+        return (own(f"{position}{count(feed.matching)} matching{everything}", "dim"), *fresh)
 
     def take_key(self, event: events.Key) -> None:
         if not self._line.is_asking:
             super().take_key(event)
             return
-        match self._line.press(event):
+        self._hush()
+        came = self._line.press(event)
+        self._show_footer()
+        match came:
             case "given" if self._line.purpose == "command":
                 self.show_filter()
                 self.console.command(self._line.text)
             case "given":
-                self.filter_by(self._line.text.strip())
+                self._apply(self._line.text.strip())
             case "given-up":
+                self._preview.give_up()
                 self.show_filter()
+            case "typing" if self._line.purpose == "filter":
+                self._preview.typed(self._line.text.strip())
             case "typing":
                 pass
+
+    def _apply(self, text: str) -> None:
+        """What is listed already is not searched for again, and the cursor is where it was."""
+        if self._preview.take(text):
+            self.show_filter()
+        else:
+            self._preview.give_up()
+            self.filter_by(text)
 
     def take_paste(self, text: str) -> None:
         if self._line.is_asking:
             self._line.paste(text)
+            if self._line.purpose == "filter":
+                self._preview.typed(self._line.text.strip())
 
     def do_filter(self) -> None:
         self._line.ask("filter", f"{self.feed.text} " if self.feed.text else "")
+        self._show_footer()
 
     def do_command(self) -> None:
         self._line.ask("command")
+        self._show_footer()
+
+    @property
+    def is_typing(self) -> bool:
+        return self._line.is_asking
 
     def filter_by(self, text: str) -> None:
         try:
@@ -189,7 +230,13 @@ class QueueScreen(ListingScreen):
         from console.screens.groups import GroupsScreen
 
         if self.feed.ready():
-            self.app.push_screen(GroupsScreen(self.feed.view, self.feed.text))
+            self.app.push_screen(GroupsScreen(self.feed.text))
+
+    def do_health(self) -> None:
+        from console.screens.health import HealthScreen
+
+        if self.feed.ready():
+            self.app.push_screen(HealthScreen())
 
     def do_batch(self) -> None:
         self.console.show_batch()
@@ -206,3 +253,9 @@ class QueueScreen(ListingScreen):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self.call_after_refresh(self.show_filter)
+
+
+def _misread(text: str) -> str:
+    """What looks like a field and is none: it was searched, and that may not be what was meant."""
+    names = unknown_fields(text)
+    return f"  {safe(names[0], 20)}: is searched as text" if names else ""

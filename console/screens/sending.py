@@ -5,31 +5,39 @@ What runs afterwards runs off this loop and outlives the screen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from backends.records import Selection
+from backends.records import Attempt, Halt, parse_time
+from console.duration import long_age
+from console.render.batch import REAL
 from console.render.line import line, own, said
-from console.render.value import many, order
-from console.screens.acting import HELD, SAMPLE, ActingScreen, selection_of
+from console.render.value import many, moment
+from console.screens.acting import HELD, SAMPLE, ActingScreen, Picks, selection_of
 from console.screens.gate_replay import Confirmed, ReplayGate
-from console.screens.gate_word import WordGate, a_note, anything, exactly
+from console.screens.gate_word import LookupGate, Question, WordGate, a_note, anything, exactly
 from console.services.workplace import Workplace
 
 if TYPE_CHECKING:
     from console.services.batch import Work
+    from console.services.handover import Resending
     from console.services.run import Kind, Run
+
+_RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
+_SETTLING = "Nothing is sent. A hub is asked; a call whose end nobody saw counts as failed once its lease is over."
 
 
 def replay(screen: ActingScreen) -> None:
     place, picks = screen.workplace(), screen.picks()
     if place is None or not picks or _is_busy(screen):
         return
-    if place.info.layout != "orders":
-        screen.start(lambda: _ask_resend(screen, place, selection_of(picks)), group="ask", exclusive=True)
-        return
     most = 20 * screen.console.setup.config.limits.max_batch
     if len(picks) > most:
         screen.complain(f"a batch takes {screen.console.setup.config.limits.max_batch} entries at most: mark fewer")
+        return
+    if place.info.layout != "orders":
+        _resend(screen, place, picks)
         return
     mode = screen.console.mode
     selection = selection_of(picks)
@@ -52,61 +60,58 @@ def replay(screen: ActingScreen) -> None:
 
 
 def reconcile(screen: ActingScreen) -> None:
+    """Opens its gate at once, as every capital does, and asks the store behind it."""
     place = screen.workplace()
-    if place is not None and not _is_busy(screen):
-        screen.start(lambda: _ask_reconcile(screen, place), group="ask", exclusive=True)
+    if place is None or _is_busy(screen):
+        return
+    held = frozenset(entry_id for entry_id, pick in screen.picks().items() if pick.state in HELD)
+
+    def answered(attempts: Sequence[Attempt] | None) -> None:
+        if attempts is not None:
+            modes = "/".join(sorted({one.mode for one in attempts})) if place.info.layout == "orders" else REAL
+            work = place.reconcile_work(_entries_of(attempts))
+            screen.console.begin(_run("reconcile", modes, len(attempts), work))
+            screen.acted()
+
+    screen.app.push_screen(LookupGate(line(own("Reconcile")), lambda: _in_doubt(place, held)), answered)
 
 
-async def _ask_reconcile(screen: ActingScreen, place: Workplace) -> None:
-    held = [entry_id for entry_id, pick in screen.picks().items() if pick.state in HELD]
+async def _in_doubt(place: Workplace, held: frozenset[str]) -> Question[Sequence[Attempt]] | str:
     attempts = [one for one in await place.store.open_attempts() if not held or one.entry_id in held]
     if not attempts:
-        screen.complain("nothing is in doubt")
-        return
-    ids = tuple(dict.fromkeys(one.entry_id for one in attempts))
+        return "nothing is in doubt"
+    count = len(_entries_of(attempts))
     lines = [
         line(said(f" {one.mode.upper():5} ", "strong", limit=20), said(f"{one.venue}  {one.entry_id}"))
         for one in attempts[:SAMPLE]
     ]
     if len(attempts) > SAMPLE:
         lines.append(line(own(f" … and {len(attempts) - SAMPLE} more", "dim")))
-    lines += [
-        (),
-        line(own("The venue is asked; nothing is sent. Evidence settles an entry, silence does not.", "dim")),
-    ]
-    title = line(own(f"Reconcile {many(len(ids), 'entry')}"))
-    gate = WordGate(title, lines, ask=f"type {len(ids)} to ask the venue", judge=exactly(str(len(ids))))
-    modes = "/".join(sorted({one.mode for one in attempts}))
-
-    def answered(answer: str | None) -> None:
-        if answer is not None:
-            screen.console.begin(_run("reconcile", modes, len(attempts), place.reconcile_work(ids)))
-            screen.acted()
-
-    screen.app.push_screen(gate, answered)
+    is_order = place.info.layout == "orders"
+    return Question(
+        about=attempts,
+        title=line(own(f"Reconcile {many(count, 'entry')}")),
+        lines=[*lines, (), line(own(_RECONCILING if is_order else _SETTLING, "dim"))],
+        ask=f"type {count} {'to ask the venue' if is_order else 'to settle'}",
+        judge=exactly(str(count)),
+    )
 
 
-async def _ask_resend(screen: ActingScreen, place: Workplace, selection: Selection) -> None:
-    """Entries that are no orders have no venue and no mode; the number is asked for all the same."""
-    plan = await place.resending(selection)
-    lines = [line(own(" goes to  ", "dim"), said(plan.where or "nowhere", limit=300)), ()]
-    lines += [
-        line(own(" ✓ ", "good"), said(f"{entry.id}  ", limit=60), own(order(entry))) for entry in plan.going[:SAMPLE]
-    ]
-    if len(plan.going) > SAMPLE:
-        lines.append(line(own(f" … and {len(plan.going) - SAMPLE} more", "dim")))
-    lines += [
-        line(own(" ✗ ", "warning"), said(f"{one.entry_id}  {one.detail}", "warning")) for one in plan.left[:SAMPLE]
-    ]
-    count = str(len(plan.going))
-    judge = exactly(count) if plan.going else lambda _: "there is nothing to send"
-    title = line(own(f"Replay {many(len(plan.going), 'entry')}"))
-    gate = WordGate(title, lines, ask=f"type {count} to send again", judge=judge)
+def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.entry_id for one in attempts))
 
-    def answered(answer: str | None) -> None:
-        if answer is not None:
+
+def _resend(screen: ActingScreen, place: Workplace, picks: Picks) -> None:
+    """Entries that are no orders have no venue and no paper mode; the number is asked for all the same."""
+    from console.screens.gate_handover import HandoverGate
+
+    selection = selection_of(picks)
+    gate = HandoverGate(len(picks), mode=screen.console.mode, plan=lambda: place.resending(selection))
+
+    def answered(plan: Resending | None) -> None:
+        if plan is not None:
             total = len(plan.going) + len(plan.left)
-            screen.console.begin(_run("replay", "", total, place.resend_work(plan)))
+            screen.console.begin(_run("replay", REAL, total, place.resend_work(plan)))
             screen.acted()
 
     screen.app.push_screen(gate, answered)
@@ -129,8 +134,8 @@ def halt(screen: ActingScreen) -> None:
         text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
         gate = WordGate(line(own("Halt every replay on this store")), [line(own(text))], ask="why", judge=a_note)
     else:
-        text = f"Halted since {halt.since} by {halt.operator}: {halt.note}"
-        gate = WordGate(line(own("Resume replays")), [line(said(text, limit=400))], ask="why now", judge=a_note)
+        lines = [line(said(_halted(halt, screen.console.now()), limit=400))]
+        gate = WordGate(line(own("Resume replays")), lines, ask="why now", judge=a_note)
 
     async def act(note: str) -> None:
         if halt is None:
@@ -141,7 +146,7 @@ def halt(screen: ActingScreen) -> None:
             screen.console.restand(halt=await place.store.halted())
             screen.tell(line(own("resumed", "good")))
         else:
-            screen.complain("a live store is resumed by two: a second person must approve (P), then press H again")
+            screen.complain("a live store is resumed by two: another person approves (P), then H")
 
     def answered(answer: str | None) -> None:
         if answer is not None:
@@ -150,13 +155,31 @@ def halt(screen: ActingScreen) -> None:
     screen.app.push_screen(gate, answered)
 
 
+def _halted(halt: Halt, now: datetime) -> str:
+    since = parse_time(halt.since)
+    ago = f", {long_age(since, now)} ago" if since else ""
+    return f"Halted at {moment(halt.since)}{ago}, by {halt.operator}: {halt.note}"
+
+
 def mode(screen: ActingScreen) -> None:
+    is_real = screen.console.standing.layout != "orders"
     if screen.console.mode == "live":
         screen.console.set_mode("paper")
-        screen.tell(line(own("PAPER: replays go to the venue's paper side", "good")))
+        told = "PAPER: gates ask for the number alone; replays are real here all the same"
+        screen.tell(line(own(told if is_real else "PAPER: replays go to the venue's paper side", "good")))
         return
-    text = "In LIVE a replay sends real orders. Every gate then asks for the word and the number."
-    gate = WordGate(line(own("Switch to LIVE")), [line(own(text))], ask="type live", judge=exactly("live"), live=True)
+    texts = (
+        "A replay in LIVE sends real orders: its gate asks for the word and the number, and an override for "
+        "a second person.",
+        "Nothing else changes: dismiss and restore never send, reconcile asks in the mode of each attempt.",
+    )
+    if is_real:
+        texts = (
+            "Replays are real here in PAPER too: there is no venue.",
+            "LIVE makes the gate ask for the word as well.",
+        )
+    lines = [line(own(text)) for text in texts]
+    gate = WordGate(line(own("Switch to LIVE")), lines, ask="type live", judge=exactly("live"), live=True)
 
     def answered(answer: str | None) -> None:
         if answer is not None:

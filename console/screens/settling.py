@@ -55,7 +55,8 @@ def _report(screen: ActingScreen, word: str, report: Done, *, hint: str = "") ->
     screen.acted()
     parts = [own(f"{len(report.done):,} {word}", "good")]
     if report.changed:
-        parts.append(own(f", {len(report.changed):,} had changed and were left alone", "warning"))
+        were = "was" if len(report.changed) == 1 else "were"
+        parts.append(own(f", {len(report.changed):,} had changed and {were} left alone", "warning"))
     if report.stopped:
         parts.append(own(", stopped before the rest", "warning"))
     screen.tell(line(*parts, own(f"   {hint}" if report.done and hint else "", "dim")))
@@ -71,7 +72,7 @@ async def _undo(screen: ActingScreen, place: Workplace) -> None:
     with screen.console.activity.acting():
         report = await place.triage.undo()
     if report is None:
-        screen.complain("nothing to undo: this console has dismissed nothing since it was opened or last undone")
+        screen.complain("nothing to undo: nothing was dismissed here")
     else:
         _report(screen, "brought back", report)
 
@@ -82,9 +83,10 @@ def restore(screen: ActingScreen) -> None:
     if place is None:
         return
     if not chosen:
-        screen.complain("only a dismissed entry can be restored: the filter state:dismissed shows them")
+        screen.complain("only a dismissed entry can be restored: filter by state:dismissed")
         return
-    lines = [*sample(screen, list(chosen)), (), line(own("They are pending again; nothing is sent.", "dim"))]
+    who = "It is" if len(chosen) == 1 else "They are"
+    lines = [*sample(screen, list(chosen)), (), line(own(f"{who} pending again; nothing is sent.", "dim"))]
     title = line(own(f"Restore {many(len(chosen), 'entry')}"))
     gate = WordGate(title, lines, ask=f"type {len(chosen)} to restore", judge=exactly(str(len(chosen))))
 

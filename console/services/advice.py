@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backends.records import Attempt
+from console.services.layout import INTEGRATION, OUTBOX
+from console.services.outcome import spoken
 from console.services.triage import Row
+
+_AGAIN = {
+    OUTBOX: "mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
+    INTEGRATION: "replay (R) sends the request to its provider again; or dismiss (D)",
+}
 
 
 def next_step(row: Row, attempts: Sequence[Attempt] = ()) -> str:
     entry = row.entry
+    if entry.layout in _AGAIN and entry.state in ("pending", "in_doubt", "replayed"):
+        return _foreign(row)
     match entry.state:
         case "in_doubt":
             return "reconcile (C): the venue may have it; until it is asked nothing else may be done"
@@ -27,6 +36,17 @@ def next_step(row: Row, attempts: Sequence[Attempt] = ()) -> str:
     return _named(row.next_step, entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
 
 
+def _foreign(row: Row) -> str:
+    """Of entries that are no orders: nobody can be asked about a message, and a provider does not tell."""
+    match row.entry.state:
+        case "in_doubt":
+            return "reconcile (C): a retry has no known end; until that is settled nothing else may be done"
+        case "replayed":
+            return "nothing: it was handed over again"
+        case _:
+            return _AGAIN[row.entry.layout]
+
+
 def _named(step: str, venue: str) -> str:
     return step.replace("VENUE", venue) if venue.replace("-", "").replace(":", "").isalnum() else step
 
@@ -41,7 +61,7 @@ def difference(before: Attempt, after: Attempt) -> str:
     if before.mode != after.mode:
         changes.append(f"{before.mode} → {after.mode}")
     if before.outcome != after.outcome:
-        changes.append(f"{before.outcome or 'in flight'} → {after.outcome or 'in flight'}")
+        changes.append(f"{spoken(before.outcome)} → {spoken(after.outcome)}")
     elif before.error != after.error:
         changes.append("another error")
     return ", ".join(changes)

@@ -23,6 +23,7 @@ class Alert:
     text: str
     venue: str = ""
     severe: bool = False
+    brief: str = ""  # where there is room for a few words
 
 
 def alerts(tally: Tally, limits: Alerts) -> tuple[Alert, ...]:
@@ -41,12 +42,18 @@ def _in_doubt(tally: Tally) -> list[Alert]:
     if not count:
         return []
     are = "entry is" if count == 1 else "entries are"
-    return [Alert("in-doubt", f"{count} {are} in doubt: the venue may hold the order, reconcile", severe=True)]
+    text = f"{count} {are} in doubt: the venue may hold the order, reconcile"
+    return [Alert("in-doubt", text, severe=True, brief=f"reconcile {count} in doubt")]
 
 
 def _depth(tally: Tally, limit: int) -> list[Alert]:
     return [
-        Alert("depth", f"{venue.depth} open at {name or '(no venue)'}, the limit is {limit}", name)
+        Alert(
+            "depth",
+            f"{venue.depth} open at {name or '(no venue)'}, the limit is {limit}",
+            name,
+            brief=f"{venue.depth:,} open at {name or '(no venue)'}",
+        )
         for name, venue in tally.venues.items()
         if venue.depth >= limit
     ]
@@ -56,8 +63,9 @@ def _oldest(tally: Tally, limit: timedelta) -> list[Alert]:
     found = []
     for name, venue in tally.venues.items():
         if venue.oldest is not None and tally.at - venue.oldest >= limit:
-            waits = long_age(venue.oldest, tally.at)
-            found.append(Alert("oldest", f"the oldest at {name or '(no venue)'} waits for {waits}", name))
+            waits, where = long_age(venue.oldest, tally.at), name or "(no venue)"
+            brief = f"{where} waits {waits}"
+            found.append(Alert("oldest", f"the oldest at {where} waits for {waits}", name, brief=brief))
     return found
 
 
@@ -68,7 +76,8 @@ def _dominance(tally: Tally, limit: float) -> list[Alert]:
     share = top.count / tally.open
     if share <= limit:
         return []
-    return [Alert("dominance", f"{share:.0%} of {tally.open} open have one error: {top.fingerprint} {top.title}")]
+    text = f"{share:.0%} of {tally.open} open have one error: {top.fingerprint} {top.title}"
+    return [Alert("dominance", text, brief=f"one error is {share:.0%}")]
 
 
 def _arrivals(counts: Sequence[int]) -> list[Alert]:
@@ -76,9 +85,8 @@ def _arrivals(counts: Sequence[int]) -> list[Alert]:
     earlier, later = sum(counts[:half]), sum(counts[half:])
     if change(counts) != "rising":
         return []
-    return [
-        Alert("arrival-rate", f"arrivals rise: {later} in the last {half} minutes, {earlier} in the {half} before them")
-    ]
+    text = f"arrivals rise: {later} in the last {half} minutes, {earlier} in the {half} before them"
+    return [Alert("arrival-rate", text, brief=f"arrivals rise: {later} in {half}m")]
 
 
 def change(counts: Sequence[int]) -> Literal["rising", "falling", "steady"]:

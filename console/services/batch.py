@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from console.services.outcome import Ended
 
@@ -19,6 +19,11 @@ Work = Callable[["Handle"], Awaitable[tuple[Ended, ...]]]
 
 class Stoppable(Protocol):
     def stop(self) -> None: ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    def breakers(self) -> dict[str, str]: ...
 
 
 class Handle:
@@ -45,6 +50,12 @@ class Handle:
             self._loop, self._running = asyncio.get_running_loop(), running
         if self._stop.is_set():
             running.stop()
+
+    def breakers(self) -> dict[str, str]:
+        """Venue → closed, open or half-open, as it stands or as the run left it."""
+        with self._lock:
+            running = self._running
+        return running.breakers() if isinstance(running, Guarded) else {}
 
     def stop(self) -> None:
         self._stop.set()

@@ -12,8 +12,10 @@ from console.services.triage import Query
 
 HELD: frozenset[State] = frozenset({"in_doubt", "in_flight"})
 CATEGORIES = ("transient", "schema", "business", "integration")
-FIELDS = ("venue", "account", "market", "side", "state", "category", "group", "since", "until")
+_MEANT = {"queue": "venue", "provider": "venue", "tenant": "account"}  # as other layouts call them
+FIELDS = ("venue", "account", "market", "side", "reason", "state", "category", "group", "since", "until", *_MEANT)
 _TOKEN = re.compile(r'(?P<quoted>!?(?:\w+[:<>])?"[^"]*")|(?P<bare>\S+)')
+_FIELD = re.compile(r"!?([A-Za-z_]+):\S")
 _AGE = re.compile(r"age(?P<sign>[<>])(?P<span>.*)")
 
 
@@ -42,6 +44,7 @@ def parse_expression(text: str, now: datetime) -> Query:
         account=parts.columns.get("account"),
         market=parts.columns.get("market"),
         side=parts.columns.get("side"),
+        reason=parts.columns.get("reason"),
         since=parts.since,
         until=parts.until,
         terms=tuple(parts.terms),
@@ -92,9 +95,10 @@ def _take_field(parts: _Parts, name: str, value: str) -> None:
         case "category" if value not in CATEGORIES:
             raise ExpressionError(f"category is one of: {' '.join(CATEGORIES)}")
         case _:
-            if name in parts.columns:
+            meant = _MEANT.get(name, name)
+            if meant in parts.columns:
                 raise ExpressionError(f"{name}: is there twice")
-            parts.columns[name] = value
+            parts.columns[meant] = value
 
 
 def _states(value: str) -> frozenset[State]:
@@ -107,6 +111,13 @@ def _states(value: str) -> frozenset[State]:
     if len(states) != len(set(wanted)):
         raise ExpressionError(f"state is one of: {' '.join(STATES)} open all")
     return states
+
+
+def unknown_fields(text: str) -> tuple[str, ...]:
+    """Names before a colon that are no field: such a word is searched as it stands."""
+    words = [token["bare"] for token in _TOKEN.finditer(text) if token["bare"]]
+    names = [found[1] for word in words if (found := _FIELD.match(word))]
+    return tuple(name for name in names if name not in FIELDS)
 
 
 def with_field(text: str, name: str, value: str) -> str:

@@ -10,6 +10,7 @@ from backends.store import Requeues, Store
 from console.clock import Clock
 from console.integration import ProviderConfig
 from console.services.batch import Handle
+from console.services.breaker import Breaker
 from console.services.layout import ORDERS, origin
 from console.services.outcome import Ended
 from venues.credentials import Credentials
@@ -24,6 +25,7 @@ class Tools:
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     authorization: Callable[[str], Credentials | None] = lambda _: None
     hub_wait: float = 60.0
+    breakers: dict[str, Breaker] = field(default_factory=dict)  # of providers, for as long as the console runs
 
 
 def is_foreign(store: Store) -> bool:
@@ -80,7 +82,7 @@ async def send(
     from console.services.provider import Providers
     from console.services.redelivery import Redelivery
 
-    providers = Providers(tools.providers, tools.authorization)
+    providers = Providers(tools.providers, tools.authorization, tools.breakers)
     try:
         batch = Redelivery(store, providers, tools.actor, tools.clock)
         handle.attend(batch)

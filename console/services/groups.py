@@ -5,8 +5,10 @@ Says how much of the store an answer covers. No SQL, no screens.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -19,10 +21,12 @@ from console.clock import Clock
 from console.services.group import TREND_HOURS, Group, Grouping, Parts, from_lines, trend
 from console.services.index import label, labelled
 from console.services.match import fits
-from console.services.triage import Query, Triage, look
+from console.services.triage import Query, Triage, look, matches
 
 _PAGE = 100  # labelling more at a time would be felt at the keyboard
 _MANY = 100
+_MOST = 200_000  # entries counted or frozen at once
+_TELL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,29 @@ class Groups:
             grouping.add(file_entry(row.entry, labelled(row)))
         return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
 
-    async def split(self, fingerprint: str, *, everything: bool = False, limit: int = 200) -> tuple[Cross, ...]:
-        """A group by venue, account and market."""
+    async def growing(self, query: Query) -> AsyncIterator[GroupView]:
+        """As `counted`, newest first, with what there is so far every now and then; the loop is never held up."""
+        grouping = Grouping()
+        place: Place | None = None
+        told, more = time.monotonic(), True
+        while more and grouping.count < _MOST:
+            page = await self._store.page(query.where, limit=_PAGE, after=place, newest_first=True)
+            for row in (look(entry) for entry in page.entries):
+                if matches(row, query):
+                    mark = file_entry(row.entry, labelled(row))
+                    grouping.add(mark)
+                    grouping.arrival(mark)
+            more, place = page.more, page.entries[-1].place if page.entries else None
+            if more and time.monotonic() > told + _TELL_SECONDS:
+                told = time.monotonic()
+                yield GroupView(grouping.groups(self._clock()), grouping.count, grouping.count, False, "store")
+            await asyncio.sleep(0)
+        yield GroupView(grouping.groups(self._clock()), grouping.count, grouping.count, not more, "store")
+
+    async def split(
+        self, fingerprint: str, *, everything: bool = False, limit: int = 200, budget: float | None = None
+    ) -> tuple[Cross, ...]:
+        """A group by venue, account and market; without an index, of what `budget` seconds can read, newest first."""
         states = frozenset(STATES) if everything else OPEN_STATES
         if self._reader is not None:
             try:
@@ -77,25 +102,53 @@ class Groups:
             except (NoIndex, IndexUnavailable):
                 pass
         found: dict[tuple[str, str, str], int] = {}
-        async for row in self._triage.stream(Query(Filter(states=states), group=fingerprint), whole=False):
-            mark = file_entry(row.entry, labelled(row))
-            key = (mark.venue, mark.account, mark.market)
-            found[key] = found.get(key, 0) + 1
+        ends = None if budget is None else time.monotonic() + budget
+        async for page in self._pages(Query(Filter(states=states), group=fingerprint), newest_first=True):
+            for entry in page:
+                mark = file_entry(entry, label(entry))
+                key = (mark.venue, mark.account, mark.market)
+                found[key] = found.get(key, 0) + 1
+            if ends is not None and time.monotonic() > ends:
+                break
         rows = sorted(((-count, key) for key, count in found.items()))
         return tuple(Cross(*key, -count) for count, key in rows[:limit])
 
-    async def members(self, fingerprint: str, where: Filter | None = None) -> Members:
-        """Open entries of the group, oldest first, that also fit `where`; to be marked, replayed or dismissed."""
-        asked = where or Filter()
+    async def members(
+        self, fingerprint: str, asked: Query | None = None, *, tell: Callable[[int], None] = lambda _: None
+    ) -> Members:
+        """Open entries of the group, oldest first, that also match `asked`; to be marked, replayed or dismissed.
+        `tell` hears how many there are so far."""
+        query = replace(asked or Query(), group=fingerprint)
         if self._reader is not None:
             try:
                 progress = await self._reader.progress()
                 if progress is not None and progress.built:
-                    ids = await self._reader.members(fingerprint, asked.states)
-                    return Members(await self._checked(ids, fingerprint, asked), True)
+                    ids = await self._reader.members(fingerprint, query.where.states)
+                    kept = await self._checked(ids[:_MOST], query, tell)
+                    return Members(kept, len(ids) <= _MOST)
             except (NoIndex, IndexUnavailable):
                 pass
-        return Members(await self._triage.select(Query(asked, group=fingerprint)), True)
+        return await self._gathered(query, tell)
+
+    async def _gathered(self, query: Query, tell: Callable[[int], None]) -> Members:
+        found: list[Entry] = []
+        async for page in self._pages(query, newest_first=False):
+            found += page
+            tell(len(found))
+            if len(found) > _MOST:
+                return Members(tuple(found[:_MOST]), False)
+        return Members(tuple(found), True)
+
+    async def _pages(self, query: Query, *, newest_first: bool) -> AsyncIterator[list[Entry]]:
+        """What matches, in pages small enough that labelling one is not felt at the keyboard."""
+        place: Place | None = None
+        while True:
+            page = await self._store.page(query.where, limit=_PAGE, after=place, newest_first=newest_first)
+            yield [entry for entry in page.entries if matches(look(entry), query)]
+            if not page.more:
+                return
+            place = page.entries[-1].place
+            await asyncio.sleep(0)
 
     async def looked(self, fingerprints: tuple[str, ...]) -> None:
         """From now on these count as seen."""
@@ -157,7 +210,7 @@ class Groups:
             total = max(total, sum(counts.by_state.values()))
         return GroupView(grouping.groups(self._clock()), grouping.count, total, not more, "store")
 
-    async def _checked(self, ids: list[str], fingerprint: str, where: Filter) -> tuple[Entry, ...]:
+    async def _checked(self, ids: list[str], query: Query, tell: Callable[[int], None]) -> tuple[Entry, ...]:
         kept: list[Entry] = []
         for start in range(0, len(ids), _MANY):
             chunk = tuple(ids[start : start + _MANY])
@@ -165,6 +218,7 @@ class Groups:
             kept += [
                 entry
                 for entry in (found[one] for one in chunk if one in found)
-                if fits(entry, where) and look(entry).fingerprint == fingerprint
+                if fits(entry, query.where) and matches(look(entry), query)
             ]
+            tell(len(kept))
         return tuple(kept)

@@ -33,15 +33,20 @@ class HubSource:
         self.name = f"hub {hub.host}"
         self.columns: tuple[str, ...] = COLUMNS
         self.hub = hub
+        self.shortfall: str | None = None
         self._deletes = deletes
 
     async def every(self) -> tuple[Entry, ...]:
         found: dict[str, Entry] = {}
+        total = 0
         for number in range(1, MOST_PAGES + 1):
             page = await _answered(self.hub.list(page=number, limit=MOST))
             found |= {item.id: entry_of(item) for item in page.items}
+            total = page.total
             if not page.items or number * MOST >= page.total:
                 break
+        most = MOST_PAGES * MOST
+        self.shortfall = f"only {most:,} of the hub's {total:,} entries are looked at" if total > most else None
         return tuple(sorted(found.values(), key=lambda entry: entry.place))
 
     async def one(self, entry_id: str) -> Entry | None:
@@ -139,7 +144,7 @@ def _stored(name: str, value: object) -> object:
 
 def fits(entry: Entry, where: Filter) -> bool:
     """All of a filter but the states. Pure."""
-    if where.market is not None or where.side is not None:
+    if where.market is not None or where.side is not None or where.reason is not None:
         return False
     if where.venue is not None and where.venue not in (entry.text("providerId"), entry.text("providerName")):
         return False

@@ -23,7 +23,9 @@ from console.services.triage import Row, look
 
 VERSION = f"{fingerprint.VERSION}.{category.VERSION}"
 _PROGRESS_SECONDS = 0.5
+_GRACE_SECONDS = 0.5
 _EXIT_SECONDS = 5.0
+_NICE = 10
 
 
 def label(entry: Entry) -> Label:
@@ -57,11 +59,14 @@ async def reader_of(store: Store, folder: Path | None = None) -> Reader:
 
 async def is_current(store: Store, progress: Progress | None) -> bool:
     """Would counting the store now give the same? Everything that can be asked cheaply says so."""
-    if progress is None or not progress.built:
+    if progress is None or not progress.built or not await has_caught_up(store, progress):
         return False
     counted = (await store.counts(EVERYTHING)).by_state
-    if any(counted.get(state, 0) != count for state, count in progress.states.items()):
-        return False
+    return all(counted.get(state, 0) == count for state, count in progress.states.items())
+
+
+async def has_caught_up(store: Store, progress: Progress) -> bool:
+    """The newest entry and the last act are in the index. Cheap at any size; says nothing of what lies between."""
     newest = await store.page(EVERYTHING, limit=1, newest_first=True)
     if newest.entries and spell(newest.entries[0].place) != progress.high:
         return False
@@ -114,14 +119,20 @@ async def _tell(reader: Reader, tell: Callable[[Progress], None]) -> None:
         await asyncio.sleep(_PROGRESS_SECONDS)
 
 
+def nicer(by: int) -> int:
+    """The priority of a process that gives way to this one."""
+    return min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
+
+
 class Keeper:
     """The process that keeps the index while a console is open: `dlq index --follow` on the same store.
 
     It goes when its console goes, however that ends, as it then reads the end of its stdin.
     """
 
-    def __init__(self, words: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    def __init__(self, words: tuple[str, ...], environ: Mapping[str, str], *, nice: int = _NICE) -> None:
         """`words`: the global words of the command line, without the target; that is in `environ` as DLQ_DB."""
+        self._nice = nice
         self._words = words
         self._environ = dict(environ)
         self._process: asyncio.subprocess.Process | None = None
@@ -141,6 +152,15 @@ class Keeper:
             env=self._environ,
             start_new_session=True,
         )
+        # Of the child and not by the child: whoever else runs the verb keeps the priority they chose.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, nicer(self._nice))
+            if sys.platform == "linux":  # a key that is pressed need not wait for the end of its turn
+                os.sched_setscheduler(self._process.pid, os.SCHED_IDLE, os.sched_param(0))
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
     @property
     def running(self) -> bool:
@@ -152,12 +172,14 @@ class Keeper:
             return
         if process.stdin is not None:
             process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _EXIT_SECONDS)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        # An index survives being killed anywhere: nobody who quits has to wait for a page that is being filed.
+        for seconds, end in ((_GRACE_SECONDS, process.terminate), (_EXIT_SECONDS, process.kill)):
+            try:
+                await asyncio.wait_for(process.wait(), seconds)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    end()
+        await process.wait()
 
 
 __all__ = [
@@ -166,6 +188,7 @@ __all__ = [
     "Keeper",
     "Keeping",
     "cache_of",
+    "has_caught_up",
     "is_current",
     "label",
     "labelled",

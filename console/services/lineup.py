@@ -102,7 +102,7 @@ class Lineup:
     ) -> tuple[list[Entry], bool, Place | None]:
         """Entries in reading direction, is there more, and how far was looked."""
         if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
-            held = [entry for entry in await self._held(view, query) if _fits(entry, query)]
+            held = [entry for entry in await self.held(view, query) if _fits(entry, query)]
             behind = _behind(held if forward else held[::-1], place, descending=view.newest_first == forward)
             return behind[:limit], len(behind) > limit, None
         found: list[Entry] = []
@@ -123,7 +123,7 @@ class Lineup:
             if not query.by_class or looked >= _LONGEST_SCAN:
                 return found, True, place
 
-    async def _held(self, view: View, query: Query) -> list[Entry]:
+    async def held(self, view: View, query: Query) -> list[Entry]:
         """By the attempts that hold them, which are few: a million others need not be looked at to find them."""
         ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
         found = await self._store.many(ids) if ids else {}

@@ -15,7 +15,12 @@ def fits(entry: Entry, where: Filter) -> bool:
     role = roles(entry.layout, entry.names)
     if where.venue is not None and where.venue not in [entry.text(name) for name in role.origins]:
         return False
-    asked = ((role.account, where.account), (role.market, where.market), ("side", where.side))
+    asked = (
+        (role.account, where.account),
+        (role.market, where.market),
+        ("side", where.side),
+        (role.reason, where.reason),
+    )
     if any(wanted is not None and entry.text(name) != wanted for name, wanted in asked):
         return False
     if (where.since or where.until) and not _in_span(entry, where):

@@ -29,3 +29,10 @@ def exit_code(results: Iterable[Ended], *, dry_run: bool = False) -> int:
     if "rejected" in words:
         return 1
     return 4 if words & {"refused", "skipped", "not_sent"} else 0
+
+
+def spoken(outcome: str | None) -> str:
+    """As people say it: an unknown outcome is an entry in doubt."""
+    if outcome is None:
+        return "in flight"
+    return "in doubt" if outcome == "unknown" else outcome.replace("_", " ")

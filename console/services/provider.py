@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from backends.records import Entry
 from console.integration import ProviderConfig
+from console.services.breaker import Breaker
 from console.services.layout import text
 from venues.client import BadCredentials, UnknownVenue
 from venues.credentials import Credentials
@@ -15,9 +16,16 @@ AuthorizationSource = Callable[[str], Credentials | None]  # by the provider's n
 
 
 class Providers:
-    def __init__(self, known: Mapping[str, ProviderConfig], authorization: AuthorizationSource) -> None:
+    def __init__(
+        self,
+        known: Mapping[str, ProviderConfig],
+        authorization: AuthorizationSource,
+        breakers: dict[str, Breaker] | None = None,
+    ) -> None:
+        """`breakers` outlive a batch where they are given: a provider that just failed is not tried at once again."""
         self._known = known
         self._authorization = authorization
+        self.breakers = {} if breakers is None else breakers
         self._clients: dict[str, Provider] = {}
 
     def name(self, entry: Entry) -> str:
@@ -28,6 +36,9 @@ class Providers:
             shown = " or ".join(f"[providers.{name}]" for name in names if name)
             raise UnknownVenue(f"the config has no {shown or 'provider'} with its base_url: nothing is sent")
         return found
+
+    def breaker(self, name: str) -> Breaker:
+        return self.breakers.get(name, Breaker())
 
     def client(self, name: str) -> Provider:
         """Raises VenueError."""

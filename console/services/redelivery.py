@@ -88,7 +88,7 @@ class Redelivery:
 
     async def _at_provider(self, name: str, entries: Sequence[Entry], why: Why, ended: Tell) -> None:
         """One call at a time; what an open breaker holds goes once it lets a try through."""
-        breaker, holds = Breaker(), 0
+        breaker, holds = self._providers.breaker(name), 0
         for entry in entries:
             breaker = breaker.at(self._ticks())
             if breaker.state == "open" and holds < _HOLDS and not self._stop.is_set():
@@ -101,6 +101,7 @@ class Redelivery:
             result, healthy = await self._one(entry, self._providers.client(name), why)
             if healthy is not None:
                 breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
+                self._providers.breakers[name] = breaker
             if breaker.state == "closed":
                 holds = 0
             ended(result)

@@ -73,6 +73,11 @@ class Replay:
         self._halted = False
         self._traffic: dict[str, _Traffic] = {}
 
+    def breakers(self) -> dict[str, str]:
+        """From any thread."""
+        now = time.monotonic()
+        return {venue: traffic.breaker.at(now).state for venue, traffic in list(self._traffic.items())}
+
     def stop(self) -> None:
         """No further entry is begun. Call from this object's own loop."""
         self._stopped.set()

@@ -27,6 +27,7 @@ class Run:
     over: bool = False
     began: float = 0.0
     ended: float = 0.0
+    store: str = ""  # where it runs, which may be left meanwhile
     problem: str | None = None  # why it ended early, in one line
 
     def start(self) -> Run:

@@ -31,7 +31,7 @@ class VenueTally:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Groups, categories, retries and venues are those of open entries."""
+    """Groups, categories, retries and venues are those of open entries. From the index, groups name only venues."""
 
     at: datetime
     states: Mapping[State, int]
@@ -93,7 +93,7 @@ async def counted(store: Store, now: datetime) -> Tally:
 async def indexed(reader: Reader, now: datetime) -> Tally:
     """From the index: at once, and as true as the index is."""
     lines = await reader.lines()
-    groups = from_lines(lines, await reader.parts(), everything=False, trends={}, new={})
+    groups = from_lines(lines, await reader.parts(("venue",)), everything=False, trends={}, new={})
     states: Counter[State] = Counter()
     categories: Counter[str] = Counter()
     for line in lines:

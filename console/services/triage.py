@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from backends.records import Actor, Attempt, AuditEvent, Entry, Filter, Note, Place, Selection, Why
 from backends.store import ActRefused, Store
@@ -25,16 +26,40 @@ _BUSY_SHARE = 0.6  # of the time, while somebody else is writing too
 _PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
-    """An entry with what its error says of it."""
+    """An entry with what its error says of it, worked out when asked: of most of a page nobody asks."""
 
     entry: Entry
-    category: str
-    reach: str  # could the failed submit have reached the venue: "no" or "maybe"
-    fingerprint: str
-    title: str
-    next_step: str = ""
+
+    @property
+    def category(self) -> str:
+        return self._class.category
+
+    @property
+    def reach(self) -> str:
+        """Could the failed submit have reached the venue: "no" or "maybe"."""
+        return self._class.reach
+
+    @property
+    def fingerprint(self) -> str:
+        return self._mark.id
+
+    @property
+    def title(self) -> str:
+        return self._mark.title
+
+    @property
+    def next_step(self) -> str:
+        return self._class.note
+
+    @cached_property
+    def _class(self) -> Class:
+        return classify(error_text(self.entry))
+
+    @cached_property
+    def _mark(self) -> Fingerprint:
+        return fingerprint(error_text(self.entry), masks=varying(self.entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +98,7 @@ Progress = Callable[[int, int], None]
 
 
 def look(entry: Entry) -> Row:
-    error = error_text(entry)
-    seen: Class = classify(error)
-    mark: Fingerprint = fingerprint(error, masks=varying(entry))
-    return Row(entry, seen.category, seen.reach, mark.id, mark.title, seen.note)
+    return Row(entry)
 
 
 def recorded_retries(events: tuple[AuditEvent, ...]) -> int:

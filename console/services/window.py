@@ -129,6 +129,15 @@ class Window:
         self.top = self.cursor - line
         self._settle()
 
+    def replace(self, spots: list[Spot], held: Spot | None) -> None:
+        """The same stretch without what is gone; the cursor stays on its entry, or on the place where it was."""
+        line = self.cursor - self.top
+        self.spots = spots
+        found = self.find(held.entry.id) if held is not None else None
+        self.cursor = max(0, min(self.cursor if found is None else found, len(spots) - 1))
+        self.top = self.cursor - line
+        self._settle()
+
     def _drop_above(self, count: int) -> None:
         if count <= 0:
             return

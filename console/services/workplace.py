@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from backends.ledger.chain import Verifier
@@ -22,8 +23,11 @@ from console.services.triage import Triage
 
 if TYPE_CHECKING:
     from console.services.batch import Handle, Work
+    from console.services.breaker import Breaker
     from console.services.desk import CredentialSource, Desk
     from console.services.foreign import Tools
+    from console.services.handover import Resending
+    from console.services.insight import Insight
     from console.services.plan import Blocked, ReplayPlan
 
 Mode = Literal["paper", "live"]
@@ -39,18 +43,11 @@ class Setting(NamedTuple):
     open: Callable[[], Awaitable[Store]]
     credentials: Callable[[], CredentialSource]
     tools: Callable[[], Tools] | None = None  # for entries that are no orders
+    cache: Path | None = None  # where indexes lie; None: where the XDG specification says
 
     @property
     def is_live_store(self) -> bool:
         return self.store.environment == "live"
-
-
-class Resending(NamedTuple):
-    """What a replay of entries that are no orders would do."""
-
-    going: tuple[Entry, ...]
-    left: tuple[Ended, ...]
-    where: str
 
 
 class Verified(NamedTuple):
@@ -65,6 +62,9 @@ class Workplace:
         self.store = store
         self.triage = Triage(store, setting.actor, setting.clock)
         self.lineup = Lineup(store)
+        self._insight: Insight | None = None
+        self._making = asyncio.Lock()
+        self._breakers: dict[str, Breaker] = {}
 
     @classmethod
     async def attach(cls, setting: Setting) -> Workplace:
@@ -75,7 +75,18 @@ class Workplace:
         return self.store.info
 
     async def aclose(self) -> None:
+        if self._insight is not None:
+            await self._insight.aclose()
         await self.store.aclose()
+
+    async def insight(self) -> Insight:
+        """What the index knows of this store; made when it is first asked for."""
+        from console.services.insight import Insight
+
+        async with self._making:
+            if self._insight is None:
+                self._insight = await Insight.of(self)
+        return self._insight
 
     def read_action(self, entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(why its action cannot be sent as it stands, what else should be known of it)."""
@@ -144,13 +155,13 @@ class Workplace:
 
     async def resending(self, selection: Selection) -> Resending:
         """For entries that are no orders: which go, which stay and why, where to. Raises StoreError."""
-        from console.services.foreign import destination, sorted_out
+        from console.services.handover import resending
 
         found, _ = await self.triage.chosen(selection.ids)
         moved = [Ended(one.entry_id, "skipped", None, detail=one.text) for one in _moved(selection, found)]
-        entries = _unmoved(selection, found)
-        going, left = sorted_out(entries, await self.store.halted(), self.setting.config.limits.max_batch)
-        return Resending(tuple(going), (*moved, *left), destination(self.store, going) if going else "")
+        most = self.setting.config.limits.max_batch
+        made = await resending(self.store, _unmoved(selection, found), self._foreign_tools(), most)
+        return made._replace(left=(*moved, *made.left))
 
     def resend_work(self, resending: Resending) -> Work:
         async def work(handle: Handle) -> tuple[Ended, ...]:
@@ -160,6 +171,9 @@ class Workplace:
             try:
                 for ended in resending.left:
                     handle.tell(ended)
+                if refused := tuple(one.entry_id for one in resending.left if one.outcome == "refused"):
+                    because = "; ".join(one.detail or "" for one in resending.left)[:2000]
+                    await Triage(store, self.setting.actor, self.setting.clock).refuse("replay", refused, because)
                 return (*resending.left, *await send(store, resending.going, self._foreign_tools(), handle))
             finally:
                 await store.aclose()
@@ -169,7 +183,8 @@ class Workplace:
     def _foreign_tools(self) -> Tools:
         from console.services.foreign import Tools
 
-        return self.setting.tools() if self.setting.tools else Tools(self.setting.actor, self.setting.clock)
+        made = self.setting.tools() if self.setting.tools else Tools(self.setting.actor, self.setting.clock)
+        return replace(made, breakers=self._breakers)
 
     def replay_work(self, plan: ReplayPlan, note: str | None) -> Work:
         async def work(handle: Handle) -> tuple[Ended, ...]:
@@ -219,7 +234,7 @@ class Workplace:
 
     async def verify(self) -> Verified:
         verifier = Verifier()
-        async for events in self.store.audit():
+        async for events in self.store.chain():
             if not await asyncio.to_thread(verifier.feed, events):
                 break
         problem = verifier.finish()

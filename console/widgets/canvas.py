@@ -9,18 +9,8 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from console.palette import PALETTES, ROLES
 from console.render.line import Line, Tone, clip
-
-_ROLES: dict[Tone, tuple[str, bool]] = {
-    "plain": ("foreground", False),
-    "dim": ("dlq-muted", False),
-    "strong": ("foreground", True),
-    "accent": ("accent", True),
-    "warning": ("warning", False),
-    "danger": ("error", True),
-    "good": ("success", False),
-    "key": ("accent", False),
-}
 
 
 class Canvas(Widget):
@@ -53,18 +43,25 @@ class Canvas(Widget):
         return self.strip(self._lines[y] if y < len(self._lines) else ())
 
     def strip(self, line: Line, *, cursor: bool = False) -> Strip:
-        size = self.size.width
-        segments = [Segment(cell.text, self._style(cell.tone, cursor=cursor)) for cell in clip(line, size)]
-        return Strip(segments).adjust_cell_length(size, self._style("plain", cursor=cursor))
+        size, theme = self.size.width, self.app.theme
+        parts: list[tuple[str, Tone]] = []
+        for cell in clip(line, size):
+            if parts and cell.text.isspace():  # no tone shows in it: one segment less to paint
+                parts[-1] = (parts[-1][0] + cell.text, parts[-1][1])
+            else:
+                parts.append((cell.text, cell.tone))
+        segments = [Segment(text, self._style(tone, theme, cursor=cursor)) for text, tone in parts]
+        return Strip(segments).adjust_cell_length(size, self._style("plain", theme, cursor=cursor))
 
-    def _style(self, tone: Tone, *, cursor: bool) -> Style:
+    def _style(self, tone: Tone, theme: str, *, cursor: bool) -> Style:
         """A tone is a role of the theme, asked of the theme itself: a style rule for each would cost every widget."""
-        theme = self.app.theme
         known = self._styles_of.get((tone, cursor, theme))
         if known is None:
-            roles = self.app.theme_variables
-            variable, bold = _ROLES[tone]
-            ground = roles["dlq-cursor"] if cursor else None
-            known = self.rich_style + Style(color=roles[variable], bold=bold or None, bgcolor=ground)
+            palette = PALETTES[theme.removeprefix("dlq-")]
+            role, bold = ROLES[tone]
+            ground = palette.cursor if cursor else None
+            known = self.rich_style + Style(color=getattr(palette, role), bold=bold or None, bgcolor=ground)
+            if self.app.no_color:
+                known += Style(reverse=cursor or None, dim=(tone == "dim" and not cursor) or None)
             self._styles_of[tone, cursor, theme] = known
         return known

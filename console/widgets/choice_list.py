@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual import events
 from textual.message import Message
@@ -21,6 +21,7 @@ class ChoiceList(Canvas):
         self._choices: Sequence[tuple[str, Line]] = ()
         self._cursor = 0
         self._top = 0
+        self.on_move: Callable[[], None] = lambda: None
 
     def put(self, choices: Sequence[tuple[str, Line]]) -> None:
         """The cursor stays on what it was on."""
@@ -45,6 +46,10 @@ class ChoiceList(Canvas):
         height = max(1, self.size.height)
         self._top = max(self._cursor - height + 1, min(self._top, self._cursor))
         self.refresh()
+        self.on_move()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.move_to(self._cursor)
 
     def render_line(self, y: int) -> Strip:
         at = self._top + y

@@ -7,10 +7,13 @@ from datetime import datetime
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from console.render.entry import TABS, Shown, tab_lines, tabs
-from console.render.line import own, said, spread
+from console.render.entry import Shown, tab_lines, tabs, titles
+from console.render.line import own, spread, width
+from console.render.status import value_label
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
+
+_LONGEST_ID = 20  # an order's own; longer ones are cut where the tabs need the room
 
 
 class EntryPane(Vertical):
@@ -20,6 +23,7 @@ class EntryPane(Vertical):
         self.text = TextPane(classes="pane-text")
         self.shown: Shown | None = None
         self.tab = 0
+        self.kind = "orders"  # the layout of the store
         self._now: datetime | None = None
         self._is_chosen = False
 
@@ -30,6 +34,7 @@ class EntryPane(Vertical):
     def put(self, shown: Shown | None, now: datetime) -> None:
         same = shown is not None and self.shown is not None and shown.row.entry.id == self.shown.row.entry.id
         self.shown, self._now = shown, now
+        self.tab = min(self.tab, len(titles(shown, self.kind)) - 1)
         self._paint(keep_place=same)
 
     def chosen(self, yes: bool) -> None:
@@ -38,7 +43,7 @@ class EntryPane(Vertical):
         self._paint(keep_place=True)
 
     def turn(self, by: int) -> None:
-        self.tab = (self.tab + by) % len(TABS)
+        self.tab = (self.tab + by) % len(titles(self.shown, self.kind))
         self._paint()
 
     def on_resize(self) -> None:
@@ -46,8 +51,11 @@ class EntryPane(Vertical):
 
     def _paint(self, *, keep_place: bool = False) -> None:
         shown = self.shown
-        name = (said(shown.row.entry.id, "dim", limit=60), own(" ")) if shown else ()
         lead = (own("▸", "accent"),) if self._is_chosen else (own(" "),)
-        self._tabs.show(spread((*lead, *tabs(shown, self.tab)), name, max(1, self.size.width)))
-        lines = tab_lines(shown, self.tab, self._now) if shown and self._now else []
+        titles_line = (*lead, *tabs(shown, self.tab, self.kind))
+        room = max(_LONGEST_ID, self.size.width - width(titles_line) - 3)  # a longer id gives way to the tabs
+        name = (own(value_label(shown.row.entry.id, room), "dim"), own(" ")) if shown else ()
+        self._tabs.show(spread(titles_line, name, max(1, self.size.width)))
+        size = max(1, self.text.size.width)
+        lines = tab_lines(shown, self.tab, self._now, size=size) if shown and self._now else []
         self.text.put(lines, keep_place=keep_place)

@@ -24,9 +24,6 @@ _WHEEL = 3
 
 
 class EntryTable(Canvas):
-    class Moved(Message):
-        """The cursor is on another entry."""
-
     class Wants(Message):
         """An end of the window comes near."""
 
@@ -43,11 +40,13 @@ class EntryTable(Canvas):
     def __init__(self, now: datetime, look: Callable[[Entry], Row], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.window = Window()
+        self.kind = "orders"  # the layout of what is listed
         self.marks: Mapping[str, Version] = {}
         self.range_from: str | None = None
         self.seen: Place | None = None  # what came after this place is new
         self.now = now
         self.blank: Line = (own("reading …", "dim"),)
+        self.on_move: Callable[[], None] = lambda: None  # at once: what it changes is painted in the same frame
         self._is_painted = False
         self._classify = look
         self._looked: dict[str, Row] = {}
@@ -63,7 +62,7 @@ class EntryTable(Canvas):
             self._looked.clear()
         self.refresh()
         self._ask()
-        self.post_message(self.Moved())
+        self.on_move()
 
     def tick(self, now: datetime) -> None:
         """Repaints the lines whose age reads differently now, and no others."""
@@ -87,7 +86,7 @@ class EntryTable(Canvas):
             for line in (before, window.cursor):
                 self.refresh(Region(0, line - top + 1, self.size.width, 1))
         self._ask()
-        self.post_message(self.Moved())
+        self.on_move()
 
     def page(self, direction: int) -> None:
         self.move_by(direction * max(1, self.window.height - 1))
@@ -105,8 +104,7 @@ class EntryTable(Canvas):
             if not self._is_painted:
                 self._is_painted = True
                 self.post_message(self.Painted())
-            spots = self.window.spots
-            return self.strip(header(self.size.width, spots[0].entry.layout if spots else "orders"))
+            return self.strip(header(self.size.width, self.kind))
         window = self.window
         at = window.top + y - 1
         if at >= len(window.spots):
@@ -147,7 +145,7 @@ class EntryTable(Canvas):
     def _wheel(self, by: int) -> None:
         if self.window.scroll(by):
             self.refresh()
-            self.post_message(self.Moved())
+            self.on_move()
         self._ask()
 
     def on_click(self, event: events.Click) -> None:

@@ -21,22 +21,23 @@ class TextPane(Canvas):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id, classes=classes)
         self._wrapped: list[Line] | None = None
+        self._wrapped_to = 0
         self._top = 0
 
     def put(self, lines: Sequence[Line], *, keep_place: bool = False) -> None:
+        if keep_place and list(lines) == self._lines:
+            return  # an idle screen stays silent
         self._lines, self._wrapped = list(lines), None
         self._top = self._top if keep_place else 0
         self.refresh(layout=self.styles.is_auto_height)
 
     @property
     def rows(self) -> list[Line]:
-        if self._wrapped is None:
-            every = chain.from_iterable(wrap(cells, self.size.width) for cells in self._lines)
-            self._wrapped = list(islice(every, _MOST))
+        size = self.size.width
+        if self._wrapped is None or self._wrapped_to != size:  # it may be painted before it hears of a resize
+            every = chain.from_iterable(wrap(cells, size) for cells in self._lines)
+            self._wrapped, self._wrapped_to = list(islice(every, _MOST)), size
         return self._wrapped
-
-    def on_resize(self, _: events.Resize) -> None:
-        self._wrapped = None
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's own signature
         """With `height: auto`: as high as its text."""

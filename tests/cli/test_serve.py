@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,25 +13,14 @@ import pytest
 
 from tests.cli.conftest import Dlq
 from tests.orders import row, sqlite_store
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.served import serving
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     store = sqlite_store(tmp_path / "orders.db", [row(1, market_id="SERVED", captured_at=datetime.now(UTC))])
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "console", "serve", "--db", store, "--port", str(port)]
-    environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
-        process.wait(30)
+    with serving(store, tmp_path) as url:
+        yield url
 
 
 async def _page(url: str) -> str:

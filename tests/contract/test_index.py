@@ -81,7 +81,8 @@ async def agrees(index: Indexed) -> None:
         assert await index.seen(everything=everything) == await index.recount(everything=everything)
     counted = await tally.counted(index.store, BASE)
     from_index = await tally.indexed(index.reader, BASE)
-    assert replace(from_index, groups=tuple(map(plain, from_index.groups))) == counted
+    brief = [replace(group, accounts={}, markets={}) for group in counted.groups]
+    assert replace(from_index, groups=tuple(map(plain, from_index.groups))) == replace(counted, groups=tuple(brief))
 
 
 async def test_a_build_equals_a_recount(rig: Rig, tmp_path: Path) -> None:

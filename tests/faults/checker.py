@@ -13,7 +13,7 @@ import json
 import sqlite3
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,9 +83,17 @@ def read_ledger(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def check(store: Dump, ledger: Sequence[Row], *, expected: int, phase: Phase = "any") -> list[str]:
-    """Every violation, each with the entry it is of."""
-    facts = _Facts(store, ledger)
+def check(
+    store: Dump,
+    ledger: Sequence[Row],
+    *,
+    expected: int,
+    phase: Phase = "any",
+    engine_sent: Collection[str] = frozenset(),
+) -> list[str]:
+    """Every violation, each with the entry it is of. `engine_sent`: client ids under which the engine itself, before
+    anything was dead-lettered, had reached the venue."""
+    facts = _Facts(store, ledger, frozenset(engine_sent))
     found = [*_nothing_lost(facts, expected), *_chain(facts), *_requests(facts), *_strangers(facts)]
     for entry in store.entries:
         about = [
@@ -101,8 +109,9 @@ def check(store: Dump, ledger: Sequence[Row], *, expected: int, phase: Phase = "
 
 
 class _Facts:
-    def __init__(self, store: Dump, ledger: Sequence[Row]) -> None:
+    def __init__(self, store: Dump, ledger: Sequence[Row], engine_sent: frozenset[str]) -> None:
         self.store = store
+        self.engine_sent = engine_sent
         self.orders = list({line["order_id"]: line for line in ledger if line["type"] == "order"}.values())
         self.requests = [line for line in ledger if line["type"] == "request"]
         self.attempts: dict[str, list[Row]] = defaultdict(list)
@@ -163,11 +172,13 @@ def _requests(facts: _Facts) -> Iterator[str]:
     for attempt in facts.store.attempts:
         if facts.was_sent(attempt):
             intents[attempt["client_order_id"]].append(attempt)
-    seen: Counter[str] = Counter()
+    seen: Counter[str] = Counter(dict.fromkeys(facts.engine_sent, -1))  # the engine's own needs no intent of ours
     for request in facts.requests:
         name = request["client_order_id"] or ""
         mine = sorted(intents.get(name, ()), key=lambda row: row["started_at"])
         seen[name] += 1
+        if seen[name] == 0:
+            continue
         if len(mine) < seen[name]:
             yield f"request {request['n']} ({name}) has no intent of its own"
             continue
@@ -217,7 +228,8 @@ def _honest(facts: _Facts, entry: Row) -> Iterator[str]:
     attempts, orders = facts.attempts[entry["dlq_id"]], facts.orders_of(entry)
     states = [attempt["state"] for attempt in attempts]
     dismissed = bool(entry["dismissed"])
-    if any(_stands(order) for order in orders) and not {*OPEN, "accepted"} & set(states):
+    untried = not attempts and entry["client_order_id"] in facts.engine_sent  # nobody here has asked the venue yet
+    if any(_stands(order) for order in orders) and not {*OPEN, "accepted"} & set(states) and not untried:
         yield f"the venue has its order, the store says {states[-1] if states else 'pending'}"
     for attempt in attempts:
         if attempt["state"] == "accepted" and attempt["venue_order_id"] not in [order["order_id"] for order in orders]:

@@ -21,7 +21,7 @@ import pytest
 from tests.store import ACTOR, PostgresRig, Rig, events_of, pick, sqlite_rig, verdict, why
 
 KILLS = int(os.environ.get("DLQ_KILLS", "12"))
-ROWS, CHUNK = 400, 20
+ROWS, CHUNK = 1200, 120
 ROOT = Path(__file__).parent.parent.parent
 
 # Dismisses all there is in chunks, then restores it, then again: until it is killed.
@@ -40,6 +40,7 @@ async def main(target, chunk):
             for start in range(0, len(entries), chunk):
                 selection = Selection.of(entries[start : start + chunk])
                 await act(selection, ACTOR, Why(datetime.now(UTC), "bulk", "test"))
+                print("chunk", flush=True)
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
@@ -55,9 +56,9 @@ async def main(target, name):
     print("ready", flush=True)
     sys.stdin.readline()
     done, changed = [], []
-    for start in range(0, len(entries), 50):
+    for start in range(0, len(entries), 125):
         result = await store.dismiss(
-            Selection.of(entries[start : start + 50]), Actor(name, name, "desk", "child"), Why(datetime.now(UTC), name)
+            Selection.of(entries[start : start + 125]), Actor(name, name, "desk", "child"), Why(datetime.now(UTC), name)
         )
         done += result.done
         changed += result.changed
@@ -85,7 +86,11 @@ def start(script: str, *args: str) -> subprocess.Popen[str]:
     return process
 
 
-def kill_after(process: subprocess.Popen[str], seconds: float) -> None:
+def kill_after(process: subprocess.Popen[str], chunks: int, seconds: float) -> None:
+    """Somewhere in the chunk after these."""
+    assert process.stdout is not None
+    for _ in range(chunks):
+        assert process.stdout.readline() == "chunk\n"
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(seconds)
     process.kill()
@@ -131,14 +136,14 @@ async def check(rig: Rig) -> int:
 async def test_killed_at_random_moments(rig: Rig) -> None:
     await rig.make(ROWS)
     dice = random.Random(4711)
-    cut_short = 0
+    moves = []
     for _ in range(KILLS):
         child = await asyncio.to_thread(start, CHILD, rig.target, str(CHUNK))
-        await asyncio.to_thread(kill_after, child, dice.uniform(0.0, 0.25))
-        flips = await check(rig)
-        cut_short += bool(flips % ROWS)
-    assert cut_short, "not one kill came in the middle of a bulk"
-    assert flips > ROWS, "the work went on after each kill"
+        await asyncio.to_thread(kill_after, child, dice.randrange(12), dice.uniform(0.0, 0.02))
+        moves.append(await check(rig))
+    assert moves == sorted(moves)
+    assert moves[-1] > ROWS, "the work went on after the kills"
+    assert any(count % ROWS for count in moves), "not one kill came in the middle of a bulk"
 
 
 async def test_two_processes_dismiss_the_same_entries_once(rig: Rig) -> None:

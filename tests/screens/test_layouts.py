@@ -3,33 +3,201 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
 
 from console import clock
 from console.config import StoreConfig
-from tests.outbox import OutboxRig
-from tests.stage import Stage, answer, app_of, gate_message, ids, press, screen_text, settled, until
+from console.integration import ProviderConfig
+from tests.integration import IntegrationRig, entry_id, failed_row
+from tests.layout_scene import LayoutStage, fill_integration, fill_outbox
+from tests.loopback import Answer, Loopback, Received, reply
+from tests.outbox import Consumer, OutboxRig, broker
+from tests.stage import (
+    Stage,
+    answer,
+    app_of,
+    config,
+    gate_message,
+    ids,
+    in_gate,
+    make_store,
+    notice,
+    press,
+    screen_text,
+    settled,
+    twelve,
+    until,
+)
+
+NOWHERE = Path("unused")
+
+
+async def _well(_: Received) -> Answer:
+    return reply(200, {"id": "ch_1"})
+
+
+async def _replayed(pilot: Pilot[Any]) -> None:
+    await until(pilot, lambda: (run := app_of(pilot).activity.run) is not None and run.over)
+    await settled(pilot)
 
 
 async def test_an_outbox_is_shown_and_replayed_into_its_queue(postgres_db: str) -> None:
-    rig = OutboxRig(postgres_db)
+    rig, consumer = OutboxRig(postgres_db), Consumer()
     await rig.tables()
     made = await rig.dead(1, 2, 3)
-    stage = Stage(Path("unused"), clock=clock.now, store=StoreConfig(name="outbox", url=postgres_db))
-    app = stage.console()
+    app = Stage(NOWHERE, clock=clock.now, store=StoreConfig(name="outbox", url=postgres_db)).console()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert ids(app) == list(reversed(made))
-        for word in ("QUEUE", "MESSAGE", "orders", '{ "n": 3 }', "order 3 is bad"):
+        for word in ("QUEUE", "REASON", "DELIVERIES", "retry_terminal", "order 3 is bad", "replays are real"):
             assert word in screen_text(app)
-        await press(pilot, "enter", "right_square_bracket")
-        assert "correlation_id" in screen_text(app)
+        await press(pilot, "enter", "right_square_bracket", "right_square_bracket")
+        assert "correlation id  c-3" in screen_text(app)
         await press(pilot, "escape", "a", "R")
         await until(pilot, lambda: "type 3 to send again" in screen_text(app))
+        for word in ("queue orders, by a new row of outbox", "no paper mode", "the dead-lettered row stays"):
+            assert word in screen_text(app)
         await answer(pilot, "2")
         assert "that is not 3" in gate_message(app)
         await answer(pilot, "3")
-        await until(pilot, lambda: (run := app_of(pilot).activity.run) is not None and run.over)
-        await settled(pilot)
+        await _replayed(pilot)
         assert screen_text(app).count("accepted") == 4
-    async with rig.connect() as connection:
-        assert await connection.fetchval("SELECT count(*) FROM outbox") == 3
+    async with broker(rig, consumer):
+        await consumer.until(3)
+    assert sorted(headers["correlation_id"] for _, headers in consumer.handled) == ["c-1", "c-2", "c-3"]
+
+
+async def test_a_gate_left_or_halted_sends_nothing(postgres_db: str) -> None:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    await rig.dead(1, 2)
+    app = Stage(NOWHERE, clock=clock.now, store=StoreConfig(name="outbox", url=postgres_db)).console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R", "escape")
+        assert not in_gate(app)
+        await press(pilot, "H")
+        await answer(pilot, "runaway consumer")
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "nothing to send" in screen_text(app))
+        assert "halt set by" in screen_text(app)
+        await answer(pilot, "2")
+        assert in_gate(app)
+        assert app.activity.run is None
+    assert await rig.outbox_rows() == []
+
+
+async def test_messages_are_dismissed_brought_back_and_noted(postgres_db: str) -> None:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    made = await rig.dead(1, 2, 3)
+    app = Stage(NOWHERE, clock=clock.now, store=StoreConfig(name="outbox", url=postgres_db)).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "D", "6")
+        await answer(pilot, "3")
+        assert "3 dismissed" in notice(app)
+        assert ids(app) == []
+        await press(pilot, "z")
+        assert "3 brought back" in notice(app)
+        assert ids(app) == list(reversed(made))
+        await press(pilot, "N")
+        await answer(pilot, "ask research")
+        assert "noted" in notice(app)
+        await press(pilot, "slash")
+        await answer(pilot, "reason:rejected")
+        assert ids(app) == []
+
+
+async def test_calls_go_to_their_provider_and_what_cannot_stays(postgres_db: str) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1, 2, failed_row(3, providerId="prov-9", providerName="Initech"))
+    async with Loopback(_well) as provider:
+        known = {"prov-1": ProviderConfig(provider.url)}
+        app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, providers=known).console()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settled(pilot)
+            for word in ("PROVIDER", "TENANT", "REQUEST", "DAYS LEFT", "POST /v1/charges"):
+                assert word in screen_text(app)
+            await press(pilot, "a", "R")
+            await until(pilot, lambda: "type 2 to send again" in screen_text(app))
+            assert f"prov-1 at {provider.url.removeprefix('http://')}" in screen_text(app)
+            assert "the config has no" in screen_text(app)
+            await answer(pilot, "2")
+            await _replayed(pilot)
+            outcomes = {one.entry_id: one.outcome for one in app.activity.run.landed} if app.activity.run else {}
+        assert outcomes == {entry_id(1): "accepted", entry_id(2): "accepted", entry_id(3): "refused"}
+        assert len(provider.requests) == 2
+
+
+async def test_one_provider_is_marked_by_its_filter(postgres_db: str) -> None:
+    await fill_integration(postgres_db)
+    app = LayoutStage(NOWHERE, target=postgres_db).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        await answer(pilot, "provider:prov-1 tenant:tenant-1")
+        assert ids(app) == [entry_id(n) for n in (7, 5, 1)]
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "type 3 to send again" in screen_text(app))
+        assert "api.acme-pay.example" in screen_text(app)
+
+
+async def test_stored_credentials_are_named_and_never_shown(postgres_db: str) -> None:
+    await fill_integration(postgres_db)
+    app = LayoutStage(NOWHERE, target=postgres_db).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "enter")
+        seen = screen_text(app)
+        await press(pilot, "right_square_bracket")
+        seen += screen_text(app)
+        assert "stored-credentials: headers.X-Api-Key" in seen
+        assert "[masked]" in seen
+        assert "sk_live" not in seen
+        assert "hunter2" not in seen
+
+
+async def test_nothing_of_one_store_survives_the_switch_to_another(postgres_db: str, tmp_path: Path) -> None:
+    await fill_outbox(postgres_db)
+    path = make_store(tmp_path / "orders.db", twelve())
+    stores = {"orders": StoreConfig("orders", str(path), mode="live"), "outbox": StoreConfig("outbox", postgres_db)}
+    app = Stage(path, config=config(stores=stores), store=stores["orders"]).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D", "6")
+        await answer(pilot, "1")
+        await press(pilot, "slash")
+        await answer(pilot, "venue:alpaca")
+        await press(pilot, "a", "colon")
+        await answer(pilot, "store nowhere")
+        assert "no store of that name; there are: orders outbox" in notice(app)
+        await press(pilot, "colon")
+        await answer(pilot, "store outbox")
+        await until(pilot, lambda: app.standing.store == "outbox" and app.standing.counts is not None)
+        await settled(pilot)
+        assert app.mode == "paper"
+        assert app.queue.marks == {}
+        assert app.queue.feed.text == ""
+        assert ids(app) == [str(n) for n in range(9, 2, -1)]
+        assert "QUEUE" in screen_text(app)
+        await press(pilot, "z")
+        assert "nothing to undo" in notice(app)
+
+
+async def test_a_gate_does_not_outlive_its_store(postgres_db: str, tmp_path: Path) -> None:
+    await fill_outbox(postgres_db)
+    path = make_store(tmp_path / "orders.db", twelve())
+    stores = {"orders": StoreConfig("orders", str(path)), "outbox": StoreConfig("outbox", postgres_db)}
+    app = Stage(path, config=config(stores=stores), store=stores["orders"]).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D")
+        assert in_gate(app)
+        app.attach(stores["outbox"])  # as an attach that took its time would end
+        await until(pilot, lambda: app.standing.store == "outbox")
+        await settled(pilot)
+        assert app.screen is app.queue

@@ -151,7 +151,7 @@ async def test_filter_line_and_esc_clears_filter_first_then_marks(stage: Stage) 
         await answer(pilot, "venue:alpaca age>10m !timeout")
         assert ids(app) == [ident(n) for n in (3, 2, 1, 0)]
         assert "filter: venue:alpaca age>10m !timeout" in screen_text(app)
-        assert "4 of 12 open match" in screen_text(app)
+        assert "1 of 4 matching · 12 open" in screen_text(app)
         await press(pilot, "escape")
         assert len(ids(app)) == 12
         assert app.queue.marks
@@ -274,7 +274,7 @@ async def test_groups_filter_the_queue(stage: Stage) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "f")
-        assert "8 groups in 12 entries" in screen_text(app)
+        assert "8 groups · 12 entries, all counted" in screen_text(app)
         await press(pilot, "enter")
         assert on_queue(app)
         assert ids(app) == [ident(n) for n in (11, 9, 8, 1)]

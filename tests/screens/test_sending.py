@@ -75,6 +75,21 @@ async def test_replay_shows_the_plan_then_sends_exactly_it(tmp_path: Path, venue
     assert sorted(line["client_order_id"] for line in venue.orders) == ["cid-0", "cid-1", "cid-2"]
 
 
+async def test_a_batch_shows_its_report_when_it_is_opened_again(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "1")
+        await over(pilot)
+        before = screen_text(app)
+        await press(pilot, "escape", "b")
+        assert screen_text(app) == before
+        assert "replay finished" in before
+
+
 async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exchange) -> None:
     stage = stage_with(tmp_path, venue, [order(1, market_id="DROP"), order(2)])
     app = stage.console()
@@ -162,7 +177,10 @@ async def test_an_override_needs_a_note_and_in_live_a_second_person(tmp_path: Pa
         await until(pilot, lambda: "type live 1 to send" in screen_text(app))
         assert "a second person" in screen_text(app)
         await answer(pilot, "live 1")
-        assert "waiting for a second person" in gate_message(app)
+        assert "It waits for a second person" in gate_message(app)
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert "Then type it again." in screen_text(app), "all of it is to be read on the smallest screen"
         assert not venue.posts
 
 

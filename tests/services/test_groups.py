@@ -108,9 +108,9 @@ async def test_members_are_a_frozen_set_of_what_still_belongs(rig: Rig, index: I
     members = await groups.members(limited)
     assert [entry.id for entry in members.entries] == [f"dlq_{n:016x}" for n in (0, 1, 2, 4, 5, 6, 7)]
     assert {look(entry).fingerprint for entry in members.entries} == {limited}
-    kalshi = await groups.members(limited, Filter(venue="kalshi"))
+    kalshi = await groups.members(limited, Query(Filter(venue="kalshi")))
     assert [entry.id for entry in kalshi.entries] == [f"dlq_{n:016x}" for n in (6, 7)]
-    later = await groups.members(limited, Filter(since=BASE + timedelta(seconds=5), terms=("ATTEMPTS",)))
+    later = await groups.members(limited, Query(Filter(since=BASE + timedelta(seconds=5), terms=("ATTEMPTS",))))
     assert len(later.entries) == 3
     without = await without_index(index.store).members(limited)
     assert without.entries == members.entries

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gallery import Scene, Size, rested, scenes, then
+from tests.gallery import Scene, Size, scenes
+from tests.play import rested, then
 
 EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
 
@@ -21,6 +22,8 @@ def test_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    if scene.no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
     app = scene.console(store(scene.data)).console()
     assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play))
 

@@ -56,6 +56,7 @@ def test_a_terminal_that_reads_nothing_costs_no_outcome(desk: Desk, venue: Excha
         _submitting(terminal, venue, STALL_SECONDS)
         _stall(terminal)
         wait_for(lambda: _state(desk) == "replayed", "the outcome is on record")
+        terminal.settle()  # what was painted for other sizes
         terminal.resize(Size(80, 24))
         terminal.settle()
         terminal.shows("PAPER over", "accepted")

@@ -22,7 +22,7 @@ def _filter(terminal: Terminal, text: str, count: int) -> None:
     terminal.press("/")
     terminal.shows("filter: ▏")
     terminal.press(*text, "enter")
-    terminal.shows(f"filter: {text}", f"{count} of {BULK + len(SENT)} open match")
+    terminal.shows(f"filter: {text}", f"{count} matching · {BULK + len(SENT)} open")
 
 
 def _dismiss_and_undo(terminal: Terminal, states: Callable[[], list[str]]) -> None:
@@ -47,7 +47,7 @@ def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
     terminal.press("R")
     terminal.opened(f"Replay {len(SENT)} entries · PAPER", f"type {len(SENT)} to send")
     terminal.press(*str(len(SENT)), "enter")
-    terminal.shows("PAPER over", "replay finished", "in doubt", "C asks the venue")
+    terminal.shows("PAPER over", "replay finished", "in doubt", "C: the venue is asked")
     assert sorted(states())[:1] == ["in_doubt"]
     assert states().count("replayed") == len(SENT) - 1
     terminal.back("PAPER over")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.records import OPEN_STATES, STATES, Filter
-from console.services.expression import ExpressionError, parse_expression, split_held, with_field
+from console.services.expression import ExpressionError, parse_expression, split_held, unknown_fields, with_field
 from console.services.triage import Query
 
 NOW = datetime(2026, 4, 18, 15, 0, tzinfo=UTC)
@@ -90,3 +90,17 @@ def test_what_is_held_stands_first() -> None:
     assert first.where.states == {"in_doubt", "in_flight"}
     assert second.where.states == {"pending"}
     assert len(split_held(parse_expression("state:dismissed", NOW))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("venue:alpaca state:all timeout", ()),
+        ("error:timeout", ("error",)),
+        ("foo:bar !baz:1 venue:x", ("foo", "baz")),
+        ('"foo:bar"', ()),
+        ("14:30 foo: age>1h", ()),
+    ],
+)
+def test_a_word_that_looks_like_a_field_and_is_none_is_named(text: str, names: tuple[str, ...]) -> None:
+    assert unknown_fields(text) == names

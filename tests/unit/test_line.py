@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from console.render.line import Cell, clip, fit, line, own, plain, spread, width, wrap
+from console.render.line import HANG, Cell, clip, fit, line, middle, own, plain, spread, width, wrap
+from console.render.status import Standing, title
 from console.safetext import safe
 
 _SAFE = st.text(max_size=60).map(safe)
@@ -40,3 +41,33 @@ def test_spread_gives_the_right_side_its_room() -> None:
     made = spread(line(own("a long left side")), line(own("right")), 14)
     assert plain(made) == "a long … right"
     assert width(spread(line(own("l")), line(own("r")), 9)) == 9
+
+
+@given(st.text(" ab", min_size=1, max_size=8), st.lists(_SAFE, max_size=4), st.integers(2, 30))
+def test_a_line_goes_on_under_where_it_hangs(head: str, texts: list[str], size: int) -> None:
+    cells = (Cell(head), HANG, *(Cell(text) for text in texts))
+    first, *rest = wrap(cells, size)
+    hang = len(head) if len(head) < size / 2 else 0
+    assert all(plain(one).startswith(" " * hang) for one in rest)
+    assert all(width(one) <= size for one in (first, *rest))
+    kept = "".join(plain(one) for one in (first, *rest)).replace(" ", "")
+    assert kept == "".join((head, *texts)).replace(" ", "")
+
+
+@given(_SAFE, st.integers(1, 40))
+def test_middle_keeps_both_ends_and_is_never_wider(text: str, size: int) -> None:
+    cut = middle(text, size)
+    assert cell_len(cut) <= size
+    if cell_len(text) <= size:
+        assert cut == text
+    elif text.isascii() and size >= 3:
+        assert (cut[0], cut[-1]) == (text[0], text[-1])
+
+
+def test_an_address_is_said_once_in_the_title() -> None:
+    label = "sqlite /srv/orders.db"
+    standing = Standing(store="/srv/orders.db", label=label, operator="me", mode="paper", read_only=False)
+    shown = "".join(cell.text for cell in title(standing, 70))
+    assert shown == " PAPER · sqlite /srv/orders.db · operator me "
+    named = "".join(cell.text for cell in title(standing._replace(store="prod"), 70))
+    assert "· prod · sqlite /srv/orders.db ·" in named

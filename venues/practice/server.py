@@ -6,6 +6,7 @@ Knows nothing of orders, venues or faults by name.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections.abc import Callable
@@ -83,7 +84,8 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
             writer.write(head + body[: len(body) // 2])
             await writer.drain()
             await asyncio.sleep(RESET_PAUSE)
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+            with contextlib.suppress(OSError):  # who was to be cut off has gone already
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
             writer.transport.abort()
             return False
         case "none":

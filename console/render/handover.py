@@ -1,0 +1,86 @@
+"""What a replay of entries that are no orders would do, as its gate shows it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from console.render import value
+from console.render.line import Line, columns, line, own, said
+from console.safetext import safe
+
+if TYPE_CHECKING:
+    from backends.records import Entry
+    from console.services.handover import Resending, Route
+    from console.services.outcome import Ended
+
+_ROUTES = 4
+_REAL = "real in PAPER too: this layout has no paper mode"
+_SUCCESS = {
+    "provider": "settled as replayed; a failed one counts a try more",
+    "hub": "gone from the hub; a failed one counts a try more",
+}
+_SUBJECT = 44  # characters of what an entry is about: a line each, even at 80 columns
+
+
+def handover_lines(plan: Resending, *, rows: int) -> list[Line]:
+    """The summary first, then each entry: those that go, then those that stay with their reasons."""
+    summary: list[tuple[str, Line]] = [("goes to", route_line(plan))]
+    summary += [("", _route(plan, route)) for route in plan.routes[1:_ROUTES]]
+    if len(plan.routes) > _ROUTES:
+        summary.append(("", line(own(f"… and {len(plan.routes) - _ROUTES} more", "dim"))))
+    summary.append(("will be sent", line(own(f"{len(plan.going):d}", "strong"), own(_pace(plan), "dim"))))
+    summary += [("held", _held(route)) for route in plan.routes if route.held is not None]
+    if plan.left:
+        summary.append(("blocked", line(own(f"{len(plan.left):d}", "warning"), own("   left out, see below", "dim"))))
+    if plan.going:
+        summary.append(("on success", line(own(_success(plan)))))
+        summary.append(("mode", line(own(_REAL, "warning"))))
+    lines = columns(summary)
+    lines.append(())
+    lines += [_going(entry) for entry in plan.going[:rows]]
+    if len(plan.going) > rows:
+        lines.append(line(own(f" … and {len(plan.going) - rows} more to send", "dim")))
+    lines += [_left(one) for one in plan.left[:rows]]
+    if len(plan.left) > rows:
+        lines.append(line(own(f" … and {len(plan.left) - rows} more blocked", "dim")))
+    return lines
+
+
+def route_line(plan: Resending) -> Line:
+    return _route(plan, plan.routes[0]) if plan.routes else line(own("nowhere", "dim"))
+
+
+def _route(plan: Resending, route: Route) -> Line:
+    name, place = safe(route.name, 60), safe(route.place, 80)
+    match plan.kind:
+        case "outbox":
+            words = f"queue {name}, by a new row of {place}"
+        case "hub":
+            words = f"{name}, sent by the hub at {place}"
+        case _:
+            words = f"{name} at {place}"
+    return line(own(f"{route.entries:d}", "strong"), own("   "), own(words))
+
+
+def _held(route: Route) -> Line:
+    wait = max(1, round(route.held or 0))
+    return line(own(f"{safe(route.name, 60)}: its breaker is open, the first try is held for {wait:d} s", "warning"))
+
+
+def _pace(plan: Resending) -> str:
+    return "   one at a time at each provider" if plan.kind == "provider" else ""
+
+
+def _success(plan: Resending) -> str:
+    if plan.kind != "outbox":
+        return _SUCCESS[plan.kind]
+    row = "is deleted" if plan.deletes else "stays"
+    return f"settled as replayed; the dead-lettered row {row}"
+
+
+def _going(entry: Entry) -> Line:
+    return line(own(" ✓ ", "good"), own(f"{safe(entry.id, 40)}  "), own(safe(value.order(entry), _SUBJECT), "strong"))
+
+
+def _left(one: Ended) -> Line:
+    return line(own(" ✗ ", "warning"), own(f"{safe(one.entry_id, 40)}  "), said(one.detail or "", "warning", limit=300))

@@ -1,0 +1,74 @@
+"""How the store is doing: depth over the last hours, arrivals, venues, groups, alerts. Looks, never acts."""
+
+from __future__ import annotations
+
+from console.render.health import Frame, health_lines
+from console.render.line import Line, line, own
+from console.screens.reading import ReadingScreen
+from console.services.health import HealthView
+
+_RENEW_SECONDS = 2.0
+
+
+class HealthScreen(ReadingScreen):
+    place = "health"
+    FOOTER = ("back", "groups", "down", "up", "refresh")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: HealthView | None = None
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.head.show(line(own("Health", "strong"), own("   reading …", "dim")))
+        self.do_refresh()
+        if self.console.setup.watch:
+            self.set_interval(_RENEW_SECONDS, self.do_refresh)
+
+    def stood(self) -> None:
+        super().stood()
+        self._paint()
+
+    def do_refresh(self) -> None:
+        self.start(self._read, group="health", exclusive=True)
+
+    def do_groups(self) -> None:
+        self.dismiss()
+        self.console.queue.do_groups()
+
+    async def _read(self) -> None:
+        place = self.console.place
+        if place is None:
+            return
+        insight = await place.insight()
+        health = insight.health
+        self._view = None if health is None else await health.view(points=self._room().plot)
+        self._paint()
+
+    def _room(self) -> Frame:
+        return Frame(max(40, self.size.width - 4), self.size.height)
+
+    def _paint(self) -> None:
+        if not self.is_mounted:
+            return
+        view = self._view
+        if view is None:
+            self.head.show(line(own("Health", "strong")))
+            self.text.put(self._without(), keep_place=True)
+            return
+        self.head.show(line(own("Health", "strong"), own(f"   {view.at:%Y-%m-%d %H:%M:%SZ}, from the index", "dim")))
+        self.text.put(health_lines(view, self.console.activity.breakers(), self._room()), keep_place=True)
+
+    def _without(self) -> list[Line]:
+        """What there is to say before there is an index."""
+        percent = self.console.standing.indexing
+        if percent is not None:
+            return [line(own(f"The index that this is drawn from is being built: {percent:d} %.", "accent"))]
+        return [
+            line(own("There is no index of this store that is up to date, so there is nothing to draw.", "warning")),
+            line(
+                own(
+                    "The console builds one by itself where it may act; `dlq index` builds one for a read-only console."
+                )
+            ),
+        ]

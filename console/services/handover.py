@@ -1,0 +1,104 @@
+"""What a replay of entries that are no orders would do: where they go, what stays and why, what a breaker holds back.
+
+Asks store and config; writes and sends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from backends.records import Entry
+from backends.store import Requeues, Store
+from console.services.foreign import Tools, sorted_out
+from console.services.layout import origin
+from console.services.outcome import Ended
+
+if TYPE_CHECKING:
+    from console.services.provider import Providers
+
+
+class Route(NamedTuple):
+    """One queue or provider, and how many go there."""
+
+    name: str
+    place: str  # the outbox, the provider's host, or the hub that sends
+    entries: int
+    held: float | None = None  # seconds until its open breaker lets a try through
+
+
+class Resending(NamedTuple):
+    going: tuple[Entry, ...]
+    left: tuple[Ended, ...]
+    routes: tuple[Route, ...] = ()
+    kind: str = "outbox"  # or "provider", "hub"
+    deletes: bool = False  # an outbox's dead-lettered row, once it is replayed
+
+
+async def resending(store: Store, entries: Sequence[Entry], tools: Tools, most: int) -> Resending:
+    """Raises StoreError where nothing could go at all."""
+    going, left = sorted_out(entries, await store.halted(), most)
+    if not going:
+        return Resending((), tuple(left), kind=_kind(store))
+    match _kind(store):
+        case "outbox":
+            assert isinstance(store, Requeues)
+            into, deletes = store.check_requeue(), store.deletes_replayed
+            return Resending(tuple(going), tuple(left), _routes(going, into), "outbox", deletes)
+        case "hub":
+            from console.services.hub import hub_of
+
+            hub = hub_of(store)
+            assert hub is not None
+            return Resending(tuple(going), tuple(left), _routes(going, hub.host), "hub")
+        case _:
+            # A keyring may ask its owner: never on the caller's loop.
+            return await asyncio.to_thread(asyncio.run, _to_providers(going, left, tools))
+
+
+def _kind(store: Store) -> str:
+    if isinstance(store, Requeues):
+        return "outbox"
+    from console.services.hub import hub_of
+
+    return "provider" if hub_of(store) is None else "hub"
+
+
+def _routes(going: Sequence[Entry], place: str) -> tuple[Route, ...]:
+    return tuple(Route(name, place, count) for name, count in Counter(map(origin, going)).most_common())
+
+
+async def _to_providers(going: Sequence[Entry], left: Sequence[Ended], tools: Tools) -> Resending:
+    from console.services.provider import Providers
+    from venues.client import VenueError
+
+    providers = Providers(tools.providers, tools.authorization, tools.breakers)
+    free: list[Entry] = []
+    blocked = list(left)
+    names: Counter[str] = Counter()
+    try:
+        for entry in going:
+            try:
+                name = providers.name(entry)
+                providers.client(name)
+            except VenueError as problem:
+                blocked.append(Ended(entry.id, "refused", None, detail=str(problem)))
+                continue
+            free.append(entry)
+            names[name] += 1
+        routes = tuple(_route(providers, name, count) for name, count in names.most_common())
+    finally:
+        await providers.aclose()
+    return Resending(tuple(free), tuple(blocked), routes, "provider")
+
+
+def _route(providers: Providers, name: str, count: int) -> Route:
+    from console.services.breaker import OPEN_SECONDS
+
+    now = time.monotonic()
+    breaker = providers.breaker(name).at(now)
+    held = OPEN_SECONDS - (now - breaker.opened_at) if breaker.state == "open" else None
+    return Route(name, providers.client(name).host, count, held)

@@ -1,0 +1,94 @@
+"""An older ledger beside layouts that need more of it, and counts where much is settled."""
+
+from __future__ import annotations
+
+from backends.records import Filter, Selection
+from backends.sql.foreign import IntegrationStore, OutboxStore
+from tests.integration import IntegrationRig
+from tests.integration import entry_id as call_id
+from tests.outbox import OutboxRig
+from tests.store import ACTOR, EVERYTHING, INTENT, PostgresRig, attempt_on, entry_of, recount, walk, why
+
+OLD = "DROP TABLE dlq_console.settled"
+
+
+async def test_an_older_ledger_is_completed_by_the_next_act(postgres_db: str) -> None:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    made = await rig.dead(1, 2)
+    first = await rig.store()
+    await first.note(made[0], ACTOR, why())
+    await rig.aclose()
+    await rig.sql(OLD)
+    store = await rig.store()
+    assert [finding.code for finding in store.info.findings] == []
+    assert [entry.state for entry in await walk(store)] == ["pending", "pending"]
+    assert (await store.counts(EVERYTHING)).by_state == {"pending": 2, "dismissed": 0}
+    entry = await store.get(made[0])
+    assert entry is not None
+    done = await store.dismiss(Selection.of([entry]), ACTOR, why())
+    assert done.done == (made[0],)
+    assert recount(await walk(store)) == {"dismissed": 1, "pending": 1}
+    await rig.aclose()
+
+
+async def test_orders_do_not_need_what_an_older_ledger_lacks(postgres_db: str) -> None:
+    rig = PostgresRig(postgres_db)
+    await rig.make(2)
+    store = await rig.open()
+    await attempt_on(store, 0)
+    await rig.sql(OLD)
+    again = await rig.open()
+    assert again.info.findings == store.info.findings
+    assert (await entry_of(again, 0)).state == "in_flight"
+    await again.note("dlq_0000000000000001", ACTOR, why())
+    await rig.aclose()
+
+
+async def _settle_some(store: OutboxStore | IntegrationStore, wanted: list[str]) -> None:
+    found = await store.many(tuple(wanted))
+    done = await store.dismiss(Selection.of(list(found.values())), ACTOR, why())
+    assert len(done.done) == len(wanted)
+
+
+async def test_counts_of_messages_agree_with_what_is_listed(postgres_db: str) -> None:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    made = await rig.dead(*range(1, 31))
+    store = await rig.store()
+    await _settle_some(store, made[:11])
+    found = await store.get(made[20])
+    assert found is not None
+    await store.requeue(made[20], found.version, ACTOR, why("replay"))
+    # Its owner prunes, and fills anew under an old number: neither may be counted as settled.
+    await rig.sql("DELETE FROM outbox_dlq WHERE id <= 2")
+    await rig.sql("UPDATE outbox_dlq SET failed_at = failed_at + interval '1 day' WHERE id = 3")
+    assert (await store.counts(EVERYTHING)).by_state == recount(await walk(store))
+    by_queue = Filter(states=EVERYTHING.states, venue="orders")
+    assert (await store.counts(by_queue)).by_state == recount(await walk(store, by_queue))
+    by_reason = Filter(reason="retry_terminal")
+    assert (await store.counts(by_reason)).open == len(await walk(store, by_reason)) == 19
+    assert await walk(store, Filter(reason="rejected")) == []
+    await rig.aclose()
+
+
+async def test_counts_of_calls_agree_with_what_is_listed(postgres_db: str) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    made = await rig.failed(*range(1, 21))
+    store = await rig.store()
+    await _settle_some(store, made[:6])
+    for number in (10, 11):
+        entry = await store.get(call_id(number))
+        assert entry is not None
+        claim = await store.claim(entry.id, entry.version, ACTOR, 30)
+        await store.intend(claim, INTENT, ACTOR, why("replay"))  # type: ignore[arg-type]  # it was free
+    await rig.sql(f'UPDATE {rig.table} SET "deletedAt" = now() WHERE "id" = $1', made[1])
+    await rig.sql(f'UPDATE {rig.table} SET "deletedAt" = now() WHERE "id" = $1', made[12])
+    await rig.sql(f'DELETE FROM {rig.table} WHERE "id" = $1', made[0])
+    listed = recount(await walk(store))
+    assert listed == {"dismissed": 6, "in_flight": 2, "pending": 11}
+    assert {state: n for state, n in (await store.counts(EVERYTHING)).by_state.items() if n} == listed
+    of_one = Filter(states=EVERYTHING.states, venue="prov-1", account="tenant-1")
+    assert (await store.counts(of_one)).by_state == listed
+    await rig.aclose()

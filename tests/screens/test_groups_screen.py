@@ -1,0 +1,210 @@
+"""The groups: from the summary or counted, acted on as a frozen set, with notes that stay; on both engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from backends import DeadLetteredOrder, PostgresDLQ, SQLiteDLQ
+from console.config import StoreConfig
+from console.screens.groups import GroupsScreen
+from console.services.index import Keeping
+from tests.stage import (
+    NOW,
+    Stage,
+    answer,
+    app_of,
+    ident,
+    ids,
+    in_gate,
+    notice,
+    on_queue,
+    order,
+    press,
+    screen_text,
+    settled,
+    twelve,
+    until,
+)
+
+LIMITED = (1, 8, 9, 11)  # of the twelve, those that were told to slow down
+
+
+@dataclass
+class Both:
+    """A stage on either engine, and the engine's side of it."""
+
+    stage: Stage
+    target: str
+
+    def write(self, *entries: DeadLetteredOrder) -> None:
+        made = PostgresDLQ(self.target) if self.target.startswith("postgres") else SQLiteDLQ(Path(self.target))
+        with made as sink:
+            for entry in entries:
+                sink.write(entry)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> Both:
+    path = tmp_path / "orders.db"
+    target = str(path) if request.param == "sqlite" else str(request.getfixturevalue("postgres_db"))
+    made = Both(Stage(path, store=StoreConfig(name="prod-orders", url=target)), target)
+    made.write(*twelve())
+    return made
+
+
+async def index(pilot: Pilot[Any]) -> None:
+    """Built up to now, in this process."""
+    place = app_of(pilot).place
+    assert place is not None
+    assert await Keeping(place.store, lambda: NOW, folder=place.setting.cache).build()
+    await (await place.insight()).look()
+
+
+async def dismissed(stage: Stage) -> set[str]:
+    store = await stage.open()
+    try:
+        found = await store.many(tuple(ident(n) for n in range(60)))
+        return {entry.id for entry in found.values() if entry.state == "dismissed"}
+    finally:
+        await store.aclose()
+
+
+async def test_a_group_is_dismissed_as_it_was_when_the_gate_was_asked_for(both: Both) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await index(pilot)
+        await press(pilot, "f")
+        assert "8 groups · 12 entries, all counted" in screen_text(app)
+        await press(pilot, "D")
+        await until(pilot, lambda: in_gate(app))
+        assert "Dismiss 4 entries" in screen_text(app)
+        assert "HTTP 429 after # attempts" in screen_text(app)
+        both.write(order(50, minutes=0.1))  # of the same group, after it was frozen
+        await press(pilot, "6")
+        await answer(pilot, "4")
+        await until(pilot, lambda: "4 dismissed" in notice(app))
+    assert await dismissed(both.stage) == {ident(n) for n in LIMITED}
+
+
+async def test_without_an_index_a_group_is_acted_on_all_the_same(both: Both) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f", "D", "6")
+        await answer(pilot, "4")
+        await until(pilot, lambda: "4 dismissed" in notice(app))
+        assert "7 groups · 8 entries, all counted" in screen_text(app)
+        await press(pilot, "z")
+        await until(pilot, lambda: "4 brought back" in notice(app))
+    assert await dismissed(both.stage) == set()
+
+
+async def test_a_group_under_a_filter_is_only_what_the_filter_leaves(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        await answer(pilot, "age<10m")
+        await press(pilot, "f")
+        assert "in age<10m" in screen_text(app)
+        await press(pilot, "D", "6")
+        await answer(pilot, "3")
+        await until(pilot, lambda: "3 dismissed" in notice(app))
+    assert await dismissed(stage) == {ident(8), ident(9), ident(11)}
+
+
+async def test_a_note_on_a_group_outlives_its_entries_and_the_console(both: Both) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f", "N")
+        await answer(pilot, "told the desk, ticket 4711")
+        await until(pilot, lambda: "ticket 4711" in screen_text(app))
+        await press(pilot, "D", "6")
+        await answer(pilot, "4")
+        await until(pilot, lambda: "4 dismissed" in notice(app))
+    both.write(order(50, minutes=0.1), order(51, minutes=0.1))
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        await until(pilot, lambda: "ticket 4711" in screen_text(app))
+
+
+async def test_what_came_since_one_looked_is_told(both: Both) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await index(pilot)
+        await press(pilot, "f", "escape")
+        assert on_queue(app)
+        both.write(order(50, minutes=0.1), order(51, minutes=0.1, error="KeyError: 'strategy'"))
+        await index(pilot)
+        await press(pilot, "f")
+        shown = screen_text(app)
+        assert "+1" in shown
+        assert "NEW  KeyError" in shown
+
+
+async def test_a_group_opens_as_a_filter_read_from_the_index(both: Both) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await index(pilot)
+        await press(pilot, "f", "enter")
+        assert on_queue(app)
+        assert ids(app) == [ident(n) for n in reversed(LIMITED)]
+        assert "4 matching · 12 open" in screen_text(app)
+        await press(pilot, "escape")
+        assert len(ids(app)) == 12
+
+
+async def test_where_it_happens_is_told_of_the_group_under_the_cursor(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        await until(pilot, lambda: "NVDA" in screen_text(app))
+        screen = app.screen
+        assert isinstance(screen, GroupsScreen)
+        await press(pilot, "tab", "j")
+        assert screen.in_story
+        assert screen.group is not None
+        assert screen.group.count == 4  # j moved in the text
+        await press(pilot, "escape", "j")
+        assert screen.group.count < 4
+        await press(pilot, "escape")
+        assert on_queue(app)
+
+
+async def test_an_esc_while_members_are_read_opens_no_gate(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        await pilot.press("D", "escape")
+        await settled(pilot)
+        assert not in_gate(app)
+        await press(pilot, "escape")
+        assert on_queue(app)
+    assert await dismissed(stage) == set()
+
+
+async def test_read_only_groups_cannot_be_acted_on(stage: Stage) -> None:
+    stage.path.chmod(0o444)
+    stage.read_only = True
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        assert "8 groups" in screen_text(app)
+        for key in ("D", "R", "N", "z"):
+            await press(pilot, key)
+            assert isinstance(app.screen, GroupsScreen), key
+        assert "dismiss" not in screen_text(app)

@@ -1,0 +1,44 @@
+"""NO_COLOR: not one colour leaves for the terminal, on any screen; what the colours said is said otherwise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.exchange import Exchange
+from tests.terminal_desk import Desk, fresh
+
+SCREENS = (("?", "remap them in the config"), ("A", "Audit trail"), ("f", "COUNT "), ("D", "Dismiss 1"))
+_REVERSE = re.compile(rb"\x1b\[(?:\d+;)*7(?:;\d+)*m")
+_SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
+
+
+def colours(raw: bytes) -> set[bytes]:
+    """Every escape that sets a colour; bold, dim, reverse and reset are none."""
+    return {codes for codes in _SGR.findall(raw) if any(30 <= int(n) <= 107 for n in re.findall(rb"\d+", codes))}
+
+
+@pytest.mark.parametrize("value", ["1", "yes"])
+def test_no_colour_leaves(tmp_path: Path, venue: Exchange, value: str) -> None:
+    desk = Desk.at(tmp_path, venue, [fresh(1), fresh(2)])
+    with desk.open(environ={"NO_COLOR": value}) as terminal:
+        terminal.shows("pending 2 ", "1 of 2 open")
+        terminal.press("j")
+        terminal.shows("2 of 2 open")
+        for key, word in SCREENS:
+            terminal.press(key)
+            terminal.shows(word)
+            terminal.back(word)
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert colours(bytes(terminal.raw)) == set()
+        assert _REVERSE.search(terminal.raw), "the cursor is seen"
+
+
+def test_otherwise_colours_leave(tmp_path: Path, venue: Exchange) -> None:
+    """The test above can fail."""
+    with Desk.at(tmp_path, venue, [fresh(1)]).open() as terminal:
+        terminal.shows("pending 1 ")
+        assert colours(bytes(terminal.raw))
