@@ -9,13 +9,13 @@ from hashlib import blake2b
 from http import HTTPStatus
 from typing import Final
 
+from console.services.spelling import unstack, unwrap
+
 VERSION: Final = 1
 TITLE_LENGTH: Final = 80
 READ_LENGTH: Final = 4_096  # hostile errors of megabytes cost no more than this
 KEY_LENGTH: Final = 400  # engines cut errors; what follows here would differ only by where the cut fell
 HIDDEN: Final = "#"
-_FRAMES: Final = 12
-_CUT: Final = "…[truncated]"
 
 
 def _set(words: str) -> frozenset[str]:
@@ -40,17 +40,13 @@ _MARK: Final = re.compile(
     | (?<=[a-z][ ]["'])(?![0-9]{3}[ ])[^"'\n]{1,120}["']
     | (?<==)[^][\s,;)}&'"({<]{1,120}
     | (?<=:/)/[^\s"'<>)}\]]+
-    | (?<![0-9A-Za-z_)/<]/)(?<=/)[0-9A-Za-z_.#~%-]+(?:/[0-9A-Za-z_.#~%?&=-]*)*
+    | (?<![0-9A-Za-z_)/<]/)(?<=/)[0-9A-Za-z_.#~%-]+(?:/[0-9A-Za-z_.#~%?&=-]*)*(?:\?[0-9A-Za-z_.#~%&=+-]*)?
     | (?<=/)(?:USD[TC]?|EUR|GBP|BTC|ETH|BUSD|FDUSD|JPY|KRW|TRY)(?::[A-Z]{3,5})?\b
     | (?<=@)[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)+
     | (?<=\.)(?:com|net|org|io|co|xyz|exchange|finance|markets|trade|internal|local|invalid)\b(?::[0-9]+)?
     )""",
     re.VERBOSE | re.ASCII,
 )
-_QUALIFIED: Final = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}\.){1,8}([A-Z]\w{0,60}|error|gaierror|timeout)(?=[:(\[]|$)", re.ASCII
-)
-_FRAME: Final = re.compile(r'File "[^"\n]{0,400}", line [0-9]{1,9}, in (\S{1,80})')
 _LEAD_END: Final = re.compile(r"[\s:,=\[(]*(?:\w{1,40}=)?$")
 _MESSAGE: Final = re.compile(
     r"\b(?:message|[a-z]?[Mm]sg|error_message|error|reason|label)=([^={}]{3,}?)(?= \w{1,40}=| ?[}\]]|$)"
@@ -86,6 +82,7 @@ _AMOUNTS: Final = ("balance", "available", "quantity", "qty", "amount", "positio
 _VOCABULARY: Final = _set(
     "a account code error failed http i invalid market message no not order price quantity status timeout"
 )
+_SIDES: Final = ("BUY #", "SELL #", "Buy #", "Sell #", "buy #", "sell #")
 _MONTHS: Final = _set("jan feb mar apr may jun jul aug sep oct nov dec")
 _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? $")
 
@@ -98,22 +95,26 @@ def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
 def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
     text, frames = error, ""
     if "Traceback (most" in text:
-        text, frames = _unstack(text[-READ_LENGTH:])
+        text, frames = unstack(text[-READ_LENGTH:])
     elif len(text) > READ_LENGTH:
         text = text[:READ_LENGTH]
     if "\\" in text:
         text = text.replace('\\"', "'").replace("\\'", "'").replace("\\n", " ")
-    text = _unwrap(text)
+    text = unwrap(text, is_cut=len(text) == READ_LENGTH)
     for mask in masks:
         if mask:
             text = _hide(text, mask)
     text = _mask(text)
     if "  " in text or not text.isprintable():
         text = " ".join(text.split())
-    for run in ("##", "#,#", "#, #", "# #"):
+    for side in _SIDES:
+        if side in text:
+            text = text.replace(side, HIDDEN)
+    for run in ("##", "#,#", "#, #", "# #", "#(#)"):
         while run in text:
             text = text.replace(run, HIDDEN)
-    return (text[:KEY_LENGTH] + frames).strip()
+    text = text.replace("{ ", "{")
+    return (text[:KEY_LENGTH].rstrip(" :") + frames).strip()
 
 
 @lru_cache(maxsize=8_192)
@@ -132,30 +133,6 @@ def _title(normal: str) -> str:
     shown = "".join(char if char.isprintable() else " " for char in normal[: 2 * TITLE_LENGTH])
     shown = " ".join(shown.split()) or "(no error text)"
     return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1].rstrip() + "…"
-
-
-def _unstack(text: str) -> tuple[str, str]:
-    """The last traceback as its exception and, apart from it, its function names, innermost first."""
-    start = text.rfind("Traceback (most")
-    frames = list(_FRAME.finditer(text, start))
-    if not frames:
-        return text, ""
-    lines = [line for line in text[frames[-1].end() :].split("\n")[1:] if line and not line[0].isspace()]
-    names = " < ".join(frame[1] for frame in frames[: -_FRAMES - 1 : -1])
-    return " ".join(lines) or text[:start], f" at {names}"
-
-
-def _unwrap(text: str) -> str:
-    """`pkg.Type('words')` and `pkg.Type: words` are the same failure as `Type: words`."""
-    found = _QUALIFIED.match(text)
-    if found:
-        text = text[found.start(1) :]
-    closed = text[-2:] in ("')", '")')
-    if closed or len(text) == READ_LENGTH or text.endswith(_CUT):
-        head, _, rest = text.partition("(")
-        if head.isidentifier() and rest[:1] in ("'", '"') and (not closed or rest[0] == text[-2]):
-            return f"{head}: {rest[1:-2] if closed else rest[1:].removesuffix(_CUT)}"
-    return text
 
 
 @lru_cache(maxsize=1_024)

@@ -72,6 +72,22 @@ def test_codes_and_types_are_meaning(one: str, other: str) -> None:
         ("RuntimeError('HTTP 429 after 3 attempts')", "RuntimeError: HTTP 429 after 4 attempts"),
         ("ccxt.base.errors.InvalidOrder: x", "InvalidOrder: x"),
         ("ValueError('too long to tell…[truncated]", "ValueError('too long to tell')"),
+        ("asyncio.exceptions.TimeoutError", "TimeoutError()"),
+        ("httpx.ReadError: ", "ReadError"),
+        ("OSError: [Errno 101] Network is unreachable", "OSError(101, 'Network is unreachable')"),
+        ("APIError({'code': 1, 'message': 'gone'})", 'APIError: {"code":1,"message":"gone"}'),
+        (
+            "ReadTimeout: pool: Read timed out. (read timeout=3)",
+            'ReadTimeout(Inner("pool: Read timed out. (read timeout=9)"))',
+        ),
+        (
+            "a.b.ApiError: ApiError[status_code=400, error_message=gone]",
+            "ApiError[status_code=400, error_message=gone]",
+        ),
+        ('x {"cost":"9","code":1,"message":"gone"}', 'x {"code":1,"message":"gone","cost":"7"}'),
+        ("exceeded with url: /o?id=7 (gone)", "exceeded with url: /v2/orders (gone)"),
+        ("504, message='late', url='https://a.example/o'", "504, message='late', url=URL('https://a.example/o')"),
+        ("Order Message: BUY 100 AAPL at noon", "Order Message: SELL 5 AAPL at noon"),
     ],
 )
 def test_what_varies_is_hidden(one: str, other: str) -> None:
