@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from console.services.category_rule import LOOK, RULES, UNKNOWN, Category, Reach, Rule
+from console.services.category_rule import LOOK, RULES, UNKNOWN
+from console.services.rule import Category, Reach, Rule
 
 VERSION: Final = 1
 READ_LENGTH: Final = 8_192
@@ -62,7 +63,7 @@ def _match(text: str) -> Rule:
     statuses, codes = _numbers(text)
     own_words = _own_words(text)
     for rule in RULES:
-        if rule.own_words and not own_words:
+        if (rule.own_words and not own_words) or (rule.among and rule.among.isdisjoint(statuses)):
             continue
         told = _has(text, rule.words) or not rule.statuses.isdisjoint(statuses) or not rule.codes.isdisjoint(codes)
         if told and not _has(text, rule.unless):

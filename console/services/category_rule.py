@@ -2,30 +2,9 @@
 Data only, one `Rule` after the other; how a text is matched against it is `category`'s.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Category = Literal["transient", "schema", "business", "integration"]
-Reach = Literal["no", "maybe"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Matches when one of `words` is in the lower-cased text, or one of `statuses` (HTTP) or `codes` (a venue's
-    negative codes) was answered; unless one of `unless` is there too. With `own_words` the venue must also have
-    said something of its own in an error body: a bare status proves nothing.
-    """
-
-    name: str
-    category: Category
-    reach: Reach
-    next_step: str
-    words: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    codes: frozenset[str] = frozenset()
-    statuses: frozenset[int] = frozenset()
-    own_words: bool = False
-
+from console.services.rule import Rule
 
 LOOK: Final = "reconcile: ask the venue for this order before any replay"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
@@ -90,11 +69,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "broken-off", "transient", "maybe", f"the connection broke after sending began; {LOOK}",
         words=_any("""
             disconnected | reset by peer | connection reset | connectionreset | connection aborted | broken pipe |
-            brokenpipe | incompleteread | incomplete read | connection broken | payload is not completed |
-            peer closed | connection closed | connectionclosed | closed connection | connection was closed |
-            close frame | connection lost | been lost | connectivity between | eof occurred | unexpected eof |
-            unexpected_eof | protocolerror | readerror | writeerror | cancellederror | cancelled while |
-            network error | networkerror | networkexception
+            brokenpipe | incompleteread | incomplete read | connection broken | payload is not completed | peer closed |
+            connection closed | connectionclosed | closed connection | connection was closed |
+            connection has been closed | forcibly closed | socket closed | socket hang up | stream closed |
+            streamclosed | econnreset | bad record mac | close frame | connection lost | been lost |
+            connectivity between | eof occurred | unexpected eof | unexpected_eof | protocolerror | readerror |
+            writeerror | cancellederror | cancelled while | network error | networkerror | networkexception
         """),
     ),
     Rule(
@@ -102,7 +82,7 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("""
             read timed out | readtimeout | read timeout | timeout on reading | write timed out | writetimeout |
             write timeout | no answer | no response | no reply | no ack | did not answer | did not respond |
-            did not reply | deadline exceeded | deadline_exceeded | deadline elapsed
+            did not reply | failed to respond | deadline exceeded | deadline_exceeded | deadline elapsed
         """),
     ),
     Rule(
@@ -118,9 +98,9 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "server-error", "transient", "maybe", f"the venue failed while it worked on it; {LOOK}",
         words=_any("""
-            internal server error | bad gateway | service unavailable | gateway time | internal error |
-            server error | upstream | eservice: | exchangenotavailable | exchange unavailable | system error |
-            system busy | systems are busy | temporarily unavailable | maintenance | maintain
+            internal server error | bad gateway | service unavailable | gateway time | internal error | server error |
+            upstream | eservice: | exchangenotavailable | exchange unavailable | system error | statuscode.unavailable |
+            resource_exhausted | system busy | systems are busy | temporarily unavailable | maintenance | maintain
         """),
         statuses=frozenset({408, 425, *range(500, 600)}),
     ),
@@ -135,13 +115,20 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "not-connected", "transient", "no", "never sent: replay when the venue can be reached",
         words=_any("""
-            connection refused | connectionrefused | connect call failed | failed to establish a new connection |
-            cannot connect to host | connecterror | connecttimeout | connect timeout | connection timeout to host |
-            connectiontimeouterror | pooltimeout | name or service not known | nodename nor servname | getaddrinfo |
-            name resolution | failed to resolve | no address associated | cannot connect to proxy |
-            handshake operation timed out | couldn't connect to tws
+            connection refused | connectionrefused | econnrefused | actively refused | connect call failed |
+            failed to establish a new connection | cannot connect to host | connecterror | connecttimeout |
+            connect timeout | connection timeout to host | connectiontimeouterror | pooltimeout |
+            name or service not known | nodename nor servname | getaddrinfo | name resolution | failed to resolve |
+            name does not resolve | no such host | unknownhostexception | enotfound | no address associated |
+            cannot connect to proxy | handshake operation timed out | couldn't connect to tws
         """),
         unless=_RETRIED,
+    ),
+    Rule(
+        "unreachable", "transient", "maybe", f"the network was gone, before or after sending; {LOOK}",
+        words=_any("""
+            network is unreachable | host is unreachable | no route to host | enetunreach | ehostunreach | not connected
+        """),
     ),
     Rule(
         "timeout", "transient", "maybe", f"timed out, and not while connecting; {LOOK}",
@@ -204,8 +191,9 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "funds", "business", "no", "fund the account or free margin and replay, or dismiss",
         words=_any("""
-            insufficient | not enough for | not enough balance | not enough fund | not enough margin | not_enough |
-            balance is not enough | enough available cash | buying power | the initial margin | cannot afford
+            insufficient | not have sufficient | notenough | not enough for | not enough balance | not enough fund |
+            not enough margin | not_enough | balance is not enough | enough available cash | buying power |
+            the initial margin | cannot afford
         """),
         unless=_any("insufficient data | insufficient resource | insufficient system | insufficient storage"),
     ),
@@ -244,8 +232,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "unknown-market", "business", "no", "check the market's name at the venue, then dismiss as bad-order",
         words=_any("""
-            badsymbol | invalid symbol | unknown symbol | symbol not found | unknown asset | invalid asset |
-            no security definition | does not have market symbol | instrument id does not exist
+            badsymbol | invalid symbol | \\" not found | unknown symbol | symbol not found | unknown asset |
+            invalid asset | no security definition | does not have market symbol | instrument id does not exist
         """),
     ),
     Rule(
@@ -261,7 +249,7 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("""
             mandatory parameter | illegal characters | argumentsrequired | requires a price | notsupported |
             unsupported order type | invalid order type | invalid time_in_force | error validating request |
-            missing_parameters
+            missing_parameters | order has invalid
         """) + _REQUEST_MODELS,
     ),
     Rule("bad-request", "schema", "no", _FIX, words=_any("badrequest: | badrequest("), own_words=True),
@@ -272,9 +260,21 @@ RULES: Final[tuple[Rule, ...]] = (
             trade denied | rejected by venue
         """),
     ),
+    Rule(
+        "invalid-field", "schema", "no", _FIX, among=frozenset({400, 422}), own_words=True,
+        words=_any("""
+            invalid | must be | must have | must not | cannot be | should be | require | missing | malformed |
+            not valid | validation | parameter | unsupported | out of range | fractional
+        """),
+    ),
     Rule("credentials-status", "integration", "no", _KEYS, statuses=frozenset({401, 403}), own_words=True),
     Rule("refused-status", "business", "no", _READ, statuses=frozenset({400, 404, 410, 422, 451}), own_words=True),
     # --- an answer that proves nothing -------------------------------------------------------------------------------
+    Rule(
+        "unprocessable-bare", "schema", "maybe",
+        f"refused as unprocessable without the venue's own words, which proves nothing; {LOOK}",
+        statuses=frozenset({422}),
+    ),
     Rule(
         "refused-bare", "integration", "maybe", f"refused without the venue's own words, which proves nothing; {LOOK}",
         statuses=frozenset(range(400, 500)),

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.services.category import READ_LENGTH, Class, classify
-from console.services.category_rule import RULES, UNKNOWN, Rule
+from console.services.category_rule import RULES, UNKNOWN
+from console.services.rule import Rule
 from tests.data.errors import Half, labelled
 
 HALVES: tuple[Half, ...] = ("dev", "heldout")
@@ -26,6 +27,7 @@ EXAMPLES = {
     "server-error": "HTTPError: 500 Server Error for url: https://x",
     "tls": "ConnectError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed (_ssl.c:1006)",
     "not-connected": "ConnectionRefusedError: [Errno 111] Connection refused",
+    "unreachable": "OSError: [Errno 101] Network is unreachable",
     "timeout": "TimeoutError: ",
     "engine-bug": "KeyError: 'code'",
     "breaker": "CircuitOpenError: alpaca",
@@ -46,8 +48,10 @@ EXAMPLES = {
     "malformed": "ArgumentsRequired: createOrder() requires a price argument for a limit order",
     "bad-request": 'BadRequest: woo {"msg":"no such thing"}',
     "refused": "RuntimeError: Error 201, reqId 7: Order rejected - reason:no",
+    "invalid-field": 'RuntimeError: HTTP 422: {"message":"qty must be greater than 0"}',
     "credentials-status": 'RuntimeError: HTTP 403: {"message":"your plan does not include this"}',
     "refused-status": 'RuntimeError: HTTP 422: {"message":"a rule nobody had seen before"}',
+    "unprocessable-bare": "HTTPError: 422 Client Error: Unprocessable Entity for url: https://x/v2/orders",
     "refused-bare": "RuntimeError: HTTP 400",
     "answered": "RuntimeError: HTTP 302",
     "unknown": "RuntimeError: the cat sat on it",
@@ -164,6 +168,9 @@ def test_a_word_of_doubt_outweighs_any_refusal(rule: Rule) -> None:
         "RetryError[<Future at 0x7f3a state=finished raised ConnectTimeout>]",
         "RuntimeError: connection refused after 3 attempts",
         "OSError: [Errno 113] No route to host",
+        "Error: socket hang up",
+        "NoHttpResponseException: api.example:443 failed to respond",
+        'RuntimeError: HTTP 409: {"message":"must be looked at"}',
         "OSError: [Errno 111] Connect call failed ('10.0.0.5', 5432)",
         "ContentLengthError: 400, message='Not enough data to satisfy content length header'",
         "RuntimeError: order rejected: duplicate",
@@ -186,9 +193,34 @@ def test_it_may_have_arrived(error: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        ('RuntimeError: HTTP 400: {"error":"invalid quantity"}', "schema"),
+        ('APIError: {"code":40010000,"message":"qty is required"}', "schema"),
+        ('APIError: {"code":42210000,"message":"limit orders require limit price"}', "schema"),
+        ('RuntimeError: HTTP 422: {"detail":[{"loc":["body","qty"],"msg":"field required"}]}', "schema"),
+        ("RuntimeError: Order has invalid size.", "schema"),
+        ('APIError: {"code":42210000,"message":"asset \\"FOOX\\" not found"}', "business"),
+        ('RuntimeError: HTTP 409: {"message":"must be looked at"}', "integration"),
+        ("Error: connect ECONNREFUSED 10.0.0.4:443", "transient"),
+        ("dial tcp: lookup api.example on 10.0.0.2:53: no such host", "transient"),
+        ("[WinError 10061] the target machine actively refused it", "transient"),
+        ("ConnectionResetError: [WinError 10054] forcibly closed by the remote host", "transient"),
+        ("Error: socket hang up", "transient"),
+        ("NoHttpResponseException: api.example:443 failed to respond", "transient"),
+        ("Error 504, reqId 7: Not connected", "transient"),
+    ],
+)
+def test_whose_fault_it_is(error: str, category: str) -> None:
+    assert classify(error).category == category
+
+
+@pytest.mark.parametrize(
     "error",
     [
         "ConnectError: All connection attempts failed",
+        "Error: connect ECONNREFUSED 10.0.0.4:443",
+        "dial tcp: lookup api.example on 10.0.0.2:53: no such host",
         "ClientConnectorError: Cannot connect to host x:443 ssl:default [Connect call failed ('10.0.0.5', 443)]",
         "gaierror: [Errno -3] Temporary failure in name resolution",
         "RuntimeError: Error 502, reqId -1: Couldn't connect to TWS.",
