@@ -10,7 +10,7 @@ from typing import Final
 from console.services.category_rule import LOOK, RULES, UNKNOWN
 from console.services.rule import Category, Reach, Rule
 
-VERSION: Final = 1
+VERSION: Final = 2
 READ_LENGTH: Final = 8_192
 
 
