@@ -21,7 +21,7 @@ from console.clock import Clock
 from console.services.group import TREND_HOURS, Group, Grouping, Parts, from_lines, trend
 from console.services.index import label, labelled
 from console.services.match import fits
-from console.services.triage import Query, Triage, look, matches
+from console.services.triage import Query, Triage, look, matches, uncut
 
 _PAGE = 100  # labelling more at a time would be felt at the keyboard
 _MANY = 100
@@ -79,7 +79,7 @@ class Groups:
         told, more = time.monotonic(), True
         while more and grouping.count < _MOST:
             page = await self._store.page(query.where, limit=_PAGE, after=place, newest_first=True)
-            for row in (look(entry) for entry in page.entries):
+            for row in map(look, await uncut(self._store, page.entries)):
                 if matches(row, query):
                     mark = file_entry(row.entry, labelled(row))
                     grouping.add(mark)
@@ -144,7 +144,7 @@ class Groups:
         place: Place | None = None
         while True:
             page = await self._store.page(query.where, limit=_PAGE, after=place, newest_first=newest_first)
-            yield [entry for entry in page.entries if matches(look(entry), query)]
+            yield [entry for entry in await uncut(self._store, page.entries) if matches(look(entry), query)]
             if not page.more:
                 return
             place = page.entries[-1].place
@@ -198,7 +198,7 @@ class Groups:
         more = True
         while more and (place is None or time.monotonic() < ends):
             page = await self._store.page(Filter(states=states), limit=_PAGE, after=place, newest_first=True)
-            for entry in page.entries:
+            for entry in await uncut(self._store, page.entries):
                 mark = file_entry(entry, label(entry))
                 grouping.add(mark)
                 grouping.arrival(mark)

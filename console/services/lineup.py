@@ -11,7 +11,7 @@ from typing import NamedTuple
 from backends.records import Entry, Filter, Page, Place
 from backends.store import Store
 from console.services.expression import HELD, split_held
-from console.services.triage import Query, look, matches
+from console.services.triage import Query, look, matches, uncut
 
 _SCAN = 500  # entries of a page where the classification picks
 _LONGEST_SCAN = 20_000  # entries looked at for one answer, so that a rare class never blocks the view
@@ -75,7 +75,8 @@ class Lineup:
     async def newer(self, view: View, than: Place, limit: int) -> tuple[Entry, ...]:
         """What has come since; oldest of it first."""
         page = await self._store.page(view.query.where, limit=limit, after=than)
-        return tuple(entry for entry in page.entries if _fits(entry, view.query))
+        entries = await uncut(self._store, page.entries) if view.query.by_class else page.entries
+        return tuple(entry for entry in entries if _fits(entry, view.query))
 
     async def newest(self, view: View) -> Place | None:
         page = await self._store.page(view.query.where, limit=1, newest_first=True)
@@ -110,7 +111,8 @@ class Lineup:
         while True:
             size = _SCAN if query.by_class else limit - len(found)
             page = await self._page(view, query, place, size, forward=forward)
-            read = page.entries if forward else tuple(reversed(page.entries))
+            entries = await uncut(self._store, page.entries) if query.by_class else page.entries
+            read = entries if forward else tuple(reversed(entries))
             for entry in read:
                 place = entry.place
                 if _fits(entry, query):

@@ -15,7 +15,7 @@ from console.services.expression import HELD, split_held
 from console.services.lineup import Lineup, Spot, View
 from console.services.match import fits
 from console.services.search import Cursor
-from console.services.triage import Query, look, matches
+from console.services.triage import Query, look, matches, uncut
 
 if TYPE_CHECKING:
     from backends.store import Store
@@ -109,7 +109,8 @@ class Pursuit:
         self.total = got.total
         self._cursor = got.next
         self.is_over = got.next is None
-        return [entry for entry in got.entries if self._is_meant(entry)]
+        entries = await uncut(self._store, got.entries) if query.by_class else got.entries
+        return [entry for entry in entries if self._is_meant(entry)]
 
     async def _members(self, query: Query, group: str) -> list[Entry]:
         reader = self._insight.reader

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from backends.records import Actor, Attempt, AuditEvent, Entry, Filter, Note, Pl
 from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.category import Class, classify
-from console.services.fingerprint import Fingerprint, fingerprint
+from console.services.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout import error_text, varying
 
 CHUNK = 500  # entries of one transaction to begin with
@@ -101,6 +101,15 @@ def look(entry: Entry) -> Row:
     return Row(entry)
 
 
+async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """With whole errors: a page cuts long values, and a traceback says at its end what went wrong."""
+    cut = tuple(entry.id for entry in entries if entry.clipped and len(error_text(entry)) >= READ_LENGTH)
+    if not cut:
+        return entries
+    whole = await store.many(cut)
+    return tuple(whole.get(entry.id, entry) for entry in entries)
+
+
 def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
     """How often the audit says that the retry count went up."""
     count = 0
@@ -131,7 +140,7 @@ class Triage:
         while left is None or left > 0:
             size = _PAGE if left is None or query.by_class else min(_PAGE, left)
             page = await self.store.page(query.where, limit=size, after=place)
-            for entry in page.entries:
+            for entry in await uncut(self.store, page.entries) if query.by_class else page.entries:
                 if query.by_class and not matches(look(entry), query):
                     continue
                 full = (await self.store.get(entry.id) or entry) if whole and entry.clipped else entry

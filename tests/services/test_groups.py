@@ -14,6 +14,7 @@ from backends.records import Filter, Selection
 from backends.store import Store
 from console.services.group import TREND_HOURS
 from console.services.groups import Groups
+from console.services.lineup import Lineup, View
 from console.services.triage import Query, Triage, look
 from tests.indexing import Indexed, indexed, plain
 from tests.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
@@ -166,3 +167,27 @@ async def test_an_amount_is_exact_in_any_order(tmp_path: Path) -> None:
     assert await index.recount() == [group]
     await index.reader.aclose()
     await rig.aclose()
+
+
+async def test_a_stack_too_long_for_a_page_has_one_group_wherever_it_is_asked_for(rig: Rig) -> None:
+    stack = "Traceback (most recent call last):\n" + "".join(
+        f'  File "/srv/engine/step_{n}.py", line {n}, in step_{n}\n    return await following_step(order, {n})\n'
+        for n in range(60)
+    )
+    await rig.fill([order_row(n, error=f"{stack}ValueError: {n} left") for n in range(20, 23)])
+    store = await rig.open()
+    groups, triage = without_index(store), Triage(store, ACTOR, lambda: NOW)
+    (long,) = [
+        group for group in (await groups.counted(Query())).groups if group.title.startswith("ValueError: # left")
+    ]
+    assert long.count == 3
+    newest = await groups.view(budget=10)
+    assert plain(next(group for group in newest.groups if group.fingerprint == long.fingerprint)) == long
+    asked = Query(group=long.fingerprint)
+    ids = [f"dlq_{n:016x}" for n in (20, 21, 22)]
+    assert [row.entry.id async for row in triage.stream(asked)] == ids
+    assert [entry.id for entry in await triage.select(asked)] == ids
+    assert [entry.id for entry in (await groups.members(long.fingerprint)).entries] == ids
+    assert sum(one.count for one in await groups.split(long.fingerprint)) == 3
+    stretch = await Lineup(store).after(View(asked), None, 50)
+    assert sorted(spot.entry.id for spot in stretch.spots) == ids
