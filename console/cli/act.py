@@ -11,6 +11,7 @@ from console import clock
 from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, Context
 from console.cli.notice import say_second
+from console.cli.terminal import on_terminal
 from console.safetext import safe
 from console.services.approval import Approvals, resume_hash
 from console.services.triage import Done, Triage
@@ -26,7 +27,7 @@ async def dismiss_verb(context: Context) -> int:
             why = "in doubt or in flight: dismissing would lose it; reconcile first"
             await triage.refuse("dismiss", tuple(entry.id for entry in held), why)
         free = [entry for entry in entries if entry not in held]
-        if free and not args.yes and len(free) > 1 and sys.stdin.isatty() and not _typed(len(free), "dismiss"):
+        if free and not args.yes and len(free) > 1 and on_terminal() and not _typed(len(free), "dismiss"):
             print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
             return NOT_ACTED
         report = await triage.dismiss(Selection.of(free), reason=reason, note=args.note)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from console.cli.arguments import UsageError, build_parser
 from console.cli.context import DONE, Context
+from console.cli.terminal import is_terminal
 
 
 async def init_verb(context: Context) -> int:
@@ -34,7 +35,7 @@ def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
     with demo_store() as (_, folder), practice_venue(folder) as url:
         config = str(demo_config(folder, url))
         here = ["--db", "demo", "--config", config]
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if is_terminal(sys.stdin) and is_terminal(sys.stdout):
             return run(here)
         print(f"a throw-away store and a practice venue at {url}", flush=True)
         run(["list", *here])

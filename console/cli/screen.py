@@ -16,6 +16,7 @@ from backends.target import parse_target
 from console import clock
 from console.cli.arguments import UsageError
 from console.cli.context import Context
+from console.cli.terminal import is_terminal
 from console.config import StoreConfig
 from console.keys import remapped
 
@@ -39,7 +40,7 @@ _FIRST_FRAME_SECONDS = 0.05
 
 def open_console(context: Context) -> int:
     served = os.environ.get("DLQ_SERVED") == "1"  # set by `dlq serve` for its own children
-    if not served and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not served and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
         raise UsageError("the console needs a terminal; without one: dlq list, dlq show, dlq replay --dry-run")
     setup = _setup(context)
     with _first_frame(setup, served=served) as before:

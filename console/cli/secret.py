@@ -9,6 +9,7 @@ from typing import cast
 
 from console.cli.arguments import UsageError
 from console.cli.context import DONE, NOT_ACTED, REJECTED, Context
+from console.cli.terminal import on_terminal
 from console.secrets import SecretError, Vault
 from console.services.desk import Desk
 from venues import Mode, VenueError, credential_fields
@@ -67,7 +68,7 @@ def _set(vault: Vault, venue: str, mode: Mode, fields: tuple[str, ...]) -> int:
         print(f"{venue} needs no secrets")
         return DONE
     place = vault.where()
-    values = _typed(venue, mode, fields) if sys.stdin.isatty() else _piped(fields)
+    values = _typed(venue, mode, fields) if on_terminal() else _piped(fields)
     for field, value in values.items():
         vault.write(venue, mode, field, value)
     print(f"set {venue} {mode}: {', '.join(values)} ({place})")
@@ -91,7 +92,7 @@ def _typed(venue: str, mode: Mode, fields: tuple[str, ...]) -> dict[str, str]:
 
 def _piped(fields: tuple[str, ...]) -> dict[str, str]:
     """`field=value` lines, or one bare value for the last field (`< key.pem` after the id was set before)."""
-    text = sys.stdin.read()
+    text = "" if sys.stdin is None else sys.stdin.read()
     values: dict[str, str] = {}
     rest: list[str] = []
     for line in text.splitlines():

@@ -108,6 +108,14 @@ def test_read_only_refuses_acts(dlq: Dlq, make: Make) -> None:
     assert dlq("list", "--db", target, "--json").rows[0]["state"] == "pending"
 
 
+def test_a_closed_standard_input_is_nobody_to_ask(dlq: Dlq, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = make([row(1), row(2)])
+    monkeypatch.setattr("sys.stdin", None)
+    assert dlq("dismiss", ONE, TWO, "--db", target, "--reason", "test").code == 0
+    console = dlq("--db", target)
+    assert (console.code, "needs a terminal" in console.err) == (2, True)
+
+
 def test_init_makes_a_guarded_store_once(dlq: Dlq, tmp_path: Path, postgres_db: str) -> None:
     for target in (str(tmp_path / "new.db"), postgres_db):
         assert dlq("init", "--db", target).code == 0
