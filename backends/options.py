@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from backends.store import BadTarget
-
-OnSuccess = Literal["delete", "soft-delete"]
+from backends.store import BadTarget, OnSuccess
 
 
 @dataclass(frozen=True, slots=True)

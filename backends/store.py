@@ -27,6 +27,8 @@ from backends.records import (
     Why,
 )
 
+OnSuccess = Literal["delete", "soft-delete"]  # what a config may want of an owner's row once it is replayed
+
 
 class StoreError(Exception):
     """Something about the store; `str()` is one clear line that says what to do, without secrets."""
@@ -227,8 +229,8 @@ class Requeues(Protocol):
         """Which outbox takes a replay. Raises ActRefused, and says why."""
 
     @property
-    def deletes_replayed(self) -> bool:
-        """Whether the dead-lettered row goes with its replay."""
+    def after_success(self) -> OnSuccess | None:
+        """What becomes of the dead-lettered row with its replay; None: it stays."""
 
     async def requeue(self, entry_id: str, version: Version, actor: Actor, why: Why) -> Requeued | Taken: ...
 
@@ -236,6 +238,10 @@ class Requeues(Protocol):
 @runtime_checkable
 class Requests(Protocol):
     """What an integration's failed calls can do besides."""
+
+    @property
+    def after_success(self) -> OnSuccess | None:
+        """What becomes of the row once its call was answered well; None: it stays."""
 
     async def request(self, entry_id: str) -> str | None:
         """The call as it was stored, credentials and all, to be sent and never to be shown."""

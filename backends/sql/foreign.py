@@ -16,6 +16,7 @@ from backends.sql.lane import Lane, Link
 from backends.sql.requeue import Requeue
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import Writer
+from backends.store import OnSuccess
 from backends.target import Target
 
 
@@ -55,6 +56,11 @@ class OutboxStore(ForeignStore, Requeue):
 
 class IntegrationStore(ForeignStore):
     """Calls that failed for good: a replay leaves this machine, so an attempt holds its entry."""
+
+    @property
+    def after_success(self) -> OnSuccess | None:
+        wanted = self._table.options.on_success
+        return None if wanted == "soft-delete" and self._table.soft_delete is None else wanted
 
     async def request(self, entry_id: str) -> str | None:
         column = self._table.sql("originalRequest")

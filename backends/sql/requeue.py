@@ -18,7 +18,7 @@ from backends.records import Actor, Version, Why, storable
 from backends.sql.foreign_acts import ForeignActs, statement, verbatim
 from backends.sql.foreign_select import Select
 from backends.sql.transaction import Transaction
-from backends.store import ActRefused, Requeued, StoreError, Taken
+from backends.store import ActRefused, OnSuccess, Requeued, StoreError, Taken
 
 _UNIQUE = "23505"
 
@@ -34,8 +34,8 @@ class Requeue(ForeignActs):
         return self._into().shown
 
     @property
-    def deletes_replayed(self) -> bool:
-        return self._table.options.delete_after_replay
+    def after_success(self) -> OnSuccess | None:
+        return "delete" if self._table.options.delete_after_replay else None
 
     def _into(self) -> Outbox:
         return detected.chosen(self._table.outboxes, self._table.options.outbox_table)

@@ -6,6 +6,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from backends.records import Entry
+from backends.store import ActRefused
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.act import chosen_entries
@@ -13,11 +15,16 @@ from console.cli.arguments import UsageError
 from console.cli.context import Context
 from console.cli.notice import say
 from console.cli.progress import run_batch
+from console.cli.terminal import on_terminal
 from console.safetext import safe
 from console.services import foreign
 from console.services.batch import Handle
 from console.services.foreign import Tools
+from console.services.handover import Resending, resending
 from console.services.outcome import Ended
+from console.services.triage import Triage
+
+_ROUTES = 10  # queues or providers that are named
 
 
 def is_foreign(context: Context) -> bool:
@@ -71,9 +78,10 @@ async def _resend(context: Context, tools: Tools, handle: Handle) -> tuple[Ended
     async with context.triage() as triage:
         store = triage.store
         entries = await chosen_entries(context, triage)
-        going, left = foreign.sorted_out(entries, await store.halted(), context.config.limits.max_batch)
+        plan = await _plan(context, triage, entries, tools)
+        going, left = plan.going, plan.left
         if going and not args.json:
-            say(f"{len(going)} to send again: {safe(foreign.destination(store, going), 1000)}")
+            say(f"{len(going)} to send again: {safe(_where(plan), 1000)}")
         if args.dry_run:
             return _told(handle, [*left, *map(foreign.planned, going)])
         _told(handle, left)
@@ -81,8 +89,28 @@ async def _resend(context: Context, tools: Tools, handle: Handle) -> tuple[Ended
             await triage.refuse("replay", refused, "; ".join(one.detail or "" for one in left)[:2000])
         if going and not _confirmed(context, len(going)):
             return (*left, *_told(handle, [Ended(one.id, "refused", None, detail="not confirmed") for one in going]))
+        if not going:
+            return left
         handle.total = len(entries)
         return (*left, *await foreign.send(store, going, tools, handle, note=args.note))
+
+
+async def _plan(context: Context, triage: Triage, entries: Sequence[Entry], tools: Tools) -> Resending:
+    """The very plan of the console's gate; where nothing can take a replay, every entry says so."""
+    try:
+        return await resending(triage.store, entries, tools, context.config.limits.max_batch)
+    except ActRefused as problem:
+        say(str(problem))
+        return Resending((), tuple(Ended(entry.id, "refused", None, detail=str(problem)) for entry in entries))
+
+
+def _where(plan: Resending) -> str:
+    """In a few words, for whoever must agree."""
+    each = plan.kind == "provider"
+    shown = [f"{route.name} at {route.place}" if each else route.name for route in plan.routes[:_ROUTES]]
+    more = [f"{len(plan.routes) - _ROUTES} more"] if len(plan.routes) > _ROUTES else []
+    names, place = ", ".join(shown + more), plan.routes[0].place
+    return names if each else f"{place} for {names}"
 
 
 async def _settle(context: Context, tools: Tools, handle: Handle) -> tuple[Ended, ...]:
@@ -101,7 +129,7 @@ def _told(handle: Handle, results: Sequence[Ended]) -> tuple[Ended, ...]:
 
 
 def _confirmed(context: Context, count: int) -> bool:
-    if context.args.yes or count == 1 or not sys.stdin.isatty():
+    if context.args.yes or count == 1 or not on_terminal():
         return True
     print(f"type {count} to send: ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == str(count)

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 _ROUTES = 4
 _REAL = "real in PAPER too: this layout has no paper mode"
-_SUCCESS = {
-    "provider": "settled as replayed; a failed one counts a try more",
-    "hub": "gone from the hub; a failed one counts a try more",
-}
+_ROW = {"delete": "the row is deleted", "soft-delete": "the row is marked as deleted"}
 _SUBJECT = 44  # characters of what an entry is about: a line each, even at 80 columns
 
 
@@ -72,10 +69,10 @@ def _pace(plan: Resending) -> str:
 
 
 def _success(plan: Resending) -> str:
-    if plan.kind != "outbox":
-        return _SUCCESS[plan.kind]
-    row = "is deleted" if plan.deletes else "stays"
-    return f"settled as replayed; the dead-lettered row {row}"
+    if plan.kind == "outbox":
+        return f"settled as replayed; the dead-lettered row {'is deleted' if plan.after else 'stays'}"
+    settled = "gone from the hub" if plan.kind == "hub" else _ROW.get(plan.after or "", "settled as replayed")
+    return f"{settled}; a failed one counts a try more"
 
 
 def _going(entry: Entry) -> Line:

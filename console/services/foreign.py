@@ -54,13 +54,6 @@ def planned(entry: Entry) -> Ended:
     return Ended(entry.id, "planned", None, detail=f"to {origin(entry)}")
 
 
-def destination(store: Store, entries: Sequence[Entry]) -> str:
-    """In a few words, for whoever must agree. Raises ActRefused where there is none."""
-    places = sorted({origin(entry) for entry in entries})
-    shown = ", ".join(places[:10]) + (f" and {len(places) - 10} more" if len(places) > 10 else "")
-    return f"{store.check_requeue()} for {shown}" if isinstance(store, Requeues) else shown
-
-
 async def send(
     store: Store, entries: Sequence[Entry], tools: Tools, handle: Handle, *, note: str | None = None
 ) -> tuple[Ended, ...]:

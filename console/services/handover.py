@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Entry
-from backends.store import Requeues, Store
+from backends.store import OnSuccess, Requests, Requeues, Store
 from console.services.foreign import Tools, sorted_out
 from console.services.layout import origin
 from console.services.outcome import Ended
@@ -35,7 +35,7 @@ class Resending(NamedTuple):
     left: tuple[Ended, ...]
     routes: tuple[Route, ...] = ()
     kind: str = "outbox"  # or "provider", "hub"
-    deletes: bool = False  # an outbox's dead-lettered row, once it is replayed
+    after: OnSuccess | None = None  # what becomes of the owner's row once it is replayed
 
 
 async def resending(store: Store, entries: Sequence[Entry], tools: Tools, most: int) -> Resending:
@@ -46,8 +46,8 @@ async def resending(store: Store, entries: Sequence[Entry], tools: Tools, most: 
     match _kind(store):
         case "outbox":
             assert isinstance(store, Requeues)
-            into, deletes = store.check_requeue(), store.deletes_replayed
-            return Resending(tuple(going), tuple(left), _routes(going, into), "outbox", deletes)
+            into, after = store.check_requeue(), store.after_success
+            return Resending(tuple(going), tuple(left), _routes(going, into), "outbox", after)
         case "hub":
             from console.services.hub import hub_of
 
@@ -55,8 +55,11 @@ async def resending(store: Store, entries: Sequence[Entry], tools: Tools, most: 
             assert hub is not None
             return Resending(tuple(going), tuple(left), _routes(going, hub.host), "hub")
         case _:
+            assert isinstance(store, Requests)
+            going, unparsable = await _readable(store, going)
             # A keyring may ask its owner: never on the caller's loop.
-            return await asyncio.to_thread(asyncio.run, _to_providers(going, left, tools))
+            plan = await asyncio.to_thread(asyncio.run, _to_providers(going, [*left, *unparsable], tools))
+            return plan._replace(after=store.after_success)
 
 
 def _kind(store: Store) -> str:
@@ -69,6 +72,23 @@ def _kind(store: Store) -> str:
 
 def _routes(going: Sequence[Entry], place: str) -> tuple[Route, ...]:
     return tuple(Route(name, place, count) for name, count in Counter(map(origin, going)).most_common())
+
+
+async def _readable(store: Requests, going: Sequence[Entry]) -> tuple[list[Entry], list[Ended]]:
+    """(what could be sent as it is stored, what could not)."""
+    from venues.call import read_call
+    from venues.orders import Refused
+
+    free: list[Entry] = []
+    blocked: list[Ended] = []
+    for entry in going:
+        stored = await store.request(entry.id)
+        call = Refused("the entry is gone") if stored is None else read_call(stored)
+        if isinstance(call, Refused):
+            blocked.append(Ended(entry.id, "refused", None, detail=f"unparsable: {call.why}"))
+        else:
+            free.append(entry)
+    return free, blocked
 
 
 async def _to_providers(going: Sequence[Entry], left: Sequence[Ended], tools: Tools) -> Resending:

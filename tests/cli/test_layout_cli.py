@@ -163,7 +163,9 @@ async def test_which_outbox_must_be_clear(outbox: OutboxRig, tmp_path: Path) -> 
     await outbox.dead(1)
     undecided = Command(tmp_path, outbox.target)
     ran = await undecided("replay", "1", "--json")
-    assert (ran.code, "outbox_table" in ran.err) == (4, True)
+    assert (ran.code, ran.outcomes, "outbox_table" in ran.err) == (4, {"1": "refused"}, True)
+    dry = await undecided("replay", "1", "--dry-run", "--json")
+    assert (dry.code, dry.outcomes, "outbox_table" in dry.rows[0]["detail"]) == (4, {"1": "refused"}, True)
     decided = Command(tmp_path, outbox.target, {"outbox_table": "events", "delete_after_replay": True})
     assert (await decided("replay", "1", "--json")).outcomes == {"1": "accepted"}
     assert len(await outbox.outbox_rows("events")) == 1
@@ -221,6 +223,21 @@ async def test_an_integration_s_call_is_sent_again_with_a_secret_of_the_keyring(
     shown = json.loads((await dlq("show", entry_id(1), "--json")).out)
     assert [one["outcome"] for one in shown["attempts"]] == ["accepted"]
     assert "s3cr3t" not in json.dumps(shown)
+
+
+async def test_a_dry_run_names_what_could_not_be_sent(integration: IntegrationRig, tmp_path: Path) -> None:
+    elsewhere = {**REQUEST, "path": "//elsewhere"}
+    await integration.failed(
+        1, failed_row(2, originalRequest=json.dumps(elsewhere)), failed_row(3, providerId="p", providerName=None)
+    )
+    rest = '[providers.prov-1]\nbase_url = "http://127.0.0.1:9"\n'
+    dlq = Command(tmp_path, integration.target, rest=rest)
+    ran = await dlq("replay", *(entry_id(n) for n in (1, 2, 3)), "--dry-run", "--json")
+    assert (ran.code, [ran.outcomes[entry_id(n)] for n in (1, 2, 3)]) == (0, ["planned", "refused", "refused"])
+    details = {row["dlq_id"]: row["detail"] for row in ran.rows}
+    assert details[entry_id(2)].startswith("unparsable: ")
+    assert "[providers.p]" in details[entry_id(3)]
+    assert (await dlq("replay", entry_id(2), "--dry-run")).code == 4
 
 
 async def test_a_refused_call_is_rejected_and_counted(integration: IntegrationRig, tmp_path: Path) -> None:
