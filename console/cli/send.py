@@ -63,7 +63,7 @@ async def approve_verb(context: Context) -> int:
 
 def _request(context: Context) -> Request:
     args = context.args
-    overrides = frozenset(filter(None, (args.override or "").split(",")))
+    overrides = frozenset(filter(None, (name.strip() for name in (args.override or "").split(","))))
     if unknown := sorted(overrides - set(OVERRIDABLE)):
         raise UsageError(f"{unknown[0]!r} cannot be overridden; these can: {' '.join(OVERRIDABLE)}")
     if overrides and not (args.note or "").strip():

@@ -202,7 +202,9 @@ def _arrived(command: Command, facts: Facts) -> Guard | None:
     if not command.may_have_arrived or command.action.verb != "new":
         return None
     venue = facts.venues.get(command.venue)
-    if command.own_id and venue is not None and venue.has_lookup:
+    if venue is None or venue.problem is not None:
+        return None  # blocked by that, and nothing is known of what it could be asked
+    if command.own_id and venue.has_lookup:
         return None  # the venue is asked before anything is sent
     why = "it cannot be asked by the id it was sent with" if not command.own_id else "it cannot be asked by client id"
     return Guard("may-have-arrived", f"the failed submit may have reached the venue, and {why}")

@@ -143,7 +143,10 @@ class Sender:
     async def _unanswered(self, journey: Journey, verdict: Verdict) -> Sent:
         signal: Signal = "none" if verdict.retry_after else "bad"
         journey.road.pace.hold(verdict.retry_after or 0.0)
-        return await self._give_up(journey, "not_sent", f"look-up failed: {verdict.text}; nothing was sent", signal)
+        text = f"look-up failed: {verdict.text}; nothing was sent"
+        if journey.command.may_have_arrived:
+            return await self._give_up(journey, "refused", f"may-have-arrived: {text}", signal)
+        return await self._give_up(journey, "not_sent", text, signal)
 
     async def _adopt(self, journey: Journey, prepared: Prepared, verdict: Verdict, result: Result) -> Sent:
         """The venue has it already: recorded as an attempt, nothing is sent."""

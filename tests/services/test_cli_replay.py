@@ -229,7 +229,7 @@ def test_what_blocks_cannot_be_overridden(
     console: Any, exchange: Exchange, given: dict[str, Any], words: tuple[str, ...], code: str
 ) -> None:
     desk = console([order(1, **given)])
-    every = "stale,duplicate,poison,retry-limit,notional,not-ready,may-have-arrived"
+    every = "stale, duplicate, poison,retry-limit,notional,not-ready,may-have-arrived"
     ran = desk.inline("replay", ident(1), "--paper", "--json", "--override", every, "--note", "x", *words)
     assert (ran.code, ran.row["outcome"], exchange.posts) == (4, "refused", [])
     assert ran.row["detail"].startswith(f"{code}: ")

@@ -113,6 +113,11 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         {"venues": venue(has_lookup=False)},
         "may-have-arrived",
     ),
+    "may have arrived, at a venue that cannot be used": (
+        command(may_have_arrived=True),
+        {"venues": {"fake": VenueFacts("fake", problem=Guard("unknown-venue", "no venue fake"))}},
+        "unknown-venue",
+    ),
     "a cancel that may have arrived": (command(may_have_arrived=True, own_id=False, verb="cancel"), {}, None),
     "duplicate of a replayed one": (
         command(),

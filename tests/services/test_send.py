@@ -120,6 +120,14 @@ async def test_a_failed_look_up_sends_nothing(make: Make, at: At, answer: str) -
     assert not await stage.claims()
 
 
+async def test_a_failed_look_up_of_what_may_have_arrived_names_the_guard(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1, error=TIMEOUT)]), venue=FakeVenue(lookups=["fail"]))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert (ended.detail or "").startswith("may-have-arrived: look-up failed: ")
+    assert await stage.shows(1) == ("pending", 0)
+
+
 async def test_without_an_id_of_its_own_one_is_fixed_and_not_looked_up_at_first(make: Make, at: At) -> None:
     stage = await at(make([fresh(1, client_order_id=None)]), venue=FakeVenue(script=["limit", "ok"]))
     first = await stage.replay_one(1)
