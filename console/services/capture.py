@@ -20,6 +20,7 @@ from backends.records import ERROR_LIMIT
 from console import clock
 
 REJECTS = "horizon_order_rejects_total"
+_FILLED_IN = ("venue_name", "market_id", "side", "quantity", "order_type")  # columns that are never without a value
 _log = logging.getLogger("dlq_console.capture")
 
 
@@ -82,7 +83,7 @@ def dead_letter(venue: object, action: Any, error: str) -> DeadLetteredOrder:
         price=price,
         client_order_id=_text(fields.get("client_order_id")),
         error=error[:ERROR_LIMIT],
-        action_json=_json(fields),
+        action_json=_json(_stated(fields)),
     )
 
 
@@ -96,6 +97,11 @@ def _fields(action: Any) -> dict[str, Any]:
         names = [*slots, *getattr(action, "__dict__", {}), *getattr(action, "_fields", ())]
     found = {name: getattr(action, name, None) for name in names if not name.startswith("_")}
     return found or {"action_text": str(action)}
+
+
+def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is empty in the action and filled in for its column: the two would contradict each other."""
+    return {name: held for name, held in fields.items() if name not in _FILLED_IN or _text(held)}
 
 
 def _slots(kind: type) -> tuple[str, ...]:

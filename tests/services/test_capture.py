@@ -7,7 +7,7 @@ import json
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -175,6 +175,23 @@ def test_an_action_of_no_shape_is_kept_all_the_same(action: Any) -> None:
     assert submit_or_dead_letter(Venue([RuntimeError("x" * 5000)]), action, sink) is None
     (entry,) = sink.list()
     assert (entry.quantity, entry.price, len(entry.error)) == (0.0, None, 1000)
+
+
+@pytest.mark.parametrize(
+    "left_open",
+    [
+        {"venue_name": None},
+        {"order_type": None, "price": None},
+        {"order_type": "", "venue_name": ""},
+        {"symbol": "AAPL", "market_id": None},
+        {"action": "cancel", "venue_order_id": "ord_0", "quantity": None, "price": None},
+    ],
+)
+def test_what_an_action_leaves_open_does_not_contradict_what_the_columns_were_filled_with(
+    sink: DLQSink, left_open: dict[str, Any]
+) -> None:
+    entry = kept(sink, action=asdict(Action()) | left_open)
+    assert replay_order(sink, entry.dlq_id, Venue()) == (True, "ord_1")
 
 
 def test_reporting_that_fails_does_not_stop_the_engine(caplog: pytest.LogCaptureFixture) -> None:
