@@ -86,6 +86,8 @@ class _Reading:
     def action(self) -> OrderAction:
         verb = self._word("action", VERBS, kind="verb") or "new"
         self._text("venue_name", fold=True)
+        if "dlq_id" in self._document:
+            self._text("dlq_id")
         market_id = self._name("market_id", required=True)
         side = self._word("side", SIDES, kind="side", required=True)
         order_type = self._word("order_type", TYPES, kind="type", required=True)

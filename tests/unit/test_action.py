@@ -206,6 +206,7 @@ def test_what_the_json_may_not_hold(text: str, code: str | None) -> None:
         ("client_order_id", "coid-2"),
         ("client_order_id", None),
         ("market_id", None),
+        ("dlq_id", "dlq_2"),
     ],
 )
 def test_json_and_columns_must_agree(name: str, stated: object) -> None:
