@@ -48,7 +48,7 @@ class Rig:
     action: Callable[[Verb, str | None], OrderAction]  # (verb, the venue order id it aims at)
     outcomes: Mapping[Verb, Mapping[str, type[Outcome]]]
     secrets: tuple[str, ...] = field(repr=False)
-    timeout: float = 0.5
+    timeout: float = 1.5  # a busy machine needs a part of it to connect
     needs_open: bool = False  # cannot prepare without asking the venue first
     clean_locals: bool = True  # its own frames show no secret, even where a traceback prints locals
     own_ids: Mapping[str, str] = field(default_factory=dict)  # client order ids, where the venue has rules
