@@ -13,7 +13,7 @@ def tally(select: Select, where: Filter) -> Query:
     """(state, count) of what a filter means."""
     ask = Ask()
     conditions = " AND ".join(matching(select.attached, where, ask))
-    rows = f"{select.rows()} {f'WHERE {conditions}' if conditions else ''}"
+    rows = f"{select.rows(each=False)} {f'WHERE {conditions}' if conditions else ''}"
     return ask.query(f"SELECT {select.joined_state}, count(*) {rows} GROUP BY 1")
 
 

@@ -10,6 +10,7 @@ from backends.detect.foreign import ForeignAttached
 from backends.ledger.schema import Ledger
 from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, parse_time
 from backends.sql import condition, foreign_count
+from backends.sql.foreign_entry import entries
 from backends.sql.foreign_select import SHOWN, Select
 from backends.sql.history import SQLHistory
 from backends.sql.lane import Lane, Link, UndecodableValue
@@ -46,11 +47,11 @@ class ForeignReads(SQLHistory):
         async def work(link: Link, as_text: bool) -> list[Entry]:
             select = await self._select(link, as_text=as_text)
             query = select.page(asked, place, descending=descending, most=limit + 1)
-            return select.entries(await link.fetch(query, {}))
+            return entries(select, await link.fetch(query, {}))
 
         found = await self._read(self._slow if where.terms or where.without else self._quick, work)
-        entries = found[:limit]
-        return Page(tuple(reversed(entries) if backwards else entries), len(found) > limit)
+        shown = found[:limit]
+        return Page(tuple(reversed(shown) if backwards else shown), len(found) > limit)
 
     async def get(self, entry_id: str) -> Entry | None:
         return (await self.many((entry_id,))).get(entry_id)
@@ -71,7 +72,7 @@ class ForeignReads(SQLHistory):
 
             async def work(link: Link, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
                 select = await self._select(link, as_text=as_text)
-                return select.entries(await link.fetch(select.by_ids(chunk, whole=whole), {}), whole=whole)
+                return entries(select, await link.fetch(select.by_ids(chunk, whole=whole), {}), whole=whole)
 
             for entry in await self._read(self._quick, work):
                 # A table without a unique id may hold one twice; then the open one is what must be seen.
@@ -99,7 +100,7 @@ class ForeignReads(SQLHistory):
         only = replace(where, states=frozenset({"pending"}))
         rows = await link.fetch(select.page(only, None, descending=False, most=1), {})
         moment = self._table.actual(self._table.layout.moment) or ""
-        return select.entries(rows)[0].get(moment) if rows else None
+        return entries(select, rows)[0].get(moment) if rows else None
 
     async def _first_row(self) -> Sequence[Any]:
         async def work(link: Link, as_text: bool) -> Sequence[Any]:

@@ -1,7 +1,8 @@
-"""A layout of somebody else's as SELECTs: columns, states, filters and order; and rows back to entries. Pure.
+"""A layout of somebody else's as SELECTs: columns, states, filters and order. Pure.
 
-For a page a row's state is looked up for each row by itself, never joined: then the order always comes from the
-table's index, and a page costs what it shows. A count joins at once.
+For a page a row's state is looked up once for each row by itself, where the planner cannot see into it (OFFSET 0): it
+would join, or take what is settled for the rule; so the order always comes from the table's index, and a page costs
+what it shows. A count joins at once.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from backends.detect.foreign import ForeignAttached
-from backends.layouts.mask import hints_in, masked_document, masked_text
 from backends.ledger.schema import SCHEMA
-from backends.records import OPEN_STATES, STATES, Entry, Filter, Place, State
+from backends.records import OPEN_STATES, STATES, Filter, Place, State
 from backends.sql.foreign_filter import TIMES, Ask, matching
 from backends.sql.query import Query
 from backends.value import is_encodable
@@ -27,7 +26,7 @@ _PENDING: frozenset[State] = frozenset({"pending"})
 _HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})
 _PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - asyncpg makes them naive
+_BOUNDED = re.compile(r"character varying\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +89,24 @@ class Select:
 
     @property
     def joined_state(self) -> str:
-        return self._stated(self._held, "s.state")
-
-    @property
-    def _held(self) -> str:
-        return "a.state" if self.attached.layout.sends else "CAST(NULL AS text)"
+        return self._stated("a.state" if self.attached.layout.sends else "CAST(NULL AS text)", "s.state")
 
     def _stated(self, held: str, settled: str) -> str:
         plain = f"CASE WHEN {self.is_open} THEN 'pending' ELSE 'dismissed' END"
         return f"coalesce({held}, {settled}, {plain})" if self.with_ledger else plain
 
-    def rows(self) -> str:
-        """The table with what the ledger says, joined at once: for counts, which look at all of it anyway."""
+    def rows(self, *, each: bool) -> str:
+        """The table with what the ledger says: of each row by itself, or joined for counts, which look at all of it."""
         table = f"FROM {self.attached.found.quoted} t"
         if not self.with_ledger:
             return table
-        of = f"source = {self.source}"
-        table += f" LEFT JOIN {SCHEMA}.settled s ON s.{of} AND s.entry_id = {self.identity} AND s.born = {self.born}"
-        held = f" LEFT JOIN {SCHEMA}.attempt a ON a.{of} AND a.entry_id = {self.identity} AND a.holds = 1"
-        return table + (held if self.attached.layout.sends else "")
+        known = {"s": ("settled", f"AND s.born = {self.born}"), "a": ("attempt", "AND a.holds = 1")}
+        for name, (kept, only) in known.items() if self.attached.layout.sends else [("s", known["s"])]:
+            this = f"{name}.source = {self.source} AND {name}.entry_id = {self.identity} {only}"
+            one = f"(SELECT {name}.state FROM {SCHEMA}.{kept} {name} WHERE {this})"
+            apart = f"CROSS JOIN LATERAL (SELECT {one} AS state OFFSET 0) {name}"
+            table += f" {apart if each else f'LEFT JOIN {SCHEMA}.{kept} {name} ON {this}'}"
+        return table
 
     # which entries
 
@@ -123,7 +121,7 @@ class Select:
             known = {"pending": self.is_open, "dismissed": f"NOT ({self.is_open})"}
             yield "(" + (" OR ".join(sql for state, sql in known.items() if state in states) or "false") + ")"
         elif states in (OPEN_STATES, _PENDING):
-            yield f"coalesce({self.settled()}, '') <> ALL('{{replayed,dismissed}}')"
+            yield "coalesce(s.state, '') <> ALL('{replayed,dismissed}')"
             yield from self._unheld(only_pending=states == _PENDING)
         elif states <= _HELD:
             yield self._among_held() if self.attached.layout.sends else "false"
@@ -135,15 +133,15 @@ class Select:
         if not self.attached.layout.sends:
             return
         if only_pending:
-            yield f"coalesce({self.held()}, '') <> ALL('{{submitting,in_doubt,accepted}}')"
+            yield "coalesce(a.state, '') <> ALL('{submitting,in_doubt,accepted}')"
             yield self.is_open
         else:
-            yield f"coalesce({self.held()}, '') <> 'accepted'"
-            yield f"({self.is_open} OR {self.held()} IS NOT NULL)"
+            yield "coalesce(a.state, '') <> 'accepted'"
+            yield f"({self.is_open} OR a.state IS NOT NULL)"
 
     def _in(self, states: frozenset[State]) -> str:
         stored = [name for name, shown in SHOWN.items() if shown in states]
-        return f"{self.state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
+        return f"{self.joined_state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
 
     def _among_held(self) -> str:
         """The few that are held lead; the table is never walked for them."""
@@ -211,17 +209,20 @@ class Select:
     # what is shown
 
     def _select(self, *, whole: bool) -> str:
-        parts = [self.state, self.identity, self.stamp]
+        parts = [self.joined_state, self.identity, self.stamp]
         if not self.attached.by_number:
             parts.append(f"CAST({self.order[0][0]} AS text)")
         parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
-        return f"SELECT {', '.join(parts)} FROM {self.attached.found.quoted} t"
+        return f"SELECT {', '.join(parts)} {self.rows(each=True)}"
 
     def _stored(self, name: str, *, whole: bool) -> str:
+        """Cut to one more than is shown, so that a cut is noticed."""
         value = self._value(name)
-        if whole or not self._may_be_long(name):
+        if whole or not self.may_be_long(name):
             return value
-        return f"substr({value}, 1, {CLIP + 1})"  # one more than is shown, so that a cut is noticed
+        cut = f"substr({value}, 1, {CLIP + 1})"
+        made = self.attached.part(name).type.startswith(("text", "character varying", "bytea"))
+        return f"CASE WHEN octet_length({value}) > {CLIP} THEN {cut} ELSE {value} END" if made else cut
 
     def _value(self, name: str) -> str:
         column, declared = self.attached.sql(name), self.attached.part(name).type
@@ -232,48 +233,16 @@ class Select:
             return column
         return f"CAST({column} AS text)"
 
-    def _may_be_long(self, name: str) -> bool:
+    def may_be_long(self, name: str) -> bool:
         declared = self.attached.part(name).type
-        return name != "id" and (declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid")))
+        bounded = _BOUNDED.fullmatch(declared)
+        if name == "id" or (bounded is not None and int(bounded[1]) <= CLIP):
+            return False
+        return declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid"))
 
     def places(self, row: Sequence[Any]) -> tuple[str, ...]:
         """Where a selected row stands: a number by itself, else by its moment first."""
         return (row[1],) if self.attached.by_number else (row[3], row[1])
-
-    def entries(self, rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[Entry]:
-        """Without what looks like a credential; a page is looked through at once."""
-        layout, names = self.attached.layout, self.attached.info.columns
-        parts = [name for name, _ in self.attached.spelt]
-        by_number, name_of = self.attached.by_number, layout.name
-        first = 3 if by_number else 4
-        long = [] if whole else [at for at, name in enumerate(parts) if self._may_be_long(name)]
-        times = [at for at, name in enumerate(parts) if self.attached.part(name).type.startswith(TIMES)]
-        maskers = [
-            (at, masked_document if name in layout.documents else masked_text)
-            for at, name in enumerate(parts)
-            if name in layout.documents or name == layout.error
-        ]
-        told = [text for row in rows for at, _ in maskers if type(text := row[first + at]) is str]
-        hints = hints_in(told)
-        made = []
-        for row in rows:
-            values, clipped = list(row[first:]), False
-            for at in long:
-                held = values[at]
-                if held is not None and len(held) > CLIP:
-                    values[at], clipped = held[:CLIP], True
-            for at, masked in maskers if hints else ():
-                if type(values[at]) is str:
-                    values[at] = masked(values[at], hints)
-            for at in times:
-                held = values[at]
-                if held is not None and type(held) is datetime and held.tzinfo is None:
-                    values[at] = _ENDS.get(held, held)
-            state = SHOWN.get(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
-            entry_id = row[1]
-            place = (entry_id,) if by_number else (row[3], entry_id)
-            made.append(Entry(name_of, entry_id, state, (row[2],), place, names, tuple(values), clipped))
-        return made
 
 
 def _where(conditions: Sequence[str]) -> str:
