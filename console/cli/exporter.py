@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import aclosing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -90,9 +91,17 @@ class Exporter:
         async with self._lock:
             if self._kept is not None and time.monotonic() < self._kept[0]:
                 return self._kept[1]
+            await self._look()
             text = await scrape(self._context, self._store, self._activity, await self._count())
             self._kept = (time.monotonic() + _KEPT_SECONDS, text)
             return text
+
+    async def _look(self) -> None:
+        """A file that was removed or replaced can still be read, and would be told of for ever."""
+        if self._store.info.dialect == "sqlite":
+            async with aclosing(self._store.changes()) as signs:  # type: ignore[type-var]  # every store's is a generator
+                if (sign := await anext(signs)).kind == "lost":
+                    raise NotReady(sign.detail)
 
     async def _count(self) -> tally.Tally:
         seen = await self._store.counts(EVERYTHING)
@@ -138,13 +147,23 @@ class _Handler(BaseHTTPRequestHandler):
         except (StoreError, IndexUnavailable, NotReady, TimeoutError) as problem:
             self._send(503, f"{problem}\n")
 
-    def _send(self, status: int, text: str) -> None:
+    do_HEAD = do_GET  # noqa: N815  http.server's name
+
+    def _refuse(self) -> None:
+        self._send(405, "metrics are read by GET\n", allow="GET, HEAD")
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815  http.server's names
+
+    def _send(self, status: int, text: str, *, allow: str = "") -> None:
         body = text.encode("utf-8", "backslashreplace")
         self.send_response(status)
         self.send_header("Content-Type", CONTENT_TYPE if status == 200 else "text/plain; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
+        if allow:
+            self.send_header("Allow", allow)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
         """A line for every scrape would bury what matters."""

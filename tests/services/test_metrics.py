@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -194,6 +194,10 @@ async def test_listen_serves_what_changes(tmp_path: Path) -> None:
         assert read(text)["dlq_depth"] == {(("venue", "alpaca"),): 3}
         with pytest.raises(HTTPError, match="404"):
             await asyncio.to_thread(get, "/other")
+        head = await asyncio.to_thread(urlopen, Request(url, method="HEAD"), timeout=20)
+        assert (head.status, int(head.headers["Content-Length"]) > 0, head.read()) == (200, True, b"")
+        with pytest.raises(HTTPError, match="405"):
+            await asyncio.to_thread(urlopen, Request(url, data=b"x"), timeout=20)
         rig = sqlite_rig(tmp_path)
         rig.target = target
         await rig.sql("UPDATE order_dlq SET dismissed = 1 WHERE rowid = 1")
@@ -205,6 +209,21 @@ async def test_listen_serves_what_changes(tmp_path: Path) -> None:
         server.wait(20)
         if server.stdout:
             server.stdout.close()
+
+
+async def test_a_file_that_was_replaced_is_not_told_of(tmp_path: Path) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(n) for n in range(3)])
+    context = Context(build_parser().parse_args(["metrics", "--db", target, "--listen", "0"]), Config(), ACTOR)
+    async with context.store() as store:
+        reader = await reader_of(store)
+        told = exporter.Exporter(context, store, reader)
+        (tmp_path / "orders.db").rename(tmp_path / "moved.db")
+        with pytest.raises(exporter.NotReady, match="replaced or removed"):
+            await told.text()
+        (tmp_path / "moved.db").rename(tmp_path / "orders.db")
+        assert read(await told.text())["dlq_open"] == {(): 3}
+        await told.aclose()
+        await reader.aclose()
 
 
 async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
