@@ -15,7 +15,10 @@ _MOST = 6
 
 
 def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
-    """The summary first, then each entry: sent ones as the venue will hear them, blocked ones with their reasons."""
+    """The summary first, then each entry: sent ones as the venue will hear them, blocked ones with their reasons.
+
+    Of those to be sent `rows` stand above the blocked ones, so that these are seen; the rest below. None is left out.
+    """
     waves = ", then ".join(str(size) for size in plan.wave_sizes)
     sent = [own(str(len(plan.steps)), "strong"), own(f"   {waves}" if len(plan.wave_sizes) > 1 else "")]
     summary: list[tuple[str, Line]] = [
@@ -23,7 +26,7 @@ def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
         ("will be sent", line(*sent, own(_pace(plan), "dim"))),
     ]
     if plan.superseded:
-        texts = [f"{safe(one.entry_id, 30)} by {safe(one.by, 30)}" for one in plan.superseded[:3]]
+        texts = [f"{safe(one.entry_id, 30)} by {safe(one.by, 30)}" for one in plan.superseded]
         summary.append(("collapsed", line(own(str(len(plan.superseded)), "strong"), own(f"   {' · '.join(texts)}"))))
     if plan.blocked:
         summary.append(("blocked", line(own(str(len(plan.blocked)), "warning"), own("   left out, see below", "dim"))))
@@ -35,13 +38,12 @@ def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
         summary.append(("needs", line(own("a second person  ", "warning"), said(why, limit=200))))
     lines = columns(summary)
     lines.append(())
-    lines += [_step(step) for step in plan.steps[:rows]]
-    if len(plan.steps) > rows:
-        lines.append(line(own(f" … and {len(plan.steps) - rows} more to send", "dim")))
-    lines += [_blocked(one) for one in plan.blocked[:rows]]
-    if len(plan.blocked) > rows:
-        lines.append(line(own(f" … and {len(plan.blocked) - rows} more blocked", "dim")))
-    return lines
+    first = plan.steps[:rows] if plan.blocked else plan.steps
+    rest = plan.steps[len(first) :]
+    lines += [_step(step) for step in first]
+    if rest:
+        lines.append(line(own(f" … and {len(rest)} more to send, below", "dim")))
+    return [*lines, *map(_blocked, plan.blocked), *map(_step, rest)]
 
 
 def _where(plan: ReplayPlan) -> Line:

@@ -127,15 +127,16 @@ class ActingScreen(FramedScreen):
             self.app.push_screen(AuditScreen())
 
 
-def sample(screen: ActingScreen, ids: Sequence[str]) -> list[Line]:
-    """The first few of what is about to be done."""
+def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> list[Line]:
+    """The first few of what is about to be done, in as many lines whatever else is said of them."""
     lines = screen.about()
-    for entry_id in ids[:SAMPLE]:
+    shown = max(1, most - len(lines))
+    for entry_id in ids[:shown]:
         entry = screen.known(entry_id)
         what = own(order(entry), "strong") if entry else own("")
         lines.append(line(said(f" {entry_id}  ", limit=60), what))
-    if len(ids) > SAMPLE:
-        lines.append(line(own(f" … and {len(ids) - SAMPLE:,} more", "dim")))
+    if len(ids) > shown:
+        lines.append(line(own(f" … and {len(ids) - shown:,} more", "dim")))
     return lines
 
 

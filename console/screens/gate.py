@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 DEAD_SECONDS = 0.4
 _LONGEST_ANSWER = 500
+_AROUND = 9  # rows that are never the text's: two of the frame above and below, the box's edges, a gap and the answer
+_LONGEST_MESSAGE = 3
 _FLOOD = 64  # more keys than this within a second are no person's
 _REPEAT_SECONDS = 0.12  # a held key comes again within this
 _PAUSE_SECONDS = 0.25  # what was begun before the gate was seen is over when the keys rest for so long
@@ -63,6 +65,15 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self.entitle(self._title)
         self._box.border_subtitle = Content(" esc cancels ")
         self.begin()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """The frame's counts stay uncovered, and the answer is never pushed out of the box."""
+        message = len(self._message.rows) if self._message.size.width else 1
+        room = self.app.size.height - _AROUND - max(1, min(message, _LONGEST_MESSAGE))
+        self._text.styles.max_height = max(1, room)
 
     def entitle(self, title: Line) -> None:
         self._box.border_title = Content(f" {plain(title)} ")
@@ -109,6 +120,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
     def say(self, message: Line) -> None:
         """Inline: why the answer did not do."""
         self._message.put([message])
+        self._fit()
 
     def wrong(self, text: str) -> None:
         self.typed = ""

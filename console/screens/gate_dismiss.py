@@ -16,6 +16,11 @@ _DIGITS = "123456789abcdefghijkl"
 _BESIDE = 3
 
 
+def surplus_rows(reasons: Sequence[str]) -> int:
+    """How many lines the reasons take beyond the usual nine: every one of them must be seen at 80x24."""
+    return max(0, -(-min(len(reasons), len(_DIGITS)) // _BESIDE) - 9 // _BESIDE)
+
+
 class Dismissal(NamedTuple):
     reason: str
     note: str | None

@@ -195,7 +195,7 @@ class GroupsScreen(ActingScreen):
     def about(self) -> list[Line]:
         if self._about is None:
             return []
-        return [line(own(" group  ", "dim"), said(self._about.title, "strong", limit=200)), ()]
+        return [line(own(" group  ", "dim"), said(self._about.title, "strong", limit=60)), ()]
 
     def acted(self) -> None:
         self._frozen = {}

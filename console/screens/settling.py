@@ -5,8 +5,8 @@ from __future__ import annotations
 from backends.records import Selection
 from console.render.line import line, own
 from console.render.value import many
-from console.screens.acting import HELD, ActingScreen, sample, selection_of
-from console.screens.gate_dismiss import Dismissal, DismissGate
+from console.screens.acting import HELD, SAMPLE, ActingScreen, sample, selection_of
+from console.screens.gate_dismiss import Dismissal, DismissGate, surplus_rows
 from console.screens.gate_word import WordGate, a_note, exactly
 from console.services.triage import Done
 from console.services.workplace import Workplace
@@ -23,13 +23,14 @@ def dismiss(screen: ActingScreen) -> None:
         what = "in doubt: reconcile (C) first, dismissing would lose it" if held else "it is settled already"
         screen.complain(what)
         return
-    lines = sample(screen, list(free))
+    reasons = screen.console.setup.config.reasons
+    lines = sample(screen, list(free), most=SAMPLE - surplus_rows(reasons))
     if held:
         lines.append(line(own(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
     if settled:
         lines.append(line(own(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
     live = screen.console.standing.mode == "live"
-    gate = DismissGate(len(free), screen.console.setup.config.reasons, sample=lines, live=live)
+    gate = DismissGate(len(free), reasons, sample=lines, live=live)
 
     def answered(answer: Dismissal | None) -> None:
         if answer is not None:

@@ -313,6 +313,23 @@ async def test_reasons_of_the_config_come_after_the_nine(stage: Stage) -> None:
         assert "1 dismissed" in notice(app)
 
 
+async def test_every_reason_is_in_sight_however_many_there_are_and_whatever_else_is_said(stage: Stage) -> None:
+    stage.config = config(reasons=(*config().reasons, *(f"desk-rule-{n}" for n in range(9))))
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D", "1")
+        await answer(pilot, "1")
+        await press(pilot, "slash")
+        await answer(pilot, "state:all")
+        await settled(pilot)
+        await press(pilot, "a", "D")
+        shown = screen_text(app)
+        assert "settled already" in shown
+        assert [reason for reason in app.setup.config.reasons if reason not in shown] == []
+        assert "pending 11" in shown
+
+
 async def test_remapped_keys_work_and_the_old_ones_do_not(stage: Stage) -> None:
     stage.config = config(keymap={"dismiss": "ctrl+d"})
     app: ConsoleApp = stage.console()

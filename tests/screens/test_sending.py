@@ -75,6 +75,36 @@ async def test_replay_shows_the_plan_then_sends_exactly_it(tmp_path: Path, venue
     assert sorted(line["client_order_id"] for line in venue.orders) == ["cid-0", "cid-1", "cid-2"]
 
 
+async def test_a_long_plan_leaves_the_frame_and_the_answer_in_sight(tmp_path: Path, venue: Exchange) -> None:
+    limits = Limits(max_batch=8, four_eyes_over=Decimal(1))
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(30)], limits=limits)
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "8")
+        await until(pilot, lambda: "waits for a second person" in gate_message(app))
+        shown = screen_text(app)
+        for word in ("PAPER", "operator oncall", "pending 30", "in doubt 0", "type 8 to send"):
+            assert word in shown, word
+
+
+async def test_a_plan_names_every_entry_it_leaves_out_and_every_one_it_sends(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(30)], limits=Limits(max_batch=8))
+    app = stage.console()
+    seen = ""
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        for _ in range(12):
+            seen += screen_text(app)
+            await press(pilot, "pagedown")
+    assert [n for n in range(8) if f"id cid-{n}" not in seen] == []
+    assert [n for n in range(8, 30) if ident(n) not in seen] == []
+
+
 async def test_a_batch_shows_its_report_when_it_is_opened_again(tmp_path: Path, venue: Exchange) -> None:
     stage = stage_with(tmp_path, venue, [order(1)])
     app = stage.console()

@@ -12,6 +12,8 @@ from tests.terminal_desk import Desk, fresh
 
 SCREENS = (("?", "remap them in the config"), ("A", "Audit trail"), ("f", "COUNT "), ("D", "Dismiss 1"))
 _REVERSE = re.compile(rb"\x1b\[(?:\d+;)*7(?:;\d+)*m")
+_UNDERLINE = re.compile(rb"\x1b\[(?:\d+;)*4(?:;\d+)*m")
+_CTRL_P = "\x10"
 _SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
 
 
@@ -35,6 +37,15 @@ def test_no_colour_leaves(tmp_path: Path, venue: Exchange, value: str) -> None:
         assert terminal.ended() == 0
         assert colours(bytes(terminal.raw)) == set()
         assert _REVERSE.search(terminal.raw), "the cursor is seen"
+
+
+def test_the_palette_s_chosen_line_is_told_without_colour(tmp_path: Path, venue: Exchange) -> None:
+    with Desk.at(tmp_path, venue, [fresh(1)]).open(environ={"NO_COLOR": "1"}) as terminal:
+        terminal.shows("pending 1 ", "1 of 1 open")
+        assert not _UNDERLINE.search(terminal.raw)
+        terminal.type(_CTRL_P)
+        terminal.shows("a command by its name", "plan a replay")
+        assert _UNDERLINE.search(terminal.raw)
 
 
 def test_otherwise_colours_leave(tmp_path: Path, venue: Exchange) -> None:
