@@ -221,10 +221,13 @@ class _Reader:
     def _alerts(self, table: Mapping[str, Any]) -> Alerts:
         self._only("alerts", table, Alerts.__dataclass_fields__)
         default = Alerts()
+        dominance = float(self._get("alerts", table, "dominance", (int, float), default.dominance))
+        if not 0 <= dominance <= 1:  # 50 for 50 % would be no rule at all
+            self._fail("alerts.dominance must be a share from 0 to 1")
         return Alerts(
             depth=self._at_least_one("alerts", table, "depth", default.depth),
             oldest=self._duration("alerts", table, "oldest", default.oldest),
-            dominance=float(self._get("alerts", table, "dominance", (int, float), default.dominance)),
+            dominance=dominance,
         )
 
     def _only(self, where: str, table: Mapping[str, Any], known: Mapping[str, object]) -> None:

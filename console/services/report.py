@@ -154,7 +154,7 @@ def _head(report: Report) -> Iterable[str]:
         yield f"\n> **{alert.rule}**: {_cell(alert.text)}"
     if report.halt is not None:
         halt = report.halt
-        yield f"\n> **halt** since {_cell(halt.since)} by {_cell(halt.operator)}: {_cell(halt.note)}"
+        yield f"\n> **halt** since {_time(parse_time(halt.since))} by {_cell(halt.operator)}: {_cell(halt.note)}"
 
 
 def _came(report: Report) -> Iterable[str]:

@@ -103,6 +103,14 @@ def test_check_has_the_limits_of_the_config(dlq: Dlq, make: Make, tmp_path: Path
     assert {one["rule"] for one in ran.rows} >= {"depth", "dominance"}
 
 
+def test_a_share_is_no_percentage(dlq: Dlq, make: Make, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[alerts]\ndominance = 50\n")
+    ran = dlq("check", "--db", make(recent(20)), "--config", str(config))
+    assert (ran.code, ran.out) == (2, "")
+    assert "alerts.dominance must be a share from 0 to 1" in ran.err
+
+
 def test_metrics_once(dlq: Dlq, make: Make) -> None:
     ran = dlq("metrics", "--db", make(rows()))
     assert ran.code == 0
