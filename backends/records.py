@@ -13,6 +13,7 @@ from backends.value import number as number
 from backends.value import parse_time as parse_time
 from backends.value import readable as readable
 from backends.value import storable as storable
+from backends.value import utc_time as utc_time
 
 ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
+_ENDLESS = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))  # how Postgres's infinity arrives
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -64,6 +65,19 @@ def parse_time(value: object) -> datetime | None:
         return value.astimezone(UTC)
     except OverflowError:
         return None
+
+
+def utc_time(value: object) -> datetime | None:
+    """The instant, where a time without a zone counts as UTC: as filters compare it, and acts write it."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        at = value.replace(tzinfo=UTC)
+        return None if at in _ENDLESS else at
+    return parse_time(value)
 
 
 def number(value: object) -> Decimal | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -45,12 +45,22 @@ class ForeignAttached(Attached):
     def soft_delete(self) -> tuple[str, str] | None:
         return integration.soft_delete(dict(self.spelt)) if self.layout.sends else None
 
+    def with_options(self, options: Options) -> ForeignAttached:
+        """As the store's config wants it, with what stands against that."""
+        findings = [] if self.layout.sends else outbox.findings(self.outboxes, options.outbox_table)
+        if options.on_success == "soft-delete" and self.layout.sends and self.soft_delete is None:
+            text = f"{self.found.shown} has no soft-delete column: on_success marks a replayed call in our ledger alone"
+            findings.append(Finding("no-soft-delete", text))
+        info = replace(self.info, findings=(*self.info.findings, *findings))
+        return replace(self, info=info, options=options)
+
     def grants(self) -> tuple[str, ...]:
         table = self.found.quoted
         delete = self.options.delete_after_replay or self.options.on_success == "delete"
         read = f"SELECT{', DELETE' if delete else ''} ON {table}"
         if not self.layout.sends:
-            return (read, *(right for one in self.outboxes for right in one.grants()))
+            there = outbox.candidates(self.outboxes, self.options.outbox_table)
+            return (read, *(right for one in there for right in one.grants()))
         written = [actual for name in self.layout.seen if (actual := self.actual(name))]
         if self.soft_delete is not None and self.options.on_success == "soft-delete":
             written.append(self.soft_delete[1])
@@ -66,7 +76,7 @@ async def report(connection: AsyncConnection, label: str, found: Found, *, read_
     there = () if layout.sends else await outbox.outboxes(connection)
     findings = [*drift(found, layout, spelt)]
     findings += await _index_holes(connection, found, layout, spelt)
-    findings += await _credentials(connection, found, spelt) if layout.sends else outbox.findings(there)
+    findings += await _credentials(connection, found, spelt) if layout.sends else []
     info = StoreInfo(
         label=label,
         dialect="postgresql",
@@ -97,7 +107,8 @@ def drift(found: Found, layout: foreign.Layout, spelt: dict[str, str]) -> list[F
     for name, actual in spelt.items():
         column, expected = found.column(actual), layout.types[name]
         if column is not None and not column.type.startswith(expected):
-            text = f"{found.shown}.{actual} is {column.type}, not {expected[0]}: read as stored"
+            how = "read as UTC" if column.type.endswith("without time zone") else "read as stored"
+            text = f"{found.shown}.{actual} is {column.type}, not {expected[0]}: {how}"
             findings.append(Finding("changed-type", text))
     if extra := sorted({column.name for column in found.columns} - set(spelt.values())):
         findings.append(Finding("extra-column", f"{found.shown} has further columns, left alone: {', '.join(extra)}"))

@@ -114,34 +114,37 @@ async def outboxes(connection: AsyncConnection) -> tuple[Outbox, ...]:
     return tuple(found)
 
 
+def candidates(there: Sequence[Outbox], wanted: str | None) -> list[Outbox]:
+    """Those that may be meant: by the config's word, else all."""
+    if wanted is None:
+        return list(there)
+    exact = [one for one in there if wanted in (one.shown, f"{one.schema}.{one.name}")]
+    return exact or [one for one in there if wanted == one.name]
+
+
 def chosen(there: Sequence[Outbox], wanted: str | None) -> Outbox:
     """The one the config names, else the only one. Raises ActRefused, and says why."""
     names = ", ".join(one.shown for one in there) or "none"
-    if wanted is not None:
-        fitting = [one for one in there if wanted in (one.shown, f"{one.schema}.{one.name}")]
-        fitting = fitting or [one for one in there if wanted == one.name]
-        if len(fitting) != 1:
-            raise ActRefused(
-                f"outbox_table = {wanted}: there is no such outbox; tables with an outbox's columns: {names}"
-            )
-    else:
-        fitting = list(there)
-        if not fitting:
-            raise ActRefused("no table has an outbox's columns: nothing can take a replay")
-        if len(fitting) > 1:
-            raise ActRefused(
-                f"several outboxes ({names}): say which takes a replay by outbox_table in the store's config"
-            )
+    fitting = candidates(there, wanted)
+    if wanted is not None and not fitting:
+        raise ActRefused(f"outbox_table = {wanted}: there is no such outbox; tables with an outbox's columns: {names}")
+    if not fitting:
+        raise ActRefused("no table has an outbox's columns: nothing can take a replay")
+    if len(fitting) > 1:
+        shown = ", ".join(one.shown for one in fitting)
+        raise ActRefused(f"several outboxes ({shown}): say which takes a replay by outbox_table in the store's config")
     if refused := [finding.text for finding in fitting[0].drift if finding.code == "outbox-drift"]:
         raise ActRefused(refused[0])
     return fitting[0]
 
 
-def findings(there: Sequence[Outbox]) -> list[Finding]:
+def findings(there: Sequence[Outbox], wanted: str | None) -> list[Finding]:
     """What an operator must know before the first replay."""
-    if not there:
-        return [Finding("no-outbox", "no table has an outbox's columns: replay is refused")]
-    if len(there) > 1:
-        names = ", ".join(one.shown for one in there)
+    fitting = candidates(there, wanted)
+    if not fitting:
+        what = "no table has an outbox's columns" if wanted is None else f"outbox_table = {wanted}: no such outbox"
+        return [Finding("no-outbox", f"{what}: replay is refused")]
+    if len(fitting) > 1:
+        names = ", ".join(one.shown for one in fitting)
         return [Finding("several-outboxes", f"outboxes {names}: outbox_table in the config says which takes a replay")]
-    return list(there[0].drift)
+    return list(fitting[0].drift)

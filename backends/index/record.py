@@ -10,7 +10,7 @@ from typing import Literal
 
 from backends.index.role import roles
 from backends.records import OPEN_STATES, Entry, State
-from backends.value import number, parse_time
+from backends.value import number, parse_time, utc_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -83,7 +83,8 @@ def micros(at: datetime) -> int:
 
 
 def captured_of(entry: Entry) -> int | None:
-    at = parse_time(entry.get(roles(entry.layout, entry.names).moment))
+    read = parse_time if entry.layout == "orders" else utc_time  # others' tables may keep no zone
+    at = read(entry.get(roles(entry.layout, entry.names).moment))
     return None if at is None else micros(at)
 
 

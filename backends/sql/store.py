@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backends.detect import Attached, detect
@@ -99,4 +98,4 @@ def _foreign(
 
     assert isinstance(attached, ForeignAttached)
     kind = IntegrationStore if attached.layout.sends else OutboxStore
-    return kind(replace(attached, options=options), lanes, target)
+    return kind(attached.with_options(options), lanes, target)

@@ -28,19 +28,10 @@ def json_line(row: Row) -> str:
 
 def _spelled(name: str, held: object) -> str:
     if isinstance(held, bytes):
-        return json.dumps(_bytes(held))
+        return json.dumps(layout.bytes_text(held))
     if isinstance(held, str) and spelling(name) in DOCUMENTS and _is_json(held):
         return held.replace("\n", " ").replace("\r", " ")  # within a document only between its values
     return json_value(name, held)
-
-
-def _bytes(held: bytes) -> str:
-    """As text where it is text; else as Postgres writes it."""
-    try:
-        shown = held.decode("utf-8")
-    except UnicodeDecodeError:
-        return f"\\x{held.hex()}"
-    return shown if "\0" not in shown else f"\\x{held.hex()}"
 
 
 def _is_json(text: str) -> bool:

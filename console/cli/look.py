@@ -12,6 +12,7 @@ from console.cli.arguments import UsageError
 from console.cli.context import DONE, REJECTED, USAGE, Context
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.safetext import safe_block
+from console.services.layout import ORDERS, bytes_text
 
 
 async def list_verb(context: Context) -> int:
@@ -40,7 +41,9 @@ async def show_verb(context: Context) -> int:
 
 async def export_verb(context: Context) -> int:
     async with context.triage() as triage:
-        names = (*triage.store.info.columns, "state", "category", "fingerprint")
+        info = triage.store.info
+        own = () if info.layout == ORDERS else ("dlq_id", "layout")
+        names = (*own, *info.columns, "state", "category", "fingerprint")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":
             writer.writerow(names)
@@ -48,8 +51,9 @@ async def export_verb(context: Context) -> int:
             if context.args.format == "jsonl":
                 sys.stdout.write(json_row(row) + "\n")
                 continue
-            stored = [_cell(value) for value in row.entry.values]
-            writer.writerow([*stored, row.entry.state, row.category, row.fingerprint])
+            stored = [bytes_text(one) if own and isinstance(one, bytes) else _cell(one) for one in row.entry.values]
+            first = (row.entry.id, row.entry.layout) if own else ()
+            writer.writerow([*first, *stored, row.entry.state, row.category, row.fingerprint])
     return DONE
 
 
@@ -85,7 +89,8 @@ async def doctor_verb(context: Context) -> int:
     enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
     print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
     print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
-    print("entries    " + ", ".join(f"{count} {state}" for state, count in counts.by_state.items() if count) or "none")
+    states = [f"{count} {state}" for state, count in counts.by_state.items() if count]
+    print(f"entries    {', '.join(states) or 'none'}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
     for finding in info.findings:

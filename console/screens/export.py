@@ -13,6 +13,7 @@ from backends.records import AuditEvent, readable
 from console.render.event import pairs
 from console.render.line import line, own, said
 from console.screens.framed import FramedScreen
+from console.services.layout import ORDERS, bytes_text
 
 if TYPE_CHECKING:
     from backends.records import Entry
@@ -75,7 +76,11 @@ def _path(app: ConsoleApp, what: str) -> Path:
 
 
 def _entry(entry: Entry) -> str:
-    return json.dumps({name: _stored(value) for name, value in entry.columns.items()} | {"state": entry.state})
+    columns = entry.columns
+    if entry.layout != ORDERS:
+        texts = {name: bytes_text(value) for name, value in columns.items() if isinstance(value, bytes)}
+        columns = {"dlq_id": entry.id, "layout": entry.layout, **columns, **texts}
+    return json.dumps({name: _stored(value) for name, value in columns.items()} | {"state": entry.state})
 
 
 def _stored(value: object) -> object:

@@ -12,7 +12,7 @@ from typing import Literal
 from backends.layouts.foreign import spelling
 from backends.layouts.integration import RETENTION_DAYS
 from backends.layouts.mask import masked_fields
-from backends.records import Entry, parse_time, readable
+from backends.records import Entry, parse_time, readable, utc_time
 
 ORDERS, OUTBOX, INTEGRATION = "orders", "outbox", "integration"
 _MOMENT = {ORDERS: "captured_at", OUTBOX: "failed_at", INTEGRATION: "createdAt"}
@@ -55,7 +55,13 @@ def varying(entry: Entry) -> tuple[str, ...]:
 
 
 def occurred_at(entry: Entry) -> datetime | None:
-    return parse_time(value(entry, _MOMENT.get(entry.layout, "captured_at")))
+    return _instant(entry, _MOMENT.get(entry.layout, "captured_at"))
+
+
+def _instant(entry: Entry, name: str) -> datetime | None:
+    """Others' tables may keep times without a zone: UTC, as the filters compare them."""
+    read = parse_time if entry.layout == ORDERS else utc_time
+    return read(value(entry, name))
 
 
 def origin(entry: Entry) -> str:
@@ -77,7 +83,7 @@ def correlation_id(entry: Entry) -> str:
 
 def time_to_failure(entry: Entry) -> timedelta | None:
     """From when a message was put into the outbox until it was given up."""
-    began, ended = parse_time(value(entry, "created_at")), parse_time(value(entry, "failed_at"))
+    began, ended = _instant(entry, "created_at"), _instant(entry, "failed_at")
     return ended - began if entry.layout == OUTBOX and began and ended else None
 
 
@@ -109,6 +115,15 @@ def stored_credentials(entry: Entry) -> tuple[str, ...]:
     """Which fields of the stored request were masked."""
     found = (masked_fields(text(entry, name)) for name in entry.names if spelling(name) in DOCUMENTS)
     return tuple(field for fields in found for field in fields)
+
+
+def bytes_text(held: bytes) -> str:
+    """As text where it is text; else as Postgres writes it."""
+    try:
+        shown = held.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"\\x{held.hex()}"
+    return shown if "\0" not in shown else f"\\x{held.hex()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from backends.records import Filter, Selection
 from backends.sql.foreign import IntegrationStore
 from backends.store import ActRefused, Claim, Intent, Result, Taken
-from console.services.layout import days_left, origin, request_line, stored_credentials
+from console.services.layout import days_left, occurred_at, origin, request_line, stored_credentials
 from tests.integration import BASE, CAMEL, FOLDED, SNAKE, IntegrationRig, entries, entry_id, failed_row
 from tests.store import ACTOR, EVERYTHING, OTHER, ids, only, recount, verdict, walk, walk_back, why
 
@@ -209,6 +209,23 @@ async def test_the_least_privileges_are_enough(rig: IntegrationRig, options: dic
     async with rig.connect(least) as connection:
         with pytest.raises(Exception, match="permission denied"):
             await connection.execute("UPDATE integration_dlq SET error = 'x'")
+
+
+async def test_times_without_a_zone_are_utc(rig: IntegrationRig) -> None:
+    """As the filters compare them, and as a failed retry writes them."""
+    await rig.tables(soft_delete=False)
+    await rig.sql('ALTER TABLE integration_dlq ALTER COLUMN "createdAt" TYPE timestamp(3)')
+    await rig.sql(f"INSERT INTO integration_dlq VALUES ('{entry_id(1)}', 'p', 'P', '{{}}', 'x', 6, 't', '2026-04-18')")
+    store = await rig.store(on_success="soft-delete")
+    (found,) = await entries(store, entry_id(1))
+    assert occurred_at(found) == datetime(2026, 4, 18, tzinfo=UTC)
+    assert days_left(found, datetime(2026, 4, 19, tzinfo=UTC)) == 29
+    assert await ids(store, Filter(since=datetime(2026, 4, 18, 1, tzinfo=UTC))) == []
+    assert {one.code: one.text.rpartition(": ")[2] for one in store.info.findings} == {
+        "changed-type": "read as UTC",
+        "no-created-index": "pages of a large store are slow",
+        "no-soft-delete": "on_success marks a replayed call in our ledger alone",
+    }
 
 
 async def test_times_kept_as_text_are_written_as_text(rig: IntegrationRig) -> None:

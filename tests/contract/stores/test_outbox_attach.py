@@ -126,9 +126,13 @@ async def test_of_several_outboxes_the_config_names_one(rig: OutboxRig) -> None:
     assert [finding.code for finding in undecided.info.findings] == ["several-outboxes"]
     with pytest.raises(ActRefused, match=r"several outboxes .*outbox_table"):
         await requeue(undecided, "1")
+    nowhere = await rig.store(outbox_table="nowhere")
+    assert [finding.code for finding in nowhere.info.findings] == ["no-outbox"]
     with pytest.raises(ActRefused, match="there is no such outbox"):
-        await requeue(await rig.store(outbox_table="nowhere"), "1")
-    await requeue(await rig.store(outbox_table="events"), "1")
+        await requeue(nowhere, "1")
+    decided = await rig.store(outbox_table="events")
+    assert decided.info.findings == ()
+    await requeue(decided, "1")
     await requeue(await rig.store(outbox_table="public.outbox"), "2")
     assert [row["payload"] for row in await rig.outbox_rows("events")] == [b'{"n": 1}']
     assert [row["payload"] for row in await rig.outbox_rows("public.outbox")] == [b'{"n": 2}']
