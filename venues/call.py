@@ -53,10 +53,13 @@ def read_call(text: str) -> StoredCall | Refused:
         return headers
     kept = {name: value for name, value in headers.items() if name.lower() not in _HOP | _LETS_IN}
     dropped = tuple(name for name in headers if name.lower() in _LETS_IN)
+    body, is_json = _body(parts.get("body", "null"))
+    if is_json and not any(name.lower() == "content-type" for name in kept):
+        kept["Content-Type"] = "application/json"
     sent = Headers(kept)
     if (problem := sent.unsendable()) is not None:
         return Refused(problem)
-    return StoredCall(method.upper(), path, sent, _body(parts.get("body", "null")), dropped)
+    return StoredCall(method.upper(), path, sent, body, dropped)
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
@@ -108,9 +111,11 @@ def _headers(value: object) -> dict[str, str] | Refused:
     return headers
 
 
-def _body(raw: str) -> bytes:
-    """A text is sent as it is; everything else as the JSON it was stored as."""
+def _body(raw: str) -> tuple[bytes, bool]:
+    """A text is sent as it is; everything else as the JSON it was stored as. → (the bytes, whether it is JSON)"""
     value = _decoded(raw)
     if value is None:
-        return b""
-    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else raw.encode()
+        return b"", False
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass"), False
+    return raw.encode(), True

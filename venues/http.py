@@ -70,10 +70,12 @@ class _TooLongError(Exception):
 class Transport:
     """Requests to one base URL: `request` for what changes an order, `ask` for what only looks."""
 
-    def __init__(self, base_url: str, timeout: float, *, max_reply: int = MAX_REPLY) -> None:
+    def __init__(self, base_url: str, timeout: float, *, max_reply: int = MAX_REPLY, says_json: bool = True) -> None:
+        """`says_json`: what asks and sends without saying its type means JSON."""
         self._base_url = base_url.rstrip("/")
         self._timeout = timeout
         self._max_reply = max_reply
+        self._says_json = says_json
         self._tls = _tls(self._base_url)
         self._kept: httpx.AsyncHTTPTransport | None = None
 
@@ -141,9 +143,9 @@ class Transport:
     def _build(
         self, method: str, path: str, *, headers: Headers, body: bytes, params: Mapping[str, str] | None
     ) -> httpx.Request:
-        sent = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "dlq-console"}
-        if body:
-            sent["content-type"] = "application/json"
+        sent = {"accept-encoding": "identity", "user-agent": "dlq-console"}
+        if self._says_json:
+            sent |= {"accept": "application/json"} | ({"content-type": "application/json"} if body else {})
         request = httpx.Request(
             method, self._base_url + path, params=params or None, headers=sent, content=body or None
         )

@@ -47,7 +47,7 @@ class Provider:
         self.host = urlsplit(check_base(route.base_url)).netloc
         self._route = route
         self._authorization = authorization
-        self._transport = Transport(route.base_url, route.timeout)
+        self._transport = Transport(route.base_url, route.timeout, says_json=False)
 
     async def send(self, call: StoredCall, key: str) -> Answer:
         ours = {self._route.auth_header.lower(), self._route.key_header.lower()}

@@ -28,8 +28,8 @@ def plain_result(ended: Ended) -> str:
     entry_id, detail = safe(ended.entry_id, 200), f": {safe(ended.detail)}" if ended.detail else ""
     match ended.outcome:
         case "accepted" if ended.mode is None:
-            row = f" -> row {safe(ended.venue_order_id, 200)}" if ended.venue_order_id else ""
-            return f"replayed {entry_id} {row}{detail}"
+            row = f"  -> row {safe(ended.venue_order_id, 200)}" if ended.venue_order_id else ""
+            return f"replayed {entry_id}{row}{detail}"
         case "accepted":
             return f"replayed {entry_id}  -> venue order {safe(ended.venue_order_id or '?', 200)}"
         case "unknown" if ended.mode is None:

@@ -32,6 +32,15 @@ def test_a_body_keeps_its_characters(stored: str, sent: bytes) -> None:
     assert call(f'{{"method": "post", "path": "/x", "body":{stored}}}').body == sent
 
 
+def test_only_a_body_that_is_json_is_called_json() -> None:
+    assert dict(call('{"method": "PUT", "path": "/", "body": {"a": 1}}').headers) == {
+        "Content-Type": "application/json"
+    }
+    assert dict(call('{"method": "PUT", "path": "/", "body": "a=1"}').headers) == {}
+    named = '{"method": "PUT", "path": "/", "headers": {"content-type": "text/x"}, "body": [1]}'
+    assert dict(call(named).headers) == {"content-type": "text/x"}
+
+
 def test_without_headers_or_body_it_is_still_a_call() -> None:
     read = call('{"method": "GET", "path": "/x?y=1"}')
     assert (read.method, read.path, dict(read.headers), read.body) == ("GET", "/x?y=1", {}, b"")

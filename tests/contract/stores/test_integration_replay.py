@@ -55,6 +55,16 @@ async def resend(rig: IntegrationRig, url: str, *numbers: int, time: Time | None
         await there.aclose()
 
 
+async def test_a_text_is_not_called_json_on_the_wire(rig: IntegrationRig) -> None:
+    request = {"method": "PUT", "path": "/x", "body": "<order/>"}
+    await rig.failed(failed_row(1, originalRequest=json.dumps(request)))
+    async with Loopback(lambda _: reply(200, {})) as server:
+        assert [one.outcome for one in await resend(rig, server.url, 1)] == ["accepted"]
+    (received,) = server.requests
+    assert received.body == b"<order/>"
+    assert {"content-type", "accept"}.isdisjoint(received.headers)
+
+
 async def test_what_goes_on_the_wire(rig: IntegrationRig) -> None:
     body = '{"amount": 1.10, "big": 123456789012345678901234567890.5, "text": "ü"}'
     request = {
