@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -9,20 +10,36 @@ import sys
 def main() -> None:
     for name in [name for name in os.environ if name.startswith("TEXTUAL")]:
         del os.environ[name]  # TEXTUAL_PRESS and its kin could press keys for the operator
-    from console.cli.main import run
+    _fill_closed_streams()
+    from console.cli.main import output_lost, run
 
     code = run(sys.argv[1:])
-    _flush()
+    if (problem := _flush()) is not None and code == 0:
+        code = output_lost(problem)
     sys.exit(code)
 
 
-def _flush() -> None:
-    """Where the terminal is gone, what was still to be said would turn the exit code into Python's own."""
+def _fill_closed_streams() -> None:
+    """Python has None for a stream that was closed, and prints what is said to such a stderr among the results."""
+    for name, way in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, way, encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the end
+
+
+def _flush() -> OSError | None:
+    """What is still to be said must not turn the exit code into Python's own. → why results could not be written.
+
+    A terminal or reader that is gone is nobody's loss.
+    """
+    lost = None
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
-        except OSError:
+        except OSError as problem:
+            if number == 1 and problem.errno not in (errno.EIO, errno.EPIPE):
+                lost = problem
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return lost
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -161,9 +161,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if allow:
             self.send_header("Allow", allow)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        with suppress(OSError):  # who has hung up needs no answer
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
         """A line for every scrape would bury what matters."""

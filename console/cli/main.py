@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-import signal
 import sys
 import traceback
 import uuid
@@ -14,14 +14,15 @@ from pathlib import Path
 from backends.store import ActRefused, BadTarget, StoreError
 from console.cli.arguments import UsageError, build_parser
 from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context
+from console.cli.notice import say
 from console.config import ConfigError, load_config
 from console.identity import current_actor
 
-_CRASHED = 70
+_CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(argv: Sequence[str]) -> int:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         return _run(argv)
     except UsageError as problem:
@@ -36,6 +37,11 @@ def run(argv: Sequence[str]) -> int:
         return complain("stopped", 130)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else IN_DOUBT
+    except BrokenPipeError:
+        # Not by the signal, which would also end us where a socket breaks: a scraper's, a venue's, the database's.
+        return _NO_READER
+    except OSError as problem:
+        return output_lost(problem) if problem.filename is None and problem.errno in _FULL else crash(problem)
     except Exception as bug:  # noqa: BLE001 - the last exit: a bug must not show a traceback with values in it
         return crash(bug)
 
@@ -58,8 +64,12 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def complain(message: str, code: int) -> int:
-    print(f"dlq: {message}", file=sys.stderr)
+    say(message)
     return code
+
+
+def output_lost(problem: OSError) -> int:
+    return complain(f"the output could not be written: {problem.strerror}", _NO_OUTPUT)
 
 
 def crash(bug: BaseException) -> int:

@@ -118,13 +118,11 @@ def _stopping(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    pipe = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        signal.signal(signal.SIGPIPE, pipe)
 
 
 def _write(line: str) -> None:
