@@ -19,6 +19,7 @@ from backends.layouts.mask import masked_document, masked_text
 from backends.records import Actor, Entry, Why
 from backends.store import Claim, Intent, Requests, Result, Store, StoreError, Taken
 from console.clock import Clock
+from console.services import layout
 from console.services.breaker import OPEN_SECONDS, Breaker
 from console.services.outcome import Ended, Word
 from console.services.provider import Providers
@@ -56,10 +57,16 @@ class Redelivery:
         self._clock = clock
         self._stop = asyncio.Event()
         self._halted = False
+        self._names: dict[str, str] = {}  # whatever a provider is called → its name in the config
         given = pulse or Pulse()
         self._ticks = given.ticks
         self._sleep = given.backoff.sleep
         self._backoff = replace(given.backoff, sleep=self._wait)
+
+    def breakers(self) -> dict[str, str]:
+        """From any thread."""
+        now = self._ticks()
+        return {shown: self._providers.breaker(name).at(now).state for shown, name in list(self._names.items())}
 
     def stop(self) -> None:
         """No further try is begun. Call from this object's own loop."""
@@ -81,6 +88,8 @@ class Redelivery:
                 name = self._providers.name(entry)
                 self._providers.client(name)
                 providers.setdefault(name, []).append(entry)
+                called = (name, layout.text(entry, "providerId"), layout.text(entry, "providerName"))
+                self._names |= dict.fromkeys(called, name)
             except VenueError as problem:
                 ended(Ended(entry.id, "refused", None, detail=str(problem)))
         await asyncio.gather(*(self._at_provider(name, its, why, ended) for name, its in providers.items()))
