@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from backends.login import login
 from backends.target import PostgresTarget, SQLiteTarget, Target
+from backends.value import utc_time
 
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 5.0
+_NOON_2000 = 2451545.0  # as a Julian day
 _PRIME = "SELECT 1 FROM " + ", ".join(
     [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
     + ["json_each('[]') LIMIT 0"]
@@ -39,6 +42,7 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
             connection = await _sqlite(target, "ro" if read_only else "rw")
             # A table-valued function declares its table on first use, which the authorizer would take for a write.
             await connection.execute(_PRIME)
+            await connection.create_function("dlq_julianday", 1, _julian_day, deterministic=True)
             await connection.execute("PRAGMA query_only = ON")
             await connection.set_authorizer(only_reading)
             if tolerant:
@@ -85,6 +89,12 @@ def _engine(url: str, creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
         max_overflow=0,
         pool_reset_on_return=None,
     )
+
+
+def _julian_day(value: object) -> float | None:
+    """For times that the function of SQLite does not read: `+0000`, `+00`, `20260418T143215Z`, blanks around."""
+    at = utc_time(value)
+    return None if at is None else _NOON_2000 + (at - datetime(2000, 1, 1, 12, tzinfo=UTC)) / timedelta(days=1)
 
 
 def _keep_bytes(raw: bytes) -> str:

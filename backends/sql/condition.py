@@ -111,7 +111,8 @@ def _moment(attached: Attached, name: str) -> ColumnElement[bool]:
     here: ColumnElement[Any]
     limit: ColumnElement[Any]
     if attached.info.dialect == "sqlite":
-        here = sa.func.julianday(sa.literal_column(column))
+        stored: ColumnElement[Any] = sa.literal_column(column)
+        here = sa.func.coalesce(sa.func.julianday(stored), sa.func.dlq_julianday(stored))
         limit = sa.func.julianday(sa.bindparam(name, type_=sa.Text))
     else:
         declared = attached.column("captured_at").type

@@ -85,14 +85,17 @@ MIXED = {
     "2026-04-18T14:00:04": 4,
     "2026-04-18 14:00:05.123456": 5.123456,
     "2026-04-18T14:00Z": 0,
+    "2026-04-18T14:00:06+0000": 6,
+    "2026-04-18T16:00:07+02": 7,
 }
+RARE = {"20260418T140008Z": 8, "2026-04-18T14:00:09,5Z": 9.5, " 2026-04-18T14:00:10Z ": 10}  # Python reads them, too
 
 
-@pytest.mark.parametrize("spelling", MIXED)
+@pytest.mark.parametrize("spelling", [*MIXED, *RARE])
 async def test_since_understands_mixed_spellings_on_sqlite(sqlite_store: SQLiteRig, spelling: str) -> None:
     await sqlite_store.make([order_row(0, captured_at=spelling), order_row(1, captured_at="no time at all")])
     store = await sqlite_store.open()
-    moment = datetime.fromisoformat("2026-04-18T14:00:00+00:00") + timedelta(seconds=MIXED[spelling])
+    moment = datetime.fromisoformat("2026-04-18T14:00:00+00:00") + timedelta(seconds=(MIXED | RARE)[spelling])
     later = moment + timedelta(milliseconds=1)
     assert await last(store, Filter(since=moment - timedelta(milliseconds=1))) == "0"
     assert await last(store, Filter(since=later)) == ""
