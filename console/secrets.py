@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +15,8 @@ from keyring.backend import KeyringBackend
 from venues import BadCredentials, Credentials, Mode, credential_fields
 
 _REFUSED = ("keyring.backends.null", "keyring.backends.fail")
+# What backends of other makers raise when their file, bus or passphrase is not there.
+_FAILURES = (keyring.errors.KeyringError, OSError, EOFError, RuntimeError, ValueError)
 _WINDOWS_LIMIT = 1200  # characters that surely fit Windows' 2,560-byte blob in UTF-16
 
 
@@ -34,13 +36,34 @@ class Vault:
         self._dirs = [path for path in (credentials_dir, Path(given) if given else None) if path is not None]
 
     def read(self, venue: str, mode: Mode, field: str) -> str | None:
-        for folder in self._dirs:
-            path = folder / f"{venue}.{mode}.{field}"
-            if path.exists():
-                return _owner_only(path)
+        if (path := self._file(venue, mode, field)) is not None:
+            return _owner_only(path)
         if self._dirs and not _usable():
             return None
         return _get(service(venue, mode), field)
+
+    def _file(self, venue: str, mode: Mode, field: str) -> Path | None:
+        for folder in self._dirs:
+            path = folder / f"{venue}.{mode}.{field}"
+            try:
+                path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as problem:
+                raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+            return path
+        return None
+
+    def keyring(self, venue: str, mode: Mode, fields: Iterable[str] = ()) -> str:
+        """Where these would be kept; refused where a file would be read before it, or there is no keyring."""
+        for path in filter(None, (self._file(venue, mode, field) for field in fields)):
+            raise SecretError(f"{path} is read before the keyring: change or remove that file instead")
+        if self._dirs and not _usable():
+            raise SecretError(
+                f"no keyring backend is available here: put owner-only files named {venue}.{mode}.<field> "
+                f"into {self._dirs[0]} instead"
+            )
+        return _name(_backend())
 
     def write(self, venue: str, mode: Mode, field: str, value: str) -> None:
         backend = _backend()
@@ -72,10 +95,9 @@ class Vault:
         return Credentials(found)
 
     def where(self) -> str:
-        if self._dirs:
-            return f"files in {', '.join(map(str, self._dirs))}"
-        backend = _backend()
-        return f"keyring {type(backend).__module__}.{type(backend).__qualname__}"
+        """Where secrets are read, the first place first."""
+        files = [f"files in {', '.join(map(str, self._dirs))}"] if self._dirs else []
+        return ", then ".join(files if files and not _usable() else [*files, _name(_backend())])
 
     def authorization(self, provider: str) -> Credentials | None:
         """What lets us in at an integration's provider; None where nothing is set. Raises BadCredentials."""
@@ -112,15 +134,19 @@ def _backend() -> KeyringBackend:
         raise SecretError("the keyring backend cannot be loaded: check PYTHON_KEYRING_BACKEND") from None
     chain = getattr(backend, "backends", None)
     first = next(iter(chain), backend) if chain is not None else backend
-    kind = type(first)
-    if kind.__module__.startswith(_REFUSED):
+    kinds = type(first).__mro__
+    if any(kind.__module__.startswith(_REFUSED) for kind in kinds):
         raise SecretError(
             "no keyring backend is available here: unlock or install one, or set credentials_dir in the config "
             "to a directory of owner-only files named <venue>.<mode>.<field>"
         )
-    if "plaintext" in kind.__qualname__.lower():
+    if any("plaintext" in kind.__qualname__.lower() for kind in kinds):
         raise SecretError("the keyring backend keeps secrets in plain text: refused; choose another one")
     return first
+
+
+def _name(backend: KeyringBackend) -> str:
+    return f"keyring {type(backend).__module__}.{type(backend).__qualname__}"
 
 
 def _usable() -> bool:
@@ -139,14 +165,14 @@ def _get(name: str, field: str) -> str | None:
         if count is None:
             return value
         return "".join(keyring.get_password(name, f"{field}#{number}") or "" for number in range(int(count)))
-    except (keyring.errors.KeyringError, ValueError):
+    except _FAILURES:
         raise SecretError("the keyring did not answer: is it unlocked?") from None
 
 
 def _set(name: str, field: str, value: str) -> None:
     try:
         keyring.set_password(name, field, value)
-    except keyring.errors.KeyringError:
+    except _FAILURES:
         raise SecretError("the keyring did not take the secret: is it unlocked?") from None
 
 
@@ -161,7 +187,7 @@ def _delete(name: str, field: str) -> bool:
                 gone = True
     except keyring.errors.PasswordDeleteError:
         return gone
-    except (keyring.errors.KeyringError, ValueError):
+    except _FAILURES:
         raise SecretError("the keyring did not answer: is it unlocked?") from None
     return gone
 
@@ -171,6 +197,8 @@ def _owner_only(path: Path) -> str:
         status = path.stat()
         if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
             raise SecretError(f"{path} must belong to you and be readable by you alone (chmod 600)")
-        return path.read_text().rstrip("\n")
+        return path.read_text("utf-8").rstrip("\r\n")
     except OSError as problem:
         raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise SecretError(f"cannot read {path}: it is not text") from None

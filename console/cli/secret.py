@@ -67,8 +67,9 @@ def _set(vault: Vault, venue: str, mode: Mode, fields: tuple[str, ...]) -> int:
     if not fields:
         print(f"{venue} needs no secrets")
         return DONE
-    place = vault.where()
+    vault.keyring(venue, mode)
     values = _typed(venue, mode, fields) if on_terminal() else _piped(fields)
+    place = vault.keyring(venue, mode, values)
     for field, value in values.items():
         vault.write(venue, mode, field, value)
     print(f"set {venue} {mode}: {', '.join(values)} ({place})")
@@ -120,6 +121,7 @@ def _list(vault: Vault, venue: str, mode: Mode, fields: tuple[str, ...]) -> int:
 
 
 def _delete(vault: Vault, venue: str, mode: Mode, fields: tuple[str, ...]) -> int:
+    vault.keyring(venue, mode, fields)
     gone = [field for field in fields if vault.delete(venue, mode, field)]
     print(f"deleted {venue} {mode}: {', '.join(gone) or 'nothing was set'}")
     return DONE if gone else NOT_ACTED

@@ -106,6 +106,8 @@ def test_a_pem_comes_by_stdin_with_its_lines(environment: dict[str, str]) -> Non
         ("keyring.backends.null.Keyring", "no keyring backend"),
         ("keyring.backends.fail.Keyring", "no keyring backend"),
         ("tests.fakes.vault.PlaintextKeyring", "plain text"),
+        ("tests.fakes.vault.UnderAnotherName", "plain text"),
+        ("tests.fakes.vault.BrokenKeyring", "did not answer"),
         ("no.such.module.Keyring", "cannot be loaded"),
     ],
 )
@@ -171,3 +173,30 @@ def test_owner_only_files_serve_where_there_is_no_keyring(environment: dict[str,
     assert refused.returncode == 2
     assert "chmod 600" in refused.stderr
     assert CANARY not in refused.stderr
+
+
+def test_a_file_that_is_read_first_is_not_shadowed_by_what_is_set(environment: dict[str, str], tmp_path: Path) -> None:
+    environment["CREDENTIALS_DIRECTORY"] = str(tmp_path)
+    typed = f"api_key=K\nsecret_key={CANARY}\n"
+    kept = dlq(environment, "secrets", "set", "alpaca", "--paper", stdin=typed)
+    assert kept.stdout == "set alpaca paper: api_key, secret_key (keyring tests.fakes.vault.FileKeyring)\n"
+    path = tmp_path / "alpaca.paper.secret_key"
+    path.touch(0o600)
+    for verb in ("set", "delete"):
+        ran = dlq(environment, "secrets", verb, "alpaca", "--paper", stdin=typed)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr == f"dlq: {path} is read before the keyring: change or remove that file instead\n"
+    path.unlink()
+    environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    ran = dlq(environment, "secrets", "set", "alpaca", "--paper", stdin=typed)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert f"put owner-only files named alpaca.paper.<field> into {tmp_path}" in ran.stderr
+
+
+def test_a_file_that_cannot_be_read_as_text_is_said(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "alpaca.paper.api_key"
+    path.touch(0o600)
+    path.write_bytes(b"\xff\xfe")
+    environment["CREDENTIALS_DIRECTORY"] = str(tmp_path)
+    ran = dlq(environment, "secrets", "list", "alpaca", "--paper")
+    assert (ran.returncode, ran.stderr) == (2, f"dlq: cannot read {path}: it is not text\n")

@@ -1,4 +1,4 @@
-"""Keyring backends for tests: one in a file of the test's own, and a plaintext one to be refused."""
+"""Keyring backends for tests: one in a file of the test's own, one that fails, and plaintext ones to be refused."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ class FileKeyring(KeyringBackend):
 
 class PlaintextKeyring(FileKeyring):
     """Named as the one of keyrings.alt is."""
+
+
+class UnderAnotherName(PlaintextKeyring):
+    pass
+
+
+class BrokenKeyring(FileKeyring):
+    """Its file or bus has gone, and it says so in its own way."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        raise ConnectionError(f"{service} {username}")
