@@ -13,6 +13,7 @@ from threading import Thread
 
 from backends.index import IndexUnavailable, Reader
 from backends.index.filing import EVERYTHING
+from backends.index.reader import NoIndex
 from backends.store import Store, StoreError
 from console import clock
 from console.cli.arguments import UsageError
@@ -117,7 +118,10 @@ class Exporter:
         behind = sum(abs(seen.by_state.get(state, 0) - count) for state, count in progress.states.items())
         if behind > _NEAR:
             raise NotReady(f"the index is {behind} changes behind")
-        return await tally.indexed(self._reader, clock.now())
+        try:
+            return await tally.indexed(self._reader, clock.now())
+        except NoIndex:
+            raise NotReady("the index is being built") from None
 
 
 class _Server(ThreadingHTTPServer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from datetime import datetime
 
 from backends.index import IndexUnavailable, Progress, Reader
 from backends.index.filing import EVERYTHING
+from backends.index.reader import NoIndex
 from backends.store import Store
 from console import clock
 from console.cli.arguments import UsageError
@@ -105,9 +107,10 @@ def moment(context: Context, text: str) -> datetime:
 async def numbers(store: Store) -> tally.Tally:
     """From the index where it is current, else counted."""
     async with index_of(store) as reader:
-        if reader is None:
-            return await tally.counted(store, clock.now())
-        return await tally.indexed(reader, clock.now())
+        if reader is not None:
+            with contextlib.suppress(IndexUnavailable, NoIndex):  # damaged where nobody had looked yet
+                return await tally.indexed(reader, clock.now())
+        return await tally.counted(store, clock.now())
 
 
 @asynccontextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -182,6 +184,21 @@ def test_the_index_says_what_counting_says(
     assert dlq("index", "--db", target, "--json").rows[-1]["complete"] is True
     assert [one["count"] for one in dlq("groups", "--db", target, "--json").rows] == [4, 2]
     assert used[-1] is True
+
+
+def test_a_damaged_index_is_passed_over(dlq: Dlq, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    target = make(rows())
+    verbs = ("groups", "check", "metrics")
+    counted = [_stable(dlq(verb, "--db", target).out) for verb in verbs]
+    assert dlq("index", "--db", target).code == 0
+    monkeypatch.setattr(numbers, "SMALL", 0)
+    (file,) = (tmp_path / "own" / "dlq-console").glob("*.index.db")
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as index:
+        index.execute("DROP TABLE part")
+    ran = [dlq(verb, "--db", target) for verb in verbs]
+    assert [one.code for one in ran] == [0, 1, 0]
+    assert [_stable(one.out) for one in ran] == counted
 
 
 def _stable(text: str) -> list[str]:
