@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from backends.value import is_encodable, to_bytes
 T = TypeVar("T")
 _MANY = 1000  # entries of one question by id
 _MOST_QUERIES = 500
+_EARLIEST_AMONG = 1000  # pending entries, the first inserted
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
@@ -142,7 +144,7 @@ class SQLReads(SQLHistory):
             unfiltered = asked == Filter(states=asked.states)
             tally = await (self._tally_all(link, shape) if unfiltered else self._tally(link, shape, asked))
             oldest = await self._oldest(link, shape, asked)
-            return Counts({state: n for state, n in tally.items() if state in asked.states}, parse_time(oldest))
+            return Counts({state: n for state, n in tally.items() if state in asked.states}, oldest)
 
         return await self._read(self._slow, work)
 
@@ -175,18 +177,21 @@ class SQLReads(SQLHistory):
             tally[shown] = tally.get(shown, 0) + count
         return tally
 
-    async def _oldest(self, link: Link, shape: Shape, where: Filter) -> object:
-        """captured_at of the first pending match in insertion order."""
+    async def _oldest(self, link: Link, shape: Shape, where: Filter) -> datetime | None:
+        """The earliest captured_at of the first pending matches in insertion order.
+
+        Capture mostly follows insertion; a store that was filled otherwise is told right as far as is cheap.
+        """
         if "pending" not in where.states:
             return None
         only = replace(where, states=frozenset({"pending"}))
         captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({self._attached.found.quoted}.captured_at AS TEXT)")
-        statement = shape.source(sa.select(captured)).where(*shape.conditions(only)).limit(1)
+        statement = shape.source(sa.select(captured)).where(*shape.conditions(only)).limit(_EARLIEST_AMONG)
         given = condition.values(where, on_postgres=shape.on_postgres)
         for stretch in shape.order.stretches(None, descending=False):
-            row = (await link.execute(shape.order.apply(statement, stretch, descending=False), given)).first()
-            if row is not None:
-                return row[0]
+            rows = (await link.execute(shape.order.apply(statement, stretch, descending=False), given)).fetchall()
+            if rows:
+                return min((at for (text,) in rows if (at := parse_time(text)) is not None), default=None)
         return None
 
     async def _read(self, lane: Lane, work: Callable[[Link, bool], Awaitable[T]]) -> T:

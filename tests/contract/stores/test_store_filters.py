@@ -210,8 +210,8 @@ async def check_counts(store: SQLStore, dice: random.Random, venues: list[str], 
         assert {state: n for state, n in counts.by_state.items() if n} == recount(expected), where
         assert counts.open == sum(1 for entry in expected if entry.state in OPEN_STATES)
         assert await walk(store, where, limit=7) == expected, where
-        pending = [entry for entry in expected if entry.state == "pending"]
-        assert counts.oldest_pending == (parse_time(pending[0].get("captured_at")) if pending else None)
+        pending = [parse_time(entry.get("captured_at")) for entry in expected if entry.state == "pending"]
+        assert counts.oldest_pending == min((at for at in pending if at is not None), default=None)
 
 
 def matches(entry: Entry, where: Filter) -> bool:

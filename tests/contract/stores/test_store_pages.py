@@ -69,6 +69,13 @@ async def test_an_empty_store_has_an_empty_page(store_rig: Rig) -> None:
     assert counts.oldest_pending is None
 
 
+async def test_the_oldest_is_the_earliest_whatever_was_inserted_first(store_rig: Rig) -> None:
+    rows = [order_row(n, captured_at=BASE - timedelta(minutes=n)) for n in range(5)]
+    await store_rig.make(rows)
+    store = await store_rig.open()
+    assert (await store.counts(EVERYTHING)).oldest_pending == BASE - timedelta(minutes=4)
+
+
 async def test_ties_in_time_lose_no_row(store_rig: Rig) -> None:
     rows = [order_row(n, captured_at=BASE + timedelta(seconds=n // 4)) for n in range(20)]
     random.Random(7).shuffle(rows)
