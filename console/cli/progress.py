@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.notice import say
-from console.cli.result import json_result, plain_result
+from console.cli.result import json_result, owner_sql, plain_result
 from console.services.batch import Batch, Work
 from console.services.outcome import Ended, exit_code
 
@@ -38,6 +38,8 @@ def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
             _write(show(ended))
             line.count(ended)
         results = batch.join()
+    if sql := next(filter(None, map(owner_sql, results)), None):
+        say(f"an owner would run:\n{sql}")
     if len(results) > 1:
         say(tally(results))
     return exit_code(results, dry_run=dry_run)

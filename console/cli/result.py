@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 from console.cli.notice import say
 from console.cli.output import quantity_text, stored_number
 from console.safetext import safe
 from console.services.outcome import Ended
 from console.services.plan import ReplayPlan, Step
+
+_OWNER = "an owner would run the SQL that stderr shows"
+_OWNER_SQL = re.compile(r"an owner would run:\n(.*;)", re.DOTALL)
 
 
 def json_result(ended: Ended) -> str:
@@ -24,8 +28,15 @@ def json_result(ended: Ended) -> str:
     )
 
 
+def owner_sql(ended: Ended) -> str | None:
+    """What would let this role act, where that is why an entry was not sent."""
+    found = _OWNER_SQL.search(ended.detail or "")
+    return found[1] if found else None
+
+
 def plain_result(ended: Ended) -> str:
-    entry_id, detail = safe(ended.entry_id, 200), f": {safe(ended.detail)}" if ended.detail else ""
+    said = _OWNER_SQL.sub(_OWNER, ended.detail or "")
+    entry_id, detail = safe(ended.entry_id, 200), f": {safe(said)}" if said else ""
     match ended.outcome:
         case "accepted" if ended.mode is None:
             row = f"  -> row {safe(ended.venue_order_id, 200)}" if ended.venue_order_id else ""

@@ -176,6 +176,18 @@ async def test_which_outbox_must_be_clear(outbox: OutboxRig, tmp_path: Path) -> 
     assert await outbox.sql("SELECT count(*) FROM outbox_dlq") == [(0,)]
 
 
+async def test_a_role_without_a_ledger_is_told_once_what_an_owner_would_run(outbox: OutboxRig, tmp_path: Path) -> None:
+    await outbox.dead(1, 2)
+    dlq = Command(tmp_path, await outbox.role("least", "SELECT ON outbox_dlq"))
+    ran = await dlq("replay", "1", "2")
+    assert (ran.code, [line[:9] for line in ran.out.splitlines()]) == (4, ["refused 1", "refused 2"])
+    assert "CREATE SCHEMA" not in ran.out
+    sql = ran.err.partition("an owner would run:\n")[2].rpartition("dlq: ")[0]
+    async with outbox.connect() as owner:
+        await owner.execute(sql)
+    assert (await dlq("replay", "1", "2", "--json")).outcomes == {"1": "accepted", "2": "accepted"}
+
+
 async def test_read_only_and_halt_refuse(outbox: OutboxRig, tmp_path: Path) -> None:
     await outbox.dead(1)
     dlq = Command(tmp_path, outbox.target)
