@@ -8,6 +8,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 _ENDLESS = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))  # how Postgres's infinity arrives
+_LARGEST_SCALE = 16383  # of a numeric in Postgres
+_LONGEST_NUMBER = 64
+# In a column of text; a larger exponent would take megabytes to write out.
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -20,6 +24,8 @@ def readable(value: object) -> str:
             return bytes(value).decode("utf-8", "backslashreplace")
         case datetime():
             return value.isoformat()
+        case Decimal() if _is_positional(value):
+            return format(value, "f")  # as databases spell it: 0.00000012, not 1.2E-7
         case _:
             return str(value)
 
@@ -91,8 +97,15 @@ def number(value: object) -> Decimal | None:
             return Decimal(repr(value))
         case Decimal() if value.is_finite():
             return value
+        case str() if len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value):
+            return Decimal(value)
         case _:
             return None
+
+
+def _is_positional(value: Decimal) -> bool:
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and -_LARGEST_SCALE <= exponent <= 0
 
 
 def is_naive(text: str) -> bool:

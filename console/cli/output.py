@@ -88,7 +88,7 @@ def json_value(key: str, value: object) -> str:
         case float():
             return repr(value) if math.isfinite(value) else json.dumps(str(value))
         case Decimal():
-            return str(value) if value.is_finite() else json.dumps(str(value))
+            return readable(value) if value.is_finite() else json.dumps(str(value))
         case datetime():
             return json.dumps(value.isoformat())
         case bytes():

@@ -65,7 +65,7 @@ def fetch(target: str, sql: str) -> list[tuple[Any, ...]]:
     """What the database itself says, past the console."""
     parsed = parse_target(target)
     if isinstance(parsed, SQLiteTarget):
-        with closing(sqlite3.connect(parsed.path)) as connection:
+        with closing(sqlite3.connect(parsed.path, isolation_level=None)) as connection:
             return [tuple(row) for row in connection.execute(sql)]
 
     async def ask() -> list[tuple[Any, ...]]:

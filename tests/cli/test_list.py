@@ -41,6 +41,27 @@ def test_json_rows_carry_the_fourteen_columns_and_three_more(dlq: Dlq, make: Mak
     assert (only["state"], only["category"]) == ("pending", "transient")
 
 
+TYPED = (
+    "CREATE TABLE q (dlq_id text, captured_at text, venue_name text, market_id text, side text, quantity {kind}, "
+    "price {kind}, error text, dismissed integer NOT NULL, action_json text)",
+    "INSERT INTO q VALUES ('a', '2026-04-18T14:32:15Z', 'alpaca', 'AAPL', 'buy', '100.00', '0.00000012', 'e', 0, '')",
+)
+
+
+@pytest.mark.parametrize(("engine", "kind"), [("sqlite", "text"), ("postgres", "text"), ("postgres", "numeric")])
+def test_numbers_of_other_types_keep_their_own_digits(
+    request: pytest.FixtureRequest, dlq: Dlq, tmp_path: Path, engine: str, kind: str
+) -> None:
+    target = str(tmp_path / "q.db") if engine == "sqlite" else request.getfixturevalue("postgres_db")
+    for statement in TYPED:
+        fetch(target, statement.format(kind=kind))
+    assert "buy 100 AAPL @ 0.00000012  [" in dlq("list", "--db", target).out
+    shown = dlq("list", "--db", target, "--json")
+    assert "0.00000012" in shown.out
+    assert "100.00" in shown.out
+    assert "malformed" not in shown.rows[0]
+
+
 def test_settled_entries_are_hidden_without_all(dlq: Dlq, make: Make) -> None:
     target = make([row(1), row(2, dismissed=True)])
     assert [one["dlq_id"][-1] for one in dlq("list", "--db", target, "--json").rows] == ["1"]

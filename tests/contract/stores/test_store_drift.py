@@ -62,6 +62,22 @@ async def test_known_columns_missing_degrade_and_are_named(store_rig: Rig) -> No
     assert (await store_rig.sql("SELECT added FROM q")) == [("x",)]
 
 
+async def test_numbers_kept_as_text_are_numbers(store_rig: Rig) -> None:
+    kind = "timestamptz" if store_rig.on_postgres else "text"
+    await store_rig.sql(
+        f"CREATE TABLE q (dlq_id text PRIMARY KEY, captured_at {kind}, venue_name text, market_id text, side text, "
+        "quantity text, price text, error text, dismissed integer NOT NULL DEFAULT 0, action_json text)"
+    )
+    row = order_row(0, dismissed=0, quantity="100.00", price="1e-9")
+    for name in ("account_id", "order_type", "client_order_id", "retry_count"):
+        del row[name]
+    await store_rig.insert(row, "q")
+    entry = await entry_of(await store_rig.open())
+    assert (entry.get("quantity"), entry.get("price")) == ("100.00", "1e-9")
+    assert (number(entry.get("quantity")), number(entry.get("price"))) == (Decimal(100), Decimal("1e-9"))
+    assert malformed(entry) == ()
+
+
 async def test_changed_types_on_postgres_are_read_as_they_are(postgres_store: PostgresRig) -> None:
     await postgres_store.sql(
         "CREATE TABLE q (dlq_id varchar(40) PRIMARY KEY, captured_at text NOT NULL, venue_name text, account_id text, "
