@@ -37,6 +37,7 @@ class Feed:
         self._check = Check(self._filing, self._catch_up)
         self._heard = asyncio.Event()
         self._heard.set()
+        self._taken = asyncio.Event()
         self._looked = float("-inf")
 
     def close(self) -> None:
@@ -95,7 +96,9 @@ class Feed:
     async def _watch(self) -> None:
         async with aclosing(self._store.changes()) as changes:  # type: ignore[type-var]  # every store's is a generator
             async for _ in changes:
+                self._taken.clear()
                 self._heard.set()
+                await self._taken.wait()  # a store that changes all the time need not be asked whether it has
 
     async def _rest(self) -> None:
         due = self._check.next_due
@@ -136,6 +139,7 @@ class Feed:
     async def _catch_up(self) -> None:
         meta = await self._filing.meta()
         self._heard.clear()
+        self._taken.set()
         self._looked = time.monotonic()
         self._check.changed(int(meta["next_high"]))
         high = unspell(meta["high"])

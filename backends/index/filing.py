@@ -30,7 +30,7 @@ class Pace:
 
     page: int = 1000
     overlap: int = 200  # rows that are read again where later ones may sort before earlier ones
-    tick: float = 1.0  # seconds between two looks for what is new
+    tick: float = 2.0  # seconds between two looks for what is new while something always is
     check_share: float = 0.01
     patrol_share: float = 0.005
     least_check: float = 2.0  # seconds
