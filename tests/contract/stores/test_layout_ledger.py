@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backends.records import Filter, Selection
 from backends.sql.foreign import IntegrationStore, OutboxStore
+from backends.sql.foreign_select import Select
 from tests.integration import IntegrationRig
 from tests.integration import entry_id as call_id
 from tests.outbox import OutboxRig
@@ -91,4 +92,61 @@ async def test_counts_of_calls_agree_with_what_is_listed(postgres_db: str) -> No
     assert {state: n for state, n in (await store.counts(EVERYTHING)).by_state.items() if n} == listed
     of_one = Filter(states=EVERYTHING.states, venue="prov-1", account="tenant-1")
     assert (await store.counts(of_one)).by_state == listed
+    await rig.aclose()
+
+
+async def _plan(rig: PostgresRig, store: OutboxStore | IntegrationStore, where: Filter) -> str:
+    page = Select(store._table, with_ledger=True).page(where, None, descending=True, most=201)
+    rows = await rig.sql(f"EXPLAIN {page.text}", *page.values({}))
+    return "\n".join(str(line) for (line,) in rows)
+
+
+_SETTLED = """
+INSERT INTO dlq_console.settled (source, entry_id, born, state, at, operation)
+SELECT '{table}', CAST("id" AS text), CAST("{moment}" AS text), 'dismissed', '2026-04-01T00:00:00+00:00', 'x'
+FROM {table} WHERE {some}
+"""
+
+
+async def test_a_page_of_many_messages_follows_an_index_whatever_is_settled(postgres_db: str) -> None:
+    """The ledger's statistics say that all it holds is settled; the planner must not take that for the table's."""
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    await rig.dead(1)
+    store = await rig.store()
+    await store.note("1", ACTOR, why())
+    columns = "original_id, queue, payload, deliveries_count, created_at, failed_at, failure_reason"
+    copied = columns.replace("failed_at", "failed_at + n * interval '1 s'")
+    await rig.sql(
+        f"INSERT INTO outbox_dlq ({columns}) SELECT {copied} FROM outbox_dlq, generate_series(1, 20000) AS numbers (n)"
+    )
+    await rig.sql(_SETTLED.format(table="outbox_dlq", moment="failed_at", some="id % 10 = 0"))
+    await rig.sql("ANALYZE")
+    for where in (Filter(), EVERYTHING, Filter(states=frozenset({"pending"}))):
+        plan = await _plan(rig, store, where)
+        assert "outbox_dlq_pkey" in plan, plan
+        assert "Sort" not in plan, plan
+        assert "Seq Scan on" not in plan.replace("Seq Scan on attempt", ""), plan  # an empty one
+    await rig.aclose()
+
+
+async def test_a_page_of_many_calls_follows_an_index_whatever_is_settled(postgres_db: str) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    made = await rig.failed(1)
+    store = await rig.store()
+    await store.note(made[0], ACTOR, why())
+    await rig.sql(
+        f'INSERT INTO {rig.table} ("id", "providerId", "originalRequest", "error", "attempts", "createdAt") SELECT '
+        f'gen_random_uuid(), "providerId", "originalRequest", "error", "attempts", "createdAt" + n * interval \'1 s\' '
+        f"FROM {rig.table}, generate_series(1, 20000) AS numbers (n)"
+    )
+    await rig.sql(f'CREATE INDEX by_time ON {rig.table} ("createdAt")')
+    some = "get_byte(uuid_send(id), 0) < 26"
+    await rig.sql(_SETTLED.format(table=rig.table, moment="createdAt", some=some))
+    await rig.sql("ANALYZE")
+    for where in (Filter(), EVERYTHING, Filter(states=frozenset({"pending"}))):
+        plan = await _plan(rig, store, where)
+        assert "by_time" in plan, plan
+        assert "Seq Scan on" not in plan.replace("Seq Scan on attempt", ""), plan  # an empty one
     await rig.aclose()
