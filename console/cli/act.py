@@ -26,13 +26,14 @@ async def dismiss_verb(context: Context) -> int:
         if held:
             why = "in doubt or in flight: dismissing would lose it; reconcile first"
             await triage.refuse("dismiss", tuple(entry.id for entry in held), why)
-        free = [entry for entry in entries if entry not in held]
+        free = [entry for entry in entries if entry.state == "pending"]
         if free and not args.yes and len(free) > 1 and on_terminal() and not _typed(len(free), "dismiss"):
             print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
             return NOT_ACTED
         report = await triage.dismiss(Selection.of(free), reason=reason, note=args.note)
-    refused = [(entry.id, f"refused: {entry.state.replace('_', ' ')}, reconcile first") for entry in held]
-    return _report("dismissed", report, refused, as_json=args.json)
+    missed = [(entry.id, f"refused: {entry.state.replace('_', ' ')}, reconcile first") for entry in held]
+    missed += [(entry.id, f"already {entry.state}") for entry in entries if entry.state in ("dismissed", "replayed")]
+    return _report("dismissed", report, missed, as_json=args.json)
 
 
 async def restore_verb(context: Context) -> int:
@@ -112,12 +113,16 @@ async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
     elif by_filter or getattr(args, "venue", None):
         entries = list(await triage.select(context.query()))
         if expect is None:
-            raise UsageError(f"{len(entries)} entries match: say --expect {len(entries)} if that is what you mean")
+            raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if that is what you mean")
     else:
         raise UsageError("which entries? give ids, or filters with --expect N")
     if expect is not None and len(entries) != expect:
-        raise UsageError(f"{len(entries)} entries match, {expect} were expected: nothing was done")
+        raise UsageError(f"{_matching(entries)}, not {expect} as expected: nothing was done")
     return entries
+
+
+def _matching(entries: list[Entry]) -> str:
+    return "1 entry matches" if len(entries) == 1 else f"{len(entries)} entries match"
 
 
 def _typed(count: int, what: str) -> bool:

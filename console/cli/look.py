@@ -8,8 +8,10 @@ import sys
 
 from backends.ledger.chain import Head, Verifier
 from backends.records import STATES, Filter, readable
+from backends.store import Store, Unreachable
 from console.cli.arguments import UsageError
-from console.cli.context import DONE, REJECTED, USAGE, Context
+from console.cli.context import DONE, REJECTED, Context
+from console.cli.notice import say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.safetext import safe_block
 from console.services.layout import ORDERS, bytes_text
@@ -21,6 +23,7 @@ async def list_verb(context: Context) -> int:
         raise UsageError("--limit must not be negative")
     show = json_row if args.json else plain_entry
     async with context.triage() as triage:
+        _say_blind(triage.store)
         async for row in triage.stream(context.query(everything=args.all), limit=args.limit):
             sys.stdout.write(show(row) + "\n")
     return DONE
@@ -28,6 +31,7 @@ async def list_verb(context: Context) -> int:
 
 async def show_verb(context: Context) -> int:
     async with context.triage() as triage:
+        _say_blind(triage.store)
         history = await triage.history(context.args.id)
     if history is None:
         raise UsageError("no entry of that id in this store")
@@ -41,6 +45,7 @@ async def show_verb(context: Context) -> int:
 
 async def export_verb(context: Context) -> int:
     async with context.triage() as triage:
+        _say_blind(triage.store)
         info = triage.store.info
         own = () if info.layout == ORDERS else ("dlq_id", "layout")
         names = (*own, *info.columns, "state", "category", "fingerprint")
@@ -105,6 +110,23 @@ def _everything() -> Filter:
     return Filter(states=frozenset(STATES))
 
 
+def _unreadable(store: Store) -> str | None:
+    """What is said of a ledger that is there, but not for this role."""
+    return next((finding.text for finding in store.info.findings if finding.code == "ledger-unreadable"), None)
+
+
+def _say_blind(store: Store) -> None:
+    """States are not what they seem without the ledger."""
+    if text := _unreadable(store):
+        say(text)
+
+
+def _refuse_blind(store: Store) -> None:
+    """A chain that cannot be read is neither empty nor cut."""
+    if text := _unreadable(store):
+        raise Unreachable(f"{store.info.label}: {text.partition(':')[0]}")
+
+
 async def audit_verb(context: Context) -> int:
     return await (_verify(context) if context.args.what == "verify" else _export_audit(context))
 
@@ -116,6 +138,7 @@ async def _verify(context: Context) -> int:
         raise UsageError(str(problem)) from None
     verifier = Verifier(expected)
     async with context.store() as store:
+        _refuse_blind(store)
         async for block in store.chain():
             if not verifier.feed(block):
                 break
@@ -132,8 +155,9 @@ async def _verify(context: Context) -> int:
 
 async def _export_audit(context: Context) -> int:
     if context.args.head:
-        return USAGE
+        raise UsageError("--head is for audit verify")
     async with context.store() as store:
+        _refuse_blind(store)
         async for block in store.audit():
             sys.stdout.writelines(json.dumps(event_pairs(event)) + "\n" for event in block)
     return DONE
