@@ -24,12 +24,16 @@ async def open_configured(
         )
     from console.secrets import Vault
     from console.services.hub import HubStore, open_hub
+    from venues import BadCredentials
 
     if not isinstance(url, str):
         raise BadTarget("hub_url is the hub's address")
     on_dismiss = settings.extra.get("on_dismiss")
     if on_dismiss not in (None, "delete"):
         raise BadTarget("on_dismiss is delete, or absent")
-    token = await asyncio.to_thread(Vault(credentials_dir).hub_token, settings.name)
+    try:
+        token = await asyncio.to_thread(Vault(credentials_dir).hub_token, settings.name)
+    except BadCredentials as problem:
+        raise BadTarget(str(problem)) from None
     hub = HubStore(url, settings.url, password, deletes=on_dismiss == "delete")
     return await open_hub(hub, token, read_only=read_only)

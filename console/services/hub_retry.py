@@ -29,11 +29,16 @@ _SLACK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A retry the hub has queued, and the entry as it was before."""
+    """A retry the hub has queued, or may have, and the entry as it was before."""
 
     entry: Entry
     claim: Claim
     key: str | None
+    doubt: str | None = None  # why it is not known to be queued
+
+    @property
+    def words(self) -> str:
+        return f"queued at the hub{_under(self.key)}" if self.doubt is None else f"{self.doubt}: it may be queued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +108,8 @@ class HubRetry:
                 result = Result("not_sent", error="HTTP 429 from the hub")
             case NotSent(reason):
                 result = Result("not_sent", error=reason)
-            case Unknown():
-                return _Asked(entry, claim, None)  # it may be queued: the entry itself will tell
+            case Unknown(reason):
+                return _Asked(entry, claim, None, reason)  # the entry itself will tell
             case _:
                 assert_never(answer)
         return await self._conclude(claim, result, None, why)
@@ -122,7 +127,7 @@ class HubRetry:
             if waiting:
                 await self._patience.sleep(POLL_SECONDS)
         for asked in waiting:
-            text = f"queued at the hub under key {asked.key}, no end within {self._patience.wait:g} s"
+            text = f"{asked.words}, no end within {self._patience.wait:g} s"
             yield await self._conclude(asked.claim, Result("unknown", error=text), asked.key, why)
 
     async def verdict(self, entry_id: str, seen: tuple[object, ...], key: str | None) -> Result:
@@ -132,9 +137,9 @@ class HubRetry:
         except VenueError as problem:
             return Result("unknown", error=str(problem))
         if now is None:
-            return Result("accepted", evidence=f"the hub no longer has it: its retry under key {key} succeeded")
+            return Result("accepted", evidence=f"the hub no longer has it: its retry{_under(key)} succeeded")
         if (f"{now.attempts}|{now.last_retry_at}",) == tuple(seen):
-            return Result("unknown", error="still queued at the hub")
+            return Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
         said = masked_text(readable(now.columns.get("error") or ""))
         return Result("rejected", error=f"the hub's retry failed, attempts {now.attempts}: {said}"[:1000])
 
@@ -180,6 +185,10 @@ class HubRetry:
         if await self._store.settle(attempt, result, self._actor, why):
             return ended
         return replace(ended, outcome="skipped", detail="settled elsewhere meanwhile")
+
+
+def _under(key: str | None) -> str:
+    return f" under key {key}" if key else ""
 
 
 def _seen(attempt: Attempt) -> tuple[object, ...]:

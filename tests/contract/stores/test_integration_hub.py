@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from backends.records import Filter, Selection
 from backends.sql.remote import RemoteStore
 from backends.store import BadTarget, Unreachable
+from console.cli.opening import open_configured
+from console.config import StoreConfig
 from console.services.hub import HubSource, HubStore, hub_of, open_hub
 from console.services.hub_retry import HubRetry, Patience
 from console.services.layout import days_left, origin, stored_credentials
@@ -160,6 +163,14 @@ async def test_a_lost_answer_to_a_retry_is_looked_for_in_the_entry(attach: Open)
     assert ended.outcome == "accepted"
 
 
+async def test_a_retry_that_may_not_be_queued_is_not_called_so(attach: Open) -> None:
+    there = hub(1)
+    store = await attach(there)
+    there.answer = reply(503)
+    (ended,) = await retry(store, 1)
+    assert (ended.outcome, ended.detail) == ("unknown", "HTTP 503: it may be queued, no end within 5 s")
+
+
 @pytest.mark.parametrize(("status", "outcome"), [(409, "rejected"), (404, "rejected"), (429, "not_sent")])
 async def test_the_hub_s_refusals(attach: Open, status: int, outcome: str) -> None:
     there = hub(1)
@@ -228,6 +239,15 @@ async def test_what_the_config_lacks_is_said(postgres_db: str) -> None:
         await open_hub(HubStore("http://127.0.0.1:1", "/tmp/x.db"), token, read_only=False)
     with pytest.raises(BadTarget, match="loopback"):
         await open_hub(HubStore("http://hub.example", postgres_db), token, read_only=False)
+
+
+async def test_a_token_that_others_could_read_is_refused(tmp_path: Path) -> None:
+    token = tmp_path / "hub.desk.token"
+    token.write_text(TOKEN)
+    token.chmod(0o644)
+    desk = StoreConfig("desk", "postgresql://nobody@127.0.0.1:1/x", extra={"hub_url": "http://127.0.0.1:1"})
+    with pytest.raises(BadTarget, match="readable by you alone"):
+        await open_configured(desk, read_only=False, table=None, password=None, credentials_dir=tmp_path)
 
 
 async def test_the_hub_s_changes_are_noticed(attach: Open, monkeypatch: pytest.MonkeyPatch) -> None:
