@@ -42,10 +42,9 @@ def outcome_of(result: Result, prepared: Prepared) -> Outcome:
 
 
 def _taken(reply: Reply, prepared: Prepared) -> Outcome:
-    body = reply.json()
-    order = inner(body, "order") or body or {}  # the older answer wraps the order
+    order = reply.json()
     order_id = text(order, "order_id")
-    if not order_id:
+    if order is None or not order_id:
         return Unknown(f"HTTP {reply.status} without an order id")
     if prepared.verb != "new" and order_id != prepared.action.venue_order_id:
         return Unknown("the answer is about another order")
