@@ -119,7 +119,9 @@ def choose(candidates: Sequence[Found], wanted: str | None, label: str) -> Found
 
 
 def _named(matching: Sequence[Found], wanted: str, label: str) -> list[Found]:
-    named = [found for found in matching if wanted in (found.name, found.shown, f"{found.schema}.{found.name}")]
+    named = [
+        found for found in matching if wanted in (found.name, found.shown, f"{found.schema or 'main'}.{found.name}")
+    ]
     if not named:
         there = ", ".join(found.shown for found in matching) or "none"
         raise BadTarget(f"{label} has no dead-letter queue named {wanted}; there are: {there}")

@@ -10,10 +10,12 @@ import asyncpg
 
 from backends.engine import CONNECT_SECONDS
 from backends.failure import store_errors
+from backends.file import check_file
 from backends.layouts import orders
 from backends.login import login
-from backends.store import BadTarget
-from backends.target import PostgresTarget, parse_target
+from backends.store import BadTarget, Unreachable
+from backends.target import PostgresTarget, SQLiteTarget, parse_target
+from backends.value import readable
 
 
 async def make_store(target: str, *, table: str | None = None, password: str | None = None) -> str:
@@ -25,8 +27,19 @@ async def make_store(target: str, *, table: str | None = None, password: str | N
             given = parsed if parsed.password is not None else replace(parsed, password=password)
             await _make_postgres(given, name, schema or "public")
         else:
+            _check_place(parsed, schema)
             _make_sqlite(str(parsed.path), name)
     return parsed.label
+
+
+def _check_place(target: SQLiteTarget, schema: str) -> None:
+    """What SQLite would only call unopenable, or damaged."""
+    if schema not in ("", "main"):
+        raise BadTarget("a SQLite file has no schemas: --table takes the table's name alone")
+    if not target.path.parent.is_dir():
+        raise Unreachable(f"there is no directory {readable(str(target.path.parent))}")
+    if target.path.exists() and (target.path.is_dir() or target.path.stat().st_size):
+        check_file(target)
 
 
 def _make_sqlite(path: str, table: str) -> None:
@@ -56,6 +69,8 @@ async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> Non
             )
             if taken:
                 raise BadTarget(f"{target.label} already has {taken}: nothing was made")
+            if await connection.fetchval("SELECT 1 FROM pg_namespace WHERE nspname = $1", schema) is None:
+                raise BadTarget(f"{target.label} has no schema {schema}: nothing was made")
             for statement in orders.postgres_ddl(table, schema):
                 await connection.execute(statement)
     finally:

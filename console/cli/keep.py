@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from backends.store import ActRefused
 from console.cli.arguments import UsageError, build_parser
 from console.cli.context import DONE, Context
 from console.cli.terminal import is_terminal
@@ -13,6 +14,8 @@ from console.cli.terminal import is_terminal
 async def init_verb(context: Context) -> int:
     from backends.layouts.making import make_store
 
+    if context.args.read_only:
+        raise ActRefused("nothing is made with --read-only")
     settings = context.store_config
     table = context.args.table or settings.table
     label = await make_store(settings.url, table=table, password=context.password(settings))

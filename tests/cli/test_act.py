@@ -137,6 +137,25 @@ def test_a_closed_standard_input_is_nobody_to_ask(dlq: Dlq, make: Make, monkeypa
     assert (console.code, "needs a terminal" in console.err) == (2, True)
 
 
+def test_init_says_what_stands_in_its_way(dlq: Dlq, tmp_path: Path, postgres_db: str) -> None:
+    (tmp_path / "note.txt").write_text("no database\n" * 100)
+    new = str(tmp_path / "new.db")
+    for words, code, said in (
+        ((str(tmp_path / "note.txt"),), 5, "is not a SQLite database"),
+        ((str(tmp_path),), 5, "is a directory"),
+        ((str(tmp_path / "no" / "such.db"),), 5, "there is no directory"),
+        ((new, "--table", "trading.dead"), 2, "has no schemas"),
+        ((new, "--read-only"), 4, "--read-only"),
+        ((postgres_db, "--table", "trading.dead"), 2, "has no schema trading"),
+    ):
+        ran = dlq("init", "--db", *words)
+        assert (ran.code, ran.err.count("\n")) == (code, 1)
+        assert said in ran.err
+    assert not Path(new).exists()
+    assert dlq("init", "--db", new, "--table", "main.dead").code == 0
+    assert dlq("list", "--db", new, "--table", "main.dead").code == 0
+
+
 def test_init_makes_a_guarded_store_once(dlq: Dlq, tmp_path: Path, postgres_db: str) -> None:
     for target in (str(tmp_path / "new.db"), postgres_db):
         assert dlq("init", "--db", target).code == 0
