@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
@@ -14,9 +13,10 @@ from sqlalchemy.sql.elements import ColumnElement
 from backends.detect import Attached
 from backends.layouts import orders
 from backends.records import Filter
+from backends.sql.pattern import ESCAPE, glob, is_cased, like, regex
 from backends.value import is_encodable, to_bytes
 
-_ESCAPE = "!"  # a backslash would mean different things to different servers
+_Way = Literal["bytes", "cases", "like"]
 _FIELDS = {
     "venue": "venue_name",
     "account": "account_id",
@@ -50,7 +50,7 @@ def _holdable(text: str) -> bool:
 def key(where: Filter) -> tuple[object, ...]:
     """What of a filter changes the statement rather than its values."""
     given = tuple(field for field in _FIELDS if getattr(where, field) is not None)
-    terms, without = (tuple("\0" in term for term in listed) for listed in (where.terms, where.without))
+    terms, without = (tuple(map(_way, listed)) for listed in (where.terms, where.without))
     return (where.states, given, bool(where.since), bool(where.until), terms, without)
 
 
@@ -63,7 +63,7 @@ def values(where: Filter, *, on_postgres: bool) -> dict[str, object]:
         if moment is not None:
             given[name] = moment if on_postgres else moment.astimezone(UTC).isoformat()
     for name, terms in (("term", where.terms), ("without", where.without)):
-        given |= {f"{name}_{n}": _text(term if "\0" in term else _pattern(term)) for n, term in enumerate(terms)}
+        given |= {f"{name}_{n}": _text(_sought(term, on_postgres)) for n, term in enumerate(terms)}
     return given
 
 
@@ -72,8 +72,20 @@ def _text(value: str) -> str | bytes:
     return value if is_encodable(value) else to_bytes(value)
 
 
-def _pattern(term: str) -> str:
-    return "%" + re.sub(f"([%_{_ESCAPE}])", rf"{_ESCAPE}\1", term) + "%"
+def _way(term: str) -> _Way:
+    if "\0" in term:
+        return "bytes"
+    return "cases" if is_cased(term) else "like"
+
+
+def _sought(term: str, on_postgres: bool) -> str:
+    match _way(term):
+        case "bytes":
+            return term
+        case "cases":
+            return regex(term) if on_postgres else glob(term)
+        case "like":
+            return like(term)
 
 
 def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]:
@@ -86,9 +98,9 @@ def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]
         if moment is not None:
             yield _moment(attached, name)
     for n, term in enumerate(where.terms):
-        yield _contains(attached, f"term_{n}", with_nul="\0" in term)
+        yield _contains(attached, f"term_{n}", _way(term))
     for n, term in enumerate(where.without):
-        yield sa.not_(_contains(attached, f"without_{n}", with_nul="\0" in term))
+        yield sa.not_(_contains(attached, f"without_{n}", _way(term)))
 
 
 def _column(attached: Attached, name: str) -> ColumnElement[Any]:
@@ -128,16 +140,19 @@ def _moment(attached: Attached, name: str) -> ColumnElement[bool]:
     return here >= limit if name == "since" else here < limit
 
 
-def _contains(attached: Attached, name: str, *, with_nul: bool) -> ColumnElement[bool]:
+def _contains(attached: Attached, name: str, way: _Way) -> ColumnElement[bool]:
     pattern = _asked(name, attached)
     texts = [
         sa.func.coalesce(_column(attached, column), sa.literal_column("''"))
         for column in orders.SEARCHED
         if column in attached.info.columns
     ]
-    if with_nul:  # SQLite's LIKE ends at NUL; bytes do not
+    if way == "bytes":  # SQLite's LIKE ends at NUL; bytes do not
         part = sa.cast(pattern, sa.BLOB)
         return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))
-    if attached.info.dialect == "postgresql":
-        return sa.or_(*(text.ilike(pattern, escape=_ESCAPE) for text in texts))
-    return sa.or_(*(text.like(pattern, escape=_ESCAPE) for text in texts))
+    on_postgres = attached.info.dialect == "postgresql"
+    if way == "cases":
+        return sa.or_(*(text.bool_op("~" if on_postgres else "GLOB")(pattern) for text in texts))
+    if on_postgres:
+        return sa.or_(*(text.ilike(pattern, escape=ESCAPE) for text in texts))
+    return sa.or_(*(text.like(pattern, escape=ESCAPE) for text in texts))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from backends.detect.foreign import ForeignAttached
 from backends.records import Filter
+from backends.sql.pattern import ESCAPE, is_cased, like, regex
 from backends.sql.query import Query
 
 TIMES = ("timestamp", "date")
-_ESCAPE = "!"  # a backslash would mean different things to different servers
 
 
 @dataclass(slots=True)
@@ -69,8 +68,9 @@ def _moment(attached: ForeignAttached) -> str:
 
 
 def _contains(attached: ForeignAttached, term: str, ask: Ask) -> str:
-    pattern = "%" + re.sub(f"([%_{_ESCAPE}])", rf"{_ESCAPE}\1", term) + "%"
-    bound, raw = ask.bind(pattern, "text"), ""
+    cased = is_cased(term)
+    bound, raw = ask.bind(regex(term) if cased else like(term), "text"), ""
+    holds = f"~ {bound}" if cased else f"ILIKE {bound} ESCAPE '{ESCAPE}'"
     choices = []
     for name in attached.layout.searched:
         if attached.actual(name) is None:
@@ -80,5 +80,5 @@ def _contains(attached: ForeignAttached, term: str, ask: Ask) -> str:
             text = f"encode({attached.sql(name)}, 'escape')"
             raw = raw or ask.bind(term.encode(), "bytea")
             choices.append(f"position({raw} IN {attached.sql(name)}) > 0")
-        choices.append(f"coalesce({text}, '') ILIKE {bound} ESCAPE '{_ESCAPE}'")
+        choices.append(f"coalesce({text}, '') {holds}")
     return "(" + " OR ".join(choices) + ")"

@@ -11,6 +11,7 @@ import pytest
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State, parse_time
 from backends.sql.store import SQLStore
 from backends.store import Result
+from console.services.match import fits
 from tests.store import (
     ACTOR,
     BASE,
@@ -154,6 +155,40 @@ async def test_search(store_rig: Rig) -> None:
     assert await last(store, Filter(without=("needle", "100"))) == "2"
     assert await last(store, Filter(terms=("'; DROP TABLE order_dlq; --",))) == ""
     assert await last(store, Filter(terms=("",))) == "0123456"
+
+
+async def test_search_ignores_the_case_of_any_alphabet_and_finds_what_the_console_finds(store_rig: Rig) -> None:
+    errors = [
+        "Überweisung [ÜBER] fehlt",
+        "überall*? und (mehr)",
+        "ΣΊΣΥΦΟΣ",
+        "ЗАЯВКА отклонена",
+        "Straße 5",
+        "100% ünd_x",
+    ]
+    await store_rig.make([order_row(n, error=error) for n, error in enumerate(errors)])
+    store = await store_rig.open()
+    every = (await store.page(Filter(), limit=99)).entries
+    terms = (
+        "über",
+        "ÜBER",
+        "[über]",
+        "L*? UND (ME",
+        "σίσυφος",
+        "заявка",
+        "ОТКЛОНЕНА",
+        "straße",
+        "% ÜND_X",
+        "ünd.x",
+        "ß",
+        "ü*",
+    )
+    for term in terms:
+        for where in (Filter(terms=(term,)), Filter(without=(term,))):
+            found = await store.page(where, limit=99)
+            assert [entry.id for entry in found.entries] == [entry.id for entry in every if fits(entry, where)], where
+    assert await last(store, Filter(terms=("ÜBER",))) == "01"
+    assert await last(store, Filter(terms=("σίσυφος",))) == "2"
 
 
 async def test_search_sees_null_as_empty(store_rig: Rig) -> None:
