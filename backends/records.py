@@ -270,6 +270,6 @@ def _oddity(name: str, value: object) -> str:
         case "retry_count":
             return "" if isinstance(value, int) and value >= 0 else "not a count"
         case "dismissed":
-            return "" if value in (0, 1) else "neither yes nor no"
+            return "" if value in (0, 1, "0", "1") else "neither yes nor no"
         case _:
             return "" if isinstance(value, str) or name not in _TEXT_COLUMNS else "not text"

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.detect import Attached
+from backends.layouts import orders
 from backends.ledger.schema import SCHEMA
 from backends.records import Selection, Version
 from backends.sql.order import Order
@@ -82,8 +83,10 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     if any(finding.code == "no-unique-id" for finding in attached.info.findings):
         # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
         led, listed = f"{table} CROSS JOIN p", f"WITH p AS MATERIALIZED (SELECT key, value FROM {picks}) "
-    # The plus keeps SQLite from walking every open row for each pick.
-    still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
+    still = seen
+    if orders.sqlite_affinity(attached.column("dismissed").type) != "text":  # a text is only equal to 0 as a text
+        # The plus keeps SQLite from walking every open row for each pick.
+        still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
     chosen = (
         f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} AND {_nobody_or_free('p.key')}"
     )

@@ -62,6 +62,24 @@ async def test_known_columns_missing_degrade_and_are_named(store_rig: Rig) -> No
     assert (await store_rig.sql("SELECT added FROM q")) == [("x",)]
 
 
+async def test_a_flag_kept_as_text_can_be_set_on_sqlite(sqlite_store: SQLiteRig) -> None:
+    await sqlite_store.sql(
+        "CREATE TABLE q (dlq_id text PRIMARY KEY, captured_at text, venue_name text, market_id text, side text, "
+        "quantity real, error text, dismissed text, action_json text)"
+    )
+    row = order_row(0, dismissed="0")
+    for name in ("account_id", "order_type", "price", "client_order_id", "retry_count"):
+        del row[name]
+    await sqlite_store.insert(row, "q")
+    store = await sqlite_store.open()
+    identity = row["dlq_id"]
+    assert malformed(await entry_of(store)) == ()
+    assert (await store.dismiss(await pick(store, 0), ACTOR, why())).done == (identity,)
+    assert (await entry_of(store)).state == "dismissed"
+    assert (await store.restore(await pick(store, 0), ACTOR, why())).done == (identity,)
+    assert (await sqlite_store.sql("SELECT dismissed FROM q")) == [("0",)]
+
+
 async def test_numbers_kept_as_text_are_numbers(store_rig: Rig) -> None:
     kind = "timestamptz" if store_rig.on_postgres else "text"
     await store_rig.sql(
