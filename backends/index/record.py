@@ -60,7 +60,7 @@ def file_entry(entry: Entry, label: Label) -> Mark:
         id=entry.id,
         state=entry.state,
         label=label,
-        venue=entry.text(role.venue),
+        venue=entry.text(role.venue) or next(filter(None, map(entry.text, role.origins)), ""),
         account=entry.text(role.account),
         market=entry.text(role.market),
         retries=retries_of(entry),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from backends.detect.foreign import ForeignAttached
 from backends.ledger.schema import Ledger
-from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, parse_time
+from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, utc_time
 from backends.sql import condition, foreign_count
 from backends.sql.foreign_entry import entries
 from backends.sql.foreign_select import SHOWN, Select
@@ -92,7 +92,7 @@ class ForeignReads(SQLHistory):
             return tally, await self._oldest(link, select, asked)
 
         tally, oldest = await self._read(self._slow, work)
-        return Counts({state: count for state, count in tally.items() if state in where.states}, parse_time(oldest))
+        return Counts({state: count for state, count in tally.items() if state in where.states}, utc_time(oldest))
 
     async def _oldest(self, link: Link, select: Select, where: Filter) -> object:
         if "pending" not in where.states:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from backends.layouts.mask import masked_document, masked_text
-from backends.records import Entry, Filter, parse_time, readable
+from backends.records import Entry, Filter, readable, utc_time
 from backends.store import BadTarget, Change, Store, StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console.services.layout import INTEGRATION
@@ -150,7 +150,7 @@ def fits(entry: Entry, where: Filter) -> bool:
         return False
     if where.account is not None and where.account != entry.text("tenantId"):
         return False
-    at = parse_time(entry.get("createdAt"))
+    at = utc_time(entry.get("createdAt"))
     if where.since is not None and (at is None or at < where.since):
         return False
     if where.until is not None and (at is None or at >= where.until):

@@ -49,12 +49,13 @@ async def test_dead_letters_of_an_outbox(postgres_db: str, tmp_path: Path) -> No
 async def test_failed_calls_of_a_hub(postgres_db: str, tmp_path: Path) -> None:
     rig = IntegrationRig(postgres_db)
     await rig.tables()
-    ids = await rig.failed(*(failed_row(n, error=f"HTTP 503 after {n} attempts") for n in range(12)))
+    rows = [failed_row(n, error=f"HTTP 503 after {n} attempts") for n in range(11)]
+    ids = await rig.failed(*rows, failed_row(11, error="HTTP 503 after 11 attempts", providerName=None))
     store: Store = await rig.store(read_only=True)
     index = await indexed(store, tmp_path)
     assert await agreed(index)
     (group,) = await index.seen()
-    assert (group.count, group.retries, group.venues) == (12, 72, {"Acme Pay": 12})
+    assert (group.count, group.retries, group.venues) == (12, 72, {"Acme Pay": 11, "prov-1": 1})
     assert group.accounts == {"tenant-1": 12}
     await rig.sql(f"DELETE FROM integration_dlq WHERE id = '{ids[4]}'")
     assert await agreed(index)

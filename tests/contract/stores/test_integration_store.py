@@ -220,6 +220,7 @@ async def test_times_without_a_zone_are_utc(rig: IntegrationRig) -> None:
     (found,) = await entries(store, entry_id(1))
     assert occurred_at(found) == datetime(2026, 4, 18, tzinfo=UTC)
     assert days_left(found, datetime(2026, 4, 19, tzinfo=UTC)) == 29
+    assert (await store.counts(Filter())).oldest_pending == datetime(2026, 4, 18, tzinfo=UTC)
     assert await ids(store, Filter(since=datetime(2026, 4, 18, 1, tzinfo=UTC))) == []
     assert {one.code: one.text.rpartition(": ")[2] for one in store.info.findings} == {
         "changed-type": "read as UTC",
