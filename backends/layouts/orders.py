@@ -88,8 +88,10 @@ def sqlite_trigger(
     t = quoted(table)
     match kind:
         case "update":
+            # UPDATE OR REPLACE of a rowid removes the row that had it without firing DELETE triggers.
+            guarded = (*columns, "rowid", "_rowid_", "oid") if rowid else columns
             return (
-                f"CREATE TRIGGER {named(table, f'_{mark}_upd')} BEFORE UPDATE OF {', '.join(columns)} ON {t}\n"
+                f"CREATE TRIGGER {named(table, f'_{mark}_upd')} BEFORE UPDATE OF {', '.join(guarded)} ON {t}\n"
                 "BEGIN SELECT RAISE(ABORT, 'WORM: this column cannot be changed'); END"
             )
         case "delete":

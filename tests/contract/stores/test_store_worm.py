@@ -37,6 +37,15 @@ async def test_no_identity_column_can_be_changed(store_rig: Rig, column: str) ->
     assert await contents(store_rig) == before
 
 
+@pytest.mark.parametrize("name", ["rowid", "_rowid_", "OID"])
+async def test_no_row_can_be_moved_onto_another_on_sqlite(sqlite_store: SQLiteRig, name: str) -> None:
+    await sqlite_store.make(2)
+    before = await contents(sqlite_store)
+    await refused(sqlite_store, f"UPDATE OR REPLACE order_dlq SET {name} = 1 WHERE rowid = 2")
+    await refused(sqlite_store, f"UPDATE order_dlq SET {name} = 7")
+    assert await contents(sqlite_store) == before
+
+
 async def test_rows_cannot_be_deleted_replaced_or_upserted(store_rig: Rig) -> None:
     await store_rig.make(2)
     before = await contents(store_rig)
