@@ -6,12 +6,12 @@ import json
 from datetime import datetime
 from typing import NamedTuple
 
-from backends.records import Attempt, Entry, malformed, readable
+from backends.records import Attempt, Entry, malformed, parse_time, readable
 from console.duration import long_age
 from console.render import event, foreign, value
 from console.render.document import LONGEST as _LONGEST
 from console.render.document import body as _body
-from console.render.line import HANG, Cell, Line, Tone, block, columns, line, own, said
+from console.render.line import HANG, Cell, Line, block, clip, columns, line, own, said, width
 from console.render.row import state_cell
 from console.safetext import safe, safe_block
 from console.services import layout
@@ -40,10 +40,12 @@ def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
 
 
 def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
+    """The chosen one in brackets: a colour alone would not tell everybody."""
     cells: list[Cell] = []
     for number, title in enumerate(titles(shown, kind)):
-        tone: Tone = "accent" if number == chosen else "dim"
-        cells += [own(f" {title}{_tally(shown, title)} ", tone), own(" ")]
+        here = number == chosen
+        label = f"{title}{_tally(shown, title)}"
+        cells += [own(f"[{label}]" if here else f" {label} ", "accent" if here else "dim"), own(" ")]
     return tuple(cells[:-1])
 
 
@@ -81,14 +83,38 @@ def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Li
 def _error(shown: Shown, now: datetime) -> list[Line]:
     row = shown.row
     open_attempt = row.entry.state in ("in_doubt", "in_flight")
-    reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "cannot have reached the venue"
+    reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "no order stands at the venue"
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
     lines.append(line(own(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
+    if shown.history and shown.history.attempts:
+        lines.append(_last_try(shown.history.attempts[-1], now))
     if not shown.read_only:
         lines.append(line(own("→ next: ", "accent"), HANG, said(_next(shown), limit=300)))
     return lines
+
+
+def _last_try(attempt: Attempt, now: datetime) -> Line:
+    """What became of it since: the stored error is that of the engine, not that of a replay."""
+    at = parse_time(attempt.started_at)
+    since = f"{long_age(at, now)} ago" if at else ""
+    return line(
+        own(f"try {attempt.attempt_no:d}: ", "dim"),
+        HANG,
+        said(spoken(attempt.outcome), value.OUTCOMES.get(attempt.outcome or "", "warning"), limit=40),
+        own(f" {since}, {safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}", "dim"),
+        said(f": {attempt.error}" if attempt.error else "", "dim", limit=300),
+    )
+
+
+def summary(entry: Entry, room: int) -> Line:
+    """What it is, in one line: for a screen that does not show its row."""
+    state = state_cell(entry.state)
+    where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
+    tail = (own("  "), state, own(f"  {where}" if where else "", "dim"))
+    left = max(20, room - width(tail))  # what it is gives way to what became of it
+    return (*clip(line(own(value.order(entry, left), "strong")), left), *tail)
 
 
 def _next(shown: Shown) -> str:

@@ -10,6 +10,10 @@ from console.screens.reading import ReadingScreen
 class BatchScreen(ReadingScreen):
     place = "batch"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_stopping = False
+
     def hints(self) -> tuple[str, ...]:
         run = self.console.activity.run
         return ("stop", "back", "down") if run is not None and not run.over else ("back", "export", "down")
@@ -20,6 +24,9 @@ class BatchScreen(ReadingScreen):
         run = self.console.activity.run
         if run is None or not self.is_mounted:
             return
+        if run.over and self._said_stopping:
+            self._said_stopping = False
+            self._hush()  # it has stopped: the report says so, and the keys are wanted again
         self.head.show(bar(run, max(20, self.size.width - 4)))
         lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
         if run.store and run.store != self.console.standing.store:
@@ -27,6 +34,7 @@ class BatchScreen(ReadingScreen):
         self.text.put(lines or [line(own("nothing has landed yet", "dim"))], keep_place=True)
 
     def do_stop(self) -> None:
+        self._said_stopping = self.console.activity.has_batch
         self.tell(line(own(self.console.activity.stop(), "warning")))
         self.stood()
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from backends.records import Entry
-from console.render.entry import Shown
+from console.render.entry import Shown, summary
 from console.screens.acting import ActingScreen, Pick, Picks
+from console.widgets.canvas import Canvas
 from console.widgets.entry_pane import EntryPane
 
 
@@ -18,16 +19,26 @@ class EntryScreen(ActingScreen):
     def __init__(self, shown: Shown, tab: int) -> None:
         super().__init__()
         self._shown = shown
+        self._order = Canvas(id="entry-order")
         self.pane = EntryPane(id="entry")
         self.pane.tab = tab
 
     def body(self) -> Iterable[Widget]:
+        yield self._order
         yield self.pane
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.pane.put(self._shown, self.console.now())
+        self._put()
         self.acted()
+
+    def stood(self) -> None:
+        super().stood()
+        self._order.show(summary(self._shown.row.entry, max(20, self.size.width - 4)))
+
+    def _put(self) -> None:
+        self.pane.put(self._shown, self.console.now())
+        self.stood()
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
@@ -41,8 +52,7 @@ class EntryScreen(ActingScreen):
         shown = await self.console.shown(self._shown.row.entry.id)
         if shown is not None:
             self._shown = shown
-            self.pane.put(shown, self.console.now())
-            self._show_footer()
+            self._put()
 
     def picks(self) -> Picks:
         entry = self._shown.row.entry

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from console.services.run import Kind, Run
 
 _RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
+_NOT_IN_DOUBT = (
+    "nothing is in doubt: no replay from here is without an answer. Where the failure itself may have reached the "
+    "venue, replay (R) asks the venue first and sends only what is not there."
+)
 _SETTLING = "Nothing is sent. A hub is asked; a call whose end nobody saw counts as failed once its lease is over."
 
 
@@ -79,7 +83,7 @@ def reconcile(screen: ActingScreen) -> None:
 async def _in_doubt(place: Workplace, held: frozenset[str]) -> Question[Sequence[Attempt]] | str:
     attempts = [one for one in await place.store.open_attempts() if not held or one.entry_id in held]
     if not attempts:
-        return "nothing is in doubt"
+        return _NOT_IN_DOUBT if place.info.layout == "orders" else "nothing is in doubt"
     count = len(_entries_of(attempts))
     lines = [
         line(said(f" {one.mode.upper():5} ", "strong", limit=20), said(f"{one.venue}  {one.entry_id}"))

@@ -21,7 +21,7 @@ def next_step(row: Row, attempts: Sequence[Attempt] = ()) -> str:
         return _foreign(row)
     match entry.state:
         case "in_doubt":
-            return "reconcile (C): the venue may have it; until it is asked nothing else may be done"
+            return "reconcile (C) asks the venue; until then nothing else may be done"
         case "in_flight":
             return "wait: it is being sent; if its owner is gone, reconcile (C)"
         case "replayed":

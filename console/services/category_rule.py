@@ -6,7 +6,8 @@ from typing import Final
 
 from console.services.rule import Rule
 
-LOOK: Final = "reconcile: ask the venue for this order before any replay"
+# There is nothing to reconcile before the console itself has sent it; a replay does so by asking first.
+LOOK: Final = "reconcile first: a replay asks the venue for this order, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
 _READ: Final = "refused by the venue: read its words, then dismiss or correct"
 _KEYS: Final = "dlq secrets check VENUE --paper|--live"

@@ -60,8 +60,9 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Entries a minute."""
-        return 60 * len(self.landed) / self.seconds if self.seconds > 0 else 0.0
+        """Entries a minute; what was left out or stopped before it began took none."""
+        begun = sum(ended.outcome not in ("refused", "skipped") for ended in self.landed)
+        return 60 * begun / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def tally(self) -> Counter[str]:

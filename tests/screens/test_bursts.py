@@ -173,6 +173,7 @@ async def test_reconcile_says_where_nothing_is_in_doubt(tmp_path: Path) -> None:
         await settled(pilot)
         await press(pilot, "C")
         assert "nothing is in doubt" in screen_text(app)
+        assert "replay (R) asks" in screen_text(app), "where to go from here"
         await answer(pilot, "0")
         assert in_gate(app), "there is nothing to confirm"
         await press(pilot, "escape")

@@ -131,3 +131,21 @@ async def test_while_a_line_is_typed_only_its_own_keys_are_offered(stage: Stage,
         assert "R replay" not in footer
         await press(pilot, "escape")
         assert "R replay" in screen_text(app).splitlines()[-3]
+
+
+async def test_an_entry_s_screen_says_what_it_is_and_where_one_stands_on_every_tab(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        order = (
+            next(line for line in screen_text(app).splitlines() if "alpaca" in line).split("alpaca")[1].split("  ")[0]
+        )
+        await press(pilot, "enter")
+        await settled(pilot)
+        for tab in ("Error", "Order", "History", "Audit", "Notes"):
+            head, tabs = screen_text(app).splitlines()[2:4]
+            assert order in head
+            assert "pending" in head
+            assert f"[{tab}" in tabs
+            assert tabs.count("[") == 1
+            await press(pilot, "right_square_bracket")

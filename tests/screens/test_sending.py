@@ -133,6 +133,7 @@ async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exc
         await press(pilot, "escape")
         assert current(app) == ident(1), "what is in doubt stands first"
         assert "in doubt 1" in screen_text(app)
+        assert "try 1: in doubt" in screen_text(app), "the stored error says nothing of the replay"
         await press(pilot, "D")
         assert "reconcile (C) first" in notice(app)
         await press(pilot, "C")
@@ -228,6 +229,10 @@ async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
         assert "nothing new is begun" in notice(app)
         await over(pilot)
         assert "replay stopped" in screen_text(app)
+        assert "x export" in screen_text(app), "no word of stopping once it has stopped"
+        run = app.activity.run
+        assert run is not None
+        assert run.rate * run.seconds / 60 < 11.5, "what was not begun counts for nothing"
     sent, kept = len(venue.orders), list((await states(stage)).values())
     assert sent < 12
     assert kept.count("replayed") == sent
