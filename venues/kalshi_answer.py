@@ -41,8 +41,14 @@ def outcome_of(result: Result, prepared: Prepared) -> Outcome:
             return _refused(result)
 
 
+def _order_of(body: Body | None, client_order_id: str) -> Body | None:
+    """At the top of the answer; the older form wraps it, and is believed where it names our own id."""
+    wrapped = inner(body, "order")
+    return wrapped if text(wrapped, "client_order_id") == client_order_id else body
+
+
 def _taken(reply: Reply, prepared: Prepared) -> Outcome:
-    order = reply.json()
+    order = _order_of(reply.json(), prepared.client_order_id)
     order_id = text(order, "order_id")
     if order is None or not order_id:
         return Unknown(f"HTTP {reply.status} without an order id")

@@ -73,11 +73,23 @@ def test_too_many_requests() -> None:
 def test_accepted_is_not_always_resting(filled: str, remaining: str, status: str) -> None:
     body = {**RECEIPT, "fill_count": filled, "remaining_count": remaining}
     assert answered(201, body) == Accepted("ord-1", status)  # type: ignore[arg-type]  # a table of statuses
+    assert answered(201, {"order": body}) == answered(201, body)
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", {}, OWN, {**RECEIPT, "order_id": ""}, {**RECEIPT, "client_order_id": "coid-2"}, {"order": RECEIPT}],
+    [
+        b"",
+        b"{",
+        {},
+        OWN,
+        {**RECEIPT, "order_id": ""},
+        {**RECEIPT, "client_order_id": "coid-2"},
+        {"order": {**RECEIPT, "order_id": ""}},
+        {"order": {**RECEIPT, "client_order_id": ""}},
+        {"order": {**RECEIPT, "client_order_id": "coid-2"}},
+        {"order": [RECEIPT]},
+    ],
 )
 def test_a_success_that_is_none(body: object) -> None:
     assert isinstance(answered(200, body), Unknown)
