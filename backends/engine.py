@@ -19,7 +19,6 @@ from backends.target import PostgresTarget, SQLiteTarget, Target
 from backends.value import utc_time
 
 BUSY_SECONDS = 5.0
-CONNECT_SECONDS = 5.0
 _NOON_2000 = 2451545.0  # as a Julian day
 _PRIME = "SELECT 1 FROM " + ", ".join(
     [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
@@ -113,11 +112,12 @@ async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
 
 
 async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
+    named = {key: value for key, value in target.options if key == "application_name"}
     return await asyncpg.connect(
         dsn=target.dsn,
         **login(target),
-        timeout=CONNECT_SECONDS,
-        server_settings=_SPELLING | settings,
+        timeout=target.connect_seconds,
+        server_settings=_SPELLING | named | settings,
     )
 
 

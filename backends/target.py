@@ -13,7 +13,11 @@ from backends.value import is_encodable, readable
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LIKE_A_DSN = re.compile(r":.*@|^\s*postgres(ql)?\s*(:|//)|\b(password|passwd|host|dbname|user)\s*=", re.S | re.I)
-_KEEP = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "target_session_attrs")
+_KEEP = (
+    "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "target_session_attrs", "application_name",
+    "connect_timeout",
+)  # fmt: skip
+_CONNECT_SECONDS = 5.0
 _DSN_HELP = "expected postgresql://user@host:port/database (percent-encode special characters of a password)"
 
 
@@ -43,9 +47,13 @@ class PostgresTarget:
         return f"postgres {where}/{self.database}" if self.database else f"postgres {where}"
 
     @property
+    def connect_seconds(self) -> float:
+        return float(dict(self.options).get("connect_timeout", _CONNECT_SECONDS))
+
+    @property
     def dsn(self) -> str:
         """For the driver, without the password."""
-        pairs = dict(self.options)
+        pairs = {key: value for key, value in self.options if key != "connect_timeout"}
         if self.host and self.host.startswith("/"):
             pairs["host"] = self.host
         user = f"{quote(self.user, safe='')}@" if self.user else ""
@@ -123,6 +131,8 @@ def _postgres(rest: str) -> PostgresTarget:
     pairs = dict(parse_qsl(parts.query, keep_blank_values=True))
     if any(key not in (*_KEEP, "host", "port", "user", "password", "dbname") for key in pairs):
         raise BadTarget(f"the DSN has an option that is not known here; known: {', '.join(_KEEP)}")
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", pairs.get("connect_timeout", "1")):
+        raise BadTarget("connect_timeout of the DSN must be whole seconds, 1 to 999")
     if "port" in pairs and port is None:
         _, port = _host_port(f":{pairs['port']}")
     if "host" in pairs and not pairs["host"].startswith("/"):

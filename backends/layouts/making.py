@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import asyncpg
 
-from backends.engine import CONNECT_SECONDS
 from backends.failure import store_errors
 from backends.file import check_file
 from backends.layouts import orders
@@ -57,7 +56,7 @@ def _make_sqlite(path: str, table: str) -> None:
 
 
 async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> None:
-    connection = await asyncpg.connect(dsn=target.dsn, **login(target), timeout=CONNECT_SECONDS)
+    connection = await asyncpg.connect(dsn=target.dsn, **login(target), timeout=target.connect_seconds)
     try:
         async with connection.transaction():
             taken = await connection.fetchval(

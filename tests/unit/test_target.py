@@ -86,6 +86,12 @@ def test_dsns(text: str, target: PostgresTarget) -> None:
     assert parse_target(text) == target
 
 
+def test_a_dsn_may_say_who_calls_and_how_long_it_waits() -> None:
+    target = parse_target("postgresql://db/trading?connect_timeout=9&application_name=on-call")
+    assert isinstance(target, PostgresTarget)
+    assert (target.connect_seconds, target.dsn) == (9.0, "postgresql://db/trading?application_name=on-call")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -99,6 +105,8 @@ def test_dsns(text: str, target: PostgresTarget) -> None:
         "postgresql://ops@" + "a" * 64 + ".example/x",
         "postgresql://ops@db/x/y",
         "postgresql://ops@db/x?nonsense=1",
+        "postgresql://ops@db/x?connect_timeout=soon",
+        "postgresql://ops@db/x?connect_timeout=0",
         "postgresql://ops@db/x#y",
         "postgresql://ops@db/x%00y",
         "postgresql://o%0Aps@db/x",
