@@ -84,9 +84,9 @@ def test_hostile_rows_paged_through_and_opened(desk: Desk, venue: Exchange) -> N
         _page_through(terminal)
         _open_some(terminal, 12)
         terminal.press("f")
+        terminal.shows(" groups · ")
         terminal.settle(0.3)
-        terminal.press("esc")
-        terminal.settle(0.2)
+        terminal.back(" groups · ")
         _quit_clean(terminal, desk, venue)
 
 
