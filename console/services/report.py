@@ -33,6 +33,7 @@ class Report:
     groups: tuple[Group, ...]
     activity: Activity
     in_doubt: tuple[Attempt, ...]
+    in_flight: tuple[Attempt, ...]
     tally: Tally
     alerts: tuple[Alert, ...]
     halt: Halt | None
@@ -52,6 +53,7 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
     activity = Activity(store.info.table, since)
     async for block in store.audit():
         activity.feed(block)
+    attempts = await store.open_attempts()
     return Report(
         store=store.info.label,
         since=since,
@@ -61,7 +63,8 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
         by_venue=dict(venues.most_common()),
         groups=grouping.groups()[:_TOP],
         activity=activity,
-        in_doubt=await store.open_attempts(),
+        in_doubt=tuple(one for one in attempts if one.outcome is not None),
+        in_flight=tuple(one for one in attempts if one.outcome is None),
         tally=tally,
         alerts=raised,
         halt=await store.halted(),
@@ -90,6 +93,7 @@ def as_json(report: Report) -> dict[str, object]:
             "by_operator": [_person(done, key) for key in sorted(done.people)],
         },
         "in_doubt": [_attempt(attempt) for attempt in report.in_doubt],
+        "in_flight": [_attempt(attempt) for attempt in report.in_flight],
         "open": {
             "by_state": dict(tally.states),
             "by_venue": {name: venue.depth for name, venue in tally.venues.items()},
@@ -192,14 +196,21 @@ def _did(report: Report) -> Iterable[str]:
 
 def _doubt(report: Report) -> Iterable[str]:
     yield f"\n## What is in doubt: {len(report.in_doubt)}\n"
-    if not report.in_doubt:
+    if report.in_doubt:
+        yield from _attempts(report.in_doubt)
+    else:
         yield "Nothing."
-        return
+    if report.in_flight:
+        yield f"\nIn flight, with no answer yet: {len(report.in_flight)}\n"
+        yield from _attempts(report.in_flight)
+
+
+def _attempts(attempts: Iterable[Attempt]) -> Iterable[str]:
     rows = [
         (one.entry_id, one.venue, one.mode, one.client_order_id, _time(parse_time(one.started_at)), one.operator)
-        for one in report.in_doubt
+        for one in attempts
     ]
-    yield from _table(("entry", "venue", "mode", "client order id", "sent", "by"), rows)
+    return _table(("entry", "venue", "mode", "client order id", "sent", "by"), rows)
 
 
 def _stands(report: Report) -> Iterable[str]:

@@ -83,3 +83,15 @@ def test_what_a_store_says_is_never_markup(report: Report) -> None:
 def test_a_quiet_shift_says_so(report: Report) -> None:
     quiet = replace(report, arrived=0, activity=Activity("t"), in_doubt=(), alerts=())
     assert as_markdown(quiet).count("Nothing.") == 3
+
+
+def test_what_is_in_flight_is_not_called_in_doubt(report: Report) -> None:
+    sent = replace(report.in_doubt[0], entry_id="dlq_flying", outcome=None)
+    under_way = replace(report, in_flight=(sent,))
+    told = as_json(under_way)
+    assert [len(told[key]) for key in ("in_doubt", "in_flight")] == [1, 1]  # type: ignore[arg-type]  # lists
+    text = as_markdown(under_way)
+    assert "## What is in doubt: 1\n" in text
+    assert "In flight, with no answer yet: 1\n" in text
+    assert "flying" in text.partition("In flight")[2]
+    assert "In flight" not in as_markdown(report)
