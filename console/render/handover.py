@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from console.render import value
 from console.render.line import Line, columns, line, own, said
+from console.render.plan import every_one
 from console.safetext import safe
 
 if TYPE_CHECKING:
@@ -34,13 +35,7 @@ def handover_lines(plan: Resending, *, rows: int) -> list[Line]:
         summary.append(("mode", line(own(_REAL, "warning"))))
     lines = columns(summary)
     lines.append(())
-    lines += [_going(entry) for entry in plan.going[:rows]]
-    if len(plan.going) > rows:
-        lines.append(line(own(f" … and {len(plan.going) - rows} more to send", "dim")))
-    lines += [_left(one) for one in plan.left[:rows]]
-    if len(plan.left) > rows:
-        lines.append(line(own(f" … and {len(plan.left) - rows} more blocked", "dim")))
-    return lines
+    return [*lines, *every_one([*map(_going, plan.going)], [*map(_left, plan.left)], rows)]
 
 
 def route_line(plan: Resending) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from console.render import value
@@ -15,10 +16,7 @@ _MOST = 6
 
 
 def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
-    """The summary first, then each entry: sent ones as the venue will hear them, blocked ones with their reasons.
-
-    Of those to be sent `rows` stand above the blocked ones, so that these are seen; the rest below. None is left out.
-    """
+    """The summary first, then each entry: sent ones as the venue will hear them, blocked ones with their reasons."""
     waves = ", then ".join(str(size) for size in plan.wave_sizes)
     sent = [own(str(len(plan.steps)), "strong"), own(f"   {waves}" if len(plan.wave_sizes) > 1 else "")]
     summary: list[tuple[str, Line]] = [
@@ -38,12 +36,15 @@ def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
         summary.append(("needs", line(own("a second person  ", "warning"), said(why, limit=200))))
     lines = columns(summary)
     lines.append(())
-    first = plan.steps[:rows] if plan.blocked else plan.steps
-    rest = plan.steps[len(first) :]
-    lines += [_step(step) for step in first]
-    if rest:
-        lines.append(line(own(f" … and {len(rest)} more to send, below", "dim")))
-    return [*lines, *map(_blocked, plan.blocked), *map(_step, rest)]
+    return [*lines, *every_one([*map(_step, plan.steps)], [*map(_blocked, plan.blocked)], rows)]
+
+
+def every_one(sent: Sequence[Line], blocked: Sequence[Line], rows: int) -> list[Line]:
+    """Of those to be sent `rows` stand above the blocked ones, so that these are seen; the rest below."""
+    first = sent[:rows] if blocked else sent
+    rest = sent[len(first) :]
+    more = [line(own(f" … and {len(rest)} more to send, below", "dim"))] if rest else []
+    return [*first, *more, *blocked, *rest]
 
 
 def _where(plan: ReplayPlan) -> Line:
