@@ -16,6 +16,7 @@ from backends.layouts.mask import masked_text
 from backends.records import Actor, Attempt, Entry, Why, readable
 from backends.store import Claim, Intent, Result, Store, StoreError, Taken
 from console.clock import Clock
+from console.services.approval import Approvals, absence_hash
 from console.services.outcome import Ended, Word
 from venues.client import VenueError
 from venues.hub import Hub, Queued
@@ -25,6 +26,8 @@ Tell = Callable[[Ended], None]
 WAIT_SECONDS = 60.0  # for a queued retry to end; the hub itself may hold it longer
 POLL_SECONDS = 1.0
 _SLACK_SECONDS = 60.0
+_UNCHANGED = Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
+_AGREED = "the hub's entry has not changed, and a second person agreed that no retry of it is under way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class HubRetry:
         if now is None:
             return Result("accepted", evidence=f"the hub no longer has it: its retry{_under(key)} succeeded")
         if (f"{now.attempts}|{now.last_retry_at}",) == tuple(seen):
-            return Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
+            return _UNCHANGED
         said = masked_text(readable(now.columns.get("error") or ""))
         return Result("rejected", error=f"the hub's retry failed, attempts {now.attempts}: {said}"[:1000])
 
@@ -178,6 +181,8 @@ class HubRetry:
 
     async def _settled(self, attempt: Attempt) -> Ended:
         result = await self.verdict(attempt.entry_id, _seen(attempt), None)
+        if result is _UNCHANGED:
+            result = await self._second_word(attempt)
         ended = Ended(attempt.entry_id, result.outcome, None, None, None, result.error or result.evidence)
         if result.outcome == "unknown":
             return ended
@@ -185,6 +190,16 @@ class HubRetry:
         if await self._store.settle(attempt, result, self._actor, why):
             return ended
         return replace(ended, outcome="skipped", detail="settled elsewhere meanwhile")
+
+    async def _second_word(self, attempt: Attempt) -> Result:
+        """Nothing bounds how long a hub may keep a retry: only two people may say that there is none."""
+        if attempt.outcome is None and attempt.lease_until > (await self._store.clock()).timestamp():
+            return _UNCHANGED  # its owner is still at it
+        plan_hash, approvals = absence_hash(attempt), Approvals(self._store, self._actor, self._clock)
+        if await approvals.given_or_asked(plan_hash, f"declare the retry of {attempt.entry_id} absent at the hub"):
+            return Result("not_sent", error=_AGREED, evidence=_AGREED)
+        asked = f"{_UNCHANGED.error}; where the hub has none, a second person may agree: dlq approve {plan_hash}"
+        return replace(_UNCHANGED, error=asked)
 
 
 def _under(key: str | None) -> str:

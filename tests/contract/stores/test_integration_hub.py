@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from backends.sql.remote import RemoteStore
 from backends.store import BadTarget, Unreachable
 from console.cli.opening import open_configured
 from console.config import StoreConfig
+from console.services.approval import Approvals
 from console.services.hub import HubSource, HubStore, hub_of, open_hub
 from console.services.hub_retry import HubRetry, Patience
 from console.services.layout import days_left, origin, stored_credentials
@@ -163,12 +165,23 @@ async def test_a_lost_answer_to_a_retry_is_looked_for_in_the_entry(attach: Open)
     assert ended.outcome == "accepted"
 
 
-async def test_a_retry_that_may_not_be_queued_is_not_called_so(attach: Open) -> None:
+async def test_two_people_may_say_of_a_retry_that_may_not_be_queued_that_there_is_none(attach: Open) -> None:
     there = hub(1)
     store = await attach(there)
     there.answer = reply(503)
     (ended,) = await retry(store, 1)
     assert (ended.outcome, ended.detail) == ("unknown", "HTTP 503: it may be queued, no end within 5 s")
+    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    (asked,) = await batch.settle(())
+    assert asked.outcome == "unknown"
+    plan_hash = str(asked.detail).rpartition("dlq approve ")[2]
+    assert await Approvals(store, ACTOR, lambda: NOW).approve(plan_hash) is None  # the one who asked
+    assert [one.outcome for one in await batch.settle(())] == ["unknown"]
+    other = replace(ACTOR, os_user="second")
+    assert "absent at the hub" in str(await Approvals(store, other, lambda: NOW).approve(plan_hash))
+    assert [one.outcome for one in await batch.settle(())] == ["not_sent"]
+    assert await ids(store, only("pending")) == [entry_id(1)]
+    assert sum(method == "POST" for method, _ in there.asked) == 1
 
 
 @pytest.mark.parametrize(("status", "outcome"), [(409, "rejected"), (404, "rejected"), (429, "not_sent")])
