@@ -79,7 +79,7 @@ def test_a_shift_by_the_keyboard_alone(tmp_path: Path, venue: Exchange) -> None:
         terminal.press("A")
         terminal.shows("Audit trail")
         terminal.press("v")
-        terminal.shows("the chain holds")
+        terminal.shows("the chain holds", "Keep this head elsewhere")
         shown = terminal.text
         terminal.back("the chain holds")
         terminal.press("q")

@@ -43,7 +43,7 @@ REVIEWED = {
     "render/batch.py": {
         "done", "run.total", "word", "order", "filled", "room", "run.kind", "head", "count", "hints.get(outcome, '')"
     },
-    "render/entry.py": {"order", "kind", "title", "row.category", "reach", "since", "hint", "name", "where"},
+    "render/entry.py": {"order", "kind", "label", "row.category", "reach", "since", "hint", "name", "where"},
     "render/event.py": {"seq", "day", "time", "rest"},
     "render/coverage.py": {"of"},
     "render/foreign.py": {"_told(entry, now)", "more", "shown.kind", "what", "where"},
