@@ -1,6 +1,7 @@
-"""Messages and calls beside orders: a page of 200 first, middle and last, and the counts, of one Postgres in one run.
+"""Messages and calls beside orders, of one Postgres in one run: the list, a page of 200, the counts.
 
-`python -m bench.layouts [--count 1000000]`; the order layout is the peer, turn by turn.
+`python -m bench.layouts [--count 1000000]`. `dlq list` has the order layout as its peer; a page has the bare driver
+with the same columns and joins, as the order layout's own pages have, and is told beside an order page, turn by turn.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from faststream_outbox import make_dlq_table, make_outbox_table
@@ -19,6 +24,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from backends import open_store
 from backends.records import STATES, Actor, Entry, Filter, Place, Why
+from backends.sql.foreign import ForeignStore
+from backends.sql.foreign_select import Select
 from backends.store import Store
 from bench.data import fill_postgres
 from bench.figure import Figure, alternately, finish, limit, show
@@ -28,9 +35,12 @@ from tests.postgres import Postgres
 ACTOR: Final = Actor("bench", "bench", "here", "bench")
 VIEWS: Final = {"open": Filter(), "all": Filter(states=frozenset(STATES))}
 PAGE: Final = 200
-PEER_BOUND: Final = 1.25
+LIST_BOUND: Final = 1.25
+DRIVER_BOUND: Final = 3.0
+STREAMED: Final = 100_000
 SETTLED: Final = 0.1  # of the entries, as many as the order layout has dismissed
 COUNT_SECONDS: Final = 1.0  # at a million
+store_dsn: dict[str, str] = {}
 _MESSAGES = """
 INSERT INTO outbox_dlq (original_id, queue, payload, headers, deliveries_count, created_at, failed_at, failure_reason,
   last_exception)
@@ -68,7 +78,8 @@ async def database(server: Postgres, name: str) -> str:
     admin = await asyncpg.connect(server.dsn("postgres"))
     await admin.execute(f'CREATE DATABASE "{name}"')
     await admin.close()
-    return server.dsn(name)
+    store_dsn[name] = server.dsn(name)
+    return store_dsn[name]
 
 
 async def run(dsn: str, *statements: str, count: int | None = None) -> None:
@@ -135,22 +146,50 @@ async def _span(store: Store):  # type: ignore[no-untyped-def]  # a timedelta
     return held - datetime(2026, 3, 1, tzinfo=UTC)
 
 
-async def pages(kind: str, store: Store, peer: Store, count: int) -> list[bool]:
+async def pages(kind: str, store: ForeignStore, peer: Store, count: int) -> list[bool]:
     good = []
+    driver = await asyncpg.connect(store_dsn[kind])
     for view, where in VIEWS.items():
         here, there = await spots(store, where, count), await spots(peer, where, count)
         for name, place in here.items():
+            query = Select(store._table, with_ledger=True).page(where, place, descending=False, most=PAGE + 1)
+            bare = await driver.prepare(query.text)
 
             async def ours(where: Filter = where, place: Place | None = place) -> object:
                 return await store.page(where, limit=PAGE, after=place)
 
-            async def theirs(where: Filter = where, place: Place | None = there[name]) -> object:
+            async def theirs(bare: Any = bare, values: Sequence[object] = query.values({})) -> object:
+                return await bare.fetch(*values)
+
+            async def orders_page(where: Filter = where, place: Place | None = there[name]) -> object:
                 return await peer.page(where, limit=PAGE, after=place)
 
-            got = await alternately(ours, theirs)
             title = f"{kind} page of {PAGE}, {view}, {name}, {count:,} rows"
-            good.append(show(Figure(title, *got, PEER_BOUND, peer_name="orders")).good)
+            got = await alternately(ours, theirs)
+            good.append(show(Figure(title, *got, DRIVER_BOUND, peer_name="driver")).good)
+            mine, order = await alternately(ours, orders_page, 100)
+            print(f"     {'':<58} {mine:10.3f} ms  ÷ an order page {order:.3f} = {mine / order:6.2f}", flush=True)
+    await driver.close()
     return good
+
+
+def listed(kind: str, *words: str) -> float:
+    command = [sys.executable, "-m", "console", "list", "--json", "--db", store_dsn[kind], *words]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def lists(kind: str, count: int) -> list[bool]:
+    """`dlq list` as it is typed: to its first 200 entries, and as a stream."""
+    turns = [(listed(kind, "--limit", "200"), listed("orders", "--limit", "200")) for _ in range(7)]
+    ours, theirs = (statistics.median(times) for times in zip(*turns, strict=True))
+    title = f"{kind}: dlq list --limit 200, {count:,} rows"
+    first = show(Figure(title, ours, theirs, LIST_BOUND, "s", "orders"))
+    many = str(min(STREAMED, count // 2))
+    ours, theirs = listed(kind, "--limit", many), listed("orders", "--limit", many)
+    stream = show(Figure(f"{kind}: dlq list --limit {many} (n=1)", ours, theirs, LIST_BOUND, "s", "orders"))
+    return [first.good, stream.good]
 
 
 async def counts(kind: str, store: Store, count: int) -> list[bool]:
@@ -173,6 +212,8 @@ async def measure(server: Postgres, count: int) -> list[bool]:
     good: list[bool] = []
     for kind, make in (("outbox", outbox), ("integration", integration)):
         store = await make(server, count)
+        assert isinstance(store, ForeignStore)
+        good += lists(kind, count)
         good += await pages(kind, store, peer, count)
         good += await counts(kind, store, count)
         await store.aclose()
