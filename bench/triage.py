@@ -75,7 +75,8 @@ class Bench:
         return process
 
     def writer(self) -> subprocess.Popen[str]:
-        start = self.count + int(time.time()) % 10**7  # rows that no earlier run on a kept store wrote
+        # Later than any row of an earlier writer, as an engine's would be.
+        start = self.count + int(time.time() % 10**5 * RATE)
         words = [sys.executable, "-m", "bench.writer", self.target, str(RATE), "3600", str(start)]
         return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
 
