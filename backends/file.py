@@ -131,9 +131,9 @@ class Stillness:
         return self._looks > 1 and self._looks % _STILL_LOOKS != 0
 
 
-def _trace(path: str) -> tuple[int, int] | None:
+def _trace(path: str) -> tuple[int, ...] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - ten times a second, and an idle console should cost nothing
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from backends.detect import Attached, detect
@@ -38,7 +39,7 @@ class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
             writer = Writer(writer_engine(target), attached, book, first_id=self.store_id, check=check)
         SQLActs.__init__(self, attached, book, self, writer)
         SQLClaims.__init__(self, attached, book, self)
-        still = Stillness(target.path) if isinstance(target, SQLiteTarget) else lambda: False
+        still = partial(Stillness, target.path) if isinstance(target, SQLiteTarget) else lambda: lambda: False
         SQLWatch.__init__(self, attached, watch, check=check, still=still)
 
     async def aclose(self) -> None:

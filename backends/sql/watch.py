@@ -11,6 +11,7 @@ import asyncpg
 from backends.detect import Attached
 from backends.ledger.schema import SCHEMA
 from backends.sql.lane import Lane, Link
+from backends.sql.lookout import Lookout
 from backends.sql.query import Query
 from backends.store import Change, StoreError
 
@@ -22,7 +23,8 @@ _ANSWER_SECONDS = 10.0  # SQLite itself waits up to five for a lock
 
 
 class SQLWatch:
-    """`check` raises where the store is no longer the one attached; `still` where it surely has not changed."""
+    """`check` raises where the store is no longer the one attached; `still` makes what says of a file that it surely
+    has not changed since it was last asked."""
 
     def __init__(
         self,
@@ -30,12 +32,12 @@ class SQLWatch:
         lane: Lane,
         *,
         check: Callable[[], None] = lambda: None,
-        still: Callable[[], bool] = lambda: False,
+        still: Callable[[], Callable[[], bool]] = lambda: lambda: False,
     ) -> None:
         self._attached = attached
         self._lane = lane
         self._is_same = check
-        self._is_still = still
+        self._stillness = still
 
     async def changes(self) -> AsyncIterator[Change]:
         """Runs until it is closed. After a loss the first word is "back", and everything may have changed."""
@@ -73,14 +75,14 @@ class SQLWatch:
                 return tuple((await link.fetch(query, {}))[0])
 
         seen: object = None
-        while True:
-            self._is_same()
-            if not self._is_still():
+        with Lookout(self._stillness(), pause) as lookout:
+            while True:
+                self._is_same()
                 mark = await self._lane.run(work)
                 if mark != seen:
                     seen = mark
                     yield
-            await asyncio.sleep(pause)
+                await lookout.moved()
 
     async def _listen(self, channel: str) -> AsyncIterator[None]:
         heard, gone = asyncio.Event(), asyncio.Event()
