@@ -8,6 +8,7 @@ from textual import events
 from textual.containers import Container
 from textual.widget import Widget
 
+from console.duration import long_age
 from console.render.entry import Shown
 from console.render.line import Line, line, own, said, spread
 from console.render.value import count, many
@@ -32,6 +33,7 @@ class QueueScreen(ListingScreen):
         self._line = PromptLine(id="filter")
         self._preview = Preview(self)
         self._has_begun = False
+        self._oldest = ""
         if window is not None:
             self.table.window = window
 
@@ -88,8 +90,14 @@ class QueueScreen(ListingScreen):
         await self.feed.trend()
 
     def _tick(self) -> None:
-        self.table.tick(self.console.now())
-        self.stood()
+        """Of the frame only the oldest age reads differently as time goes by."""
+        now, counts = self.console.now(), self.console.standing.counts
+        self.table.tick(now)
+        oldest = counts.oldest_pending if counts is not None else None
+        words = "" if oldest is None else long_age(oldest, now)
+        if words != self._oldest:
+            self._oldest = words
+            self.stood()
 
     def show_filter(self) -> None:
         if not self.is_mounted or self._line.is_asking:
