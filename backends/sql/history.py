@@ -24,6 +24,7 @@ from backends.sql.query import Query
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner
 _SAMPLE = 20
+_UNDER_WAY = 4  # turns of the event loop until a question has left this process
 _event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as quick as _make
 _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 
@@ -93,7 +94,8 @@ class SQLHistory:
     async def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         if not await self._slow.run(self._has_ledger):
             return
-        query = _blocks(self._book, on_postgres=self._attached.info.dialect == "postgresql")
+        on_postgres = self._attached.info.dialect == "postgresql"
+        query = _blocks(self._book, on_postgres=on_postgres)
 
         def fetch(after: int, count: int) -> asyncio.Future[Sequence[Any]]:
             return asyncio.ensure_future(
@@ -105,8 +107,11 @@ class SQLHistory:
             while block := await coming:
                 sample = block[-1 : -len(block) - 1 : -(len(block) // _SAMPLE + 1)]
                 size = sum(len(body or b"") for _, body, _ in sample) // len(sample)
-                # The next is fetched while this one is looked at.
                 coming = fetch(block[-1][0], max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100))))
+                # A server works while this one is looked at, if it was asked before; a thread of ours would only take
+                # the interpreter's lock in turns with it.
+                for _ in range(_UNDER_WAY if on_postgres else 0):
+                    await asyncio.sleep(0)
                 yield block
         finally:
             coming.cancel()
