@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import asyncpg
-
 from backends.detect import Attached
+from backends.failure import DRIVER_ERRORS
 from backends.ledger.schema import SCHEMA
 from backends.sql.lane import Lane, Link
 from backends.sql.lookout import Lookout
@@ -128,5 +127,5 @@ async def _unlisten(driver: Any, names: tuple[str, ...], callback: Any) -> None:
     try:
         for name in names:
             await driver.remove_listener(name, callback)
-    except (asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
+    except DRIVER_ERRORS:
         return  # the connection is gone, and its listeners with it

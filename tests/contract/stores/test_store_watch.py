@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from backends.layouts import orders
@@ -128,3 +129,13 @@ async def test_a_replaced_file_is_lost(sqlite_store: SQLiteRig) -> None:
     lost = await ear.until("lost")
     assert "was replaced or removed" in lost.detail
     await ear.aclose()
+
+
+async def test_a_connection_that_is_gone_is_no_longer_listened_on() -> None:
+    """asyncpg may call it an error of its own where the server's answer comes at the wrong moment."""
+
+    class Gone:
+        async def remove_listener(self, *_: object) -> None:
+            raise asyncpg.InternalClientError("got result for unknown protocol state 3")
+
+    await watch._unlisten(Gone(), ("a", "b"), print)
