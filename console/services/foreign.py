@@ -92,7 +92,9 @@ async def settle(store: Store, ids: tuple[str, ...], tools: Tools, handle: Handl
     if (hub := hub_of(store)) is not None:
         from console.services.hub_retry import HubRetry
 
-        return await HubRetry(store, hub, tools.actor, tools.clock).settle(ids, tell=handle.tell)
+        retry = HubRetry(store, hub, tools.actor, tools.clock)
+        handle.attend(retry)
+        return await retry.settle(ids, tell=handle.tell)
     abandoned = Abandoned(store, tools.actor, tools.clock)
     handle.attend(abandoned)
     return await abandoned.run(ids, tell=handle.tell)

@@ -64,7 +64,7 @@ class HubRetry:
         self._stopped = False
 
     def stop(self) -> None:
-        """No further retry is asked for; what is queued is followed to its end or until the waiting is over."""
+        """No further retry is asked for, nor about; what this batch queued is followed to its end, or for its wait."""
         self._stopped = True
 
     async def run(
@@ -170,11 +170,15 @@ class HubRetry:
 
     async def settle(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[Ended, ...]:
         """Ask the hub about retries without an end: of these entries, or of all."""
-        results = []
-        for attempt in await self._store.open_attempts():
-            if ids and attempt.entry_id not in ids:
-                continue
-            ended = await self._settled(attempt)
+        attempts = [one for one in await self._store.open_attempts() if not ids or one.entry_id in ids]
+        asked = {one.entry_id for one in attempts}
+        results = [Ended(one, "skipped", None, detail="not in doubt") for one in ids if one not in asked]
+        for ended in results:
+            tell(ended)
+        for attempt in attempts:
+            ended = Ended(attempt.entry_id, "skipped", None, detail="stopped: nothing was asked")
+            if not self._stopped:
+                ended = await self._settled(attempt)
             results.append(ended)
             tell(ended)
         return tuple(results)

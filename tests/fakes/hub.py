@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,7 @@ class FakeHub:
     asked: list[tuple[str, str]] = field(default_factory=list)
     answer: Answer | None = None  # instead of its own, to every retry
     loses_answers: bool = False  # a retry is queued, but nobody hears of it
+    on_look: Callable[[], None] = lambda: None  # before one entry is told
 
     def add(self, *items: dict[str, Any]) -> FakeHub:
         self.items |= {item["id"]: item for item in items}
@@ -53,6 +55,7 @@ class FakeHub:
             case "POST", ["retry-all"]:
                 return self._retry_all(json.loads(got.body or b"{}"))
             case "GET", [entry_id]:
+                self.on_look()
                 self._settle(entry_id)
                 return reply(200, self.items[entry_id]) if entry_id in self.items else reply(404, {"error": "gone"})
             case "POST", [entry_id, "retry"]:

@@ -19,6 +19,8 @@ from backends.store import BadTarget, Unreachable
 from console.cli.opening import open_configured
 from console.config import StoreConfig
 from console.services.approval import Approvals
+from console.services.batch import Handle
+from console.services.foreign import Tools, settle
 from console.services.hub import HubSource, HubStore, hub_of, open_hub
 from console.services.hub_retry import HubRetry, Patience
 from console.services.layout import days_left, origin, stored_credentials
@@ -230,6 +232,22 @@ async def test_halt_and_notes_live_in_the_ledger(attach: Open) -> None:
     assert [one.text for one in await store.notes(entry_id(1))] == ["asked"]
     await store.halt(ACTOR, why(note="stop"))
     assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "skipped"]
+
+
+async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -> None:
+    there, handle = hub(), Handle()
+    there.ending = ""
+    store = await attach(there)
+    assert [one.outcome for one in await retry(store, 1, 2, 3)] == ["unknown"] * 3
+    there.ending, there.on_look = "good", handle.stop
+    ended = await settle(store, (), Tools(ACTOR, lambda: NOW), handle)
+    assert [one.outcome for one in ended] == ["accepted", "skipped", "skipped"]
+    assert [one.entry_id for one in await store.open_attempts()] == [entry_id(2), entry_id(3)]
+
+
+async def test_an_entry_that_is_not_in_doubt_is_named(attach: Open) -> None:
+    (ended,) = await settle(await attach(hub()), (entry_id(1),), Tools(ACTOR, lambda: NOW), Handle())
+    assert (ended.outcome, ended.detail) == ("skipped", "not in doubt")
 
 
 async def test_a_hub_that_does_not_answer_is_unreachable(attach: Open) -> None:
