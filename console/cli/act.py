@@ -71,11 +71,9 @@ async def _may_resume(context: Context, triage: Triage, halt: Halt) -> bool:
     """Anyone may halt; in a live store two people lift it."""
     if context.store_config.environment != "live":
         return True
-    plan_hash = resume_hash(halt)
-    summary = f"resume after the halt by {halt.operator}: {halt.note}"
-    if await Approvals(triage.store, context.actor, clock.now).given_or_asked(plan_hash, summary):
+    if await Approvals(triage.store, context.actor, clock.now).may_resume(halt):
         return True
-    say_second("lifting a halt in a live store", plan_hash)
+    say_second("lifting a halt in a live store", resume_hash(halt))
     return False
 
 

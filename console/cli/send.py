@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from backends.records import Attempt
 from backends.store import Store
 from console import clock
 from console.cli.act import chosen_entries
@@ -158,12 +157,9 @@ def _told(handle: Handle, results: list[Ended]) -> tuple[Ended, ...]:
 
 
 async def _approved(context: Context, made: ReplayPlan, store: Store) -> bool:
-    if made.needs_second is None:
+    if await Approvals(store, context.actor, clock.now).may_replay(made):
         return True
-    summary = f"replay {len(made.steps)} in {made.mode}, gross {made.gross:f}: {made.needs_second}"
-    if await Approvals(store, context.actor, clock.now).given_or_asked(made.hash, summary):
-        return True
-    say_second(made.needs_second, made.hash)
+    say_second(made.needs_second or "", made.hash)
     return False
 
 
@@ -188,32 +184,9 @@ async def _reconcile(context: Context, mode: Mode, handle: Handle) -> tuple[Ende
         if missing:
             raise UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
         reconcile = Reconcile(store, desk, context.actor, clock.now)
-        attempts = await reconcile.open(ids, mode)
-        if not attempts and not ids:
+        results = await reconcile.settle(ids, (mode,), handle)
+        if not results and not ids:
             say("nothing is in doubt")
-        results = _told(handle, await _nothing_to_ask(store, ids, attempts, mode))
-        approvals = Approvals(store, context.actor, clock.now)
-        agreed = {absence_hash(one) for one in attempts if await approvals.given(absence_hash(one))}
-        handle.total = len(results) + len(attempts)
-        handle.attend(reconcile)
-        done = await reconcile.run(attempts, approved=lambda one: absence_hash(one) in agreed, tell=handle.tell)
         for attempt in reconcile.needing_second:
-            plan_hash = absence_hash(attempt)
-            await approvals.given_or_asked(plan_hash, f"declare {attempt.entry_id} absent at {attempt.venue}")
-            say_second(f"to declare {attempt.entry_id} absent", plan_hash)
-        return (*results, *done)
-
-
-async def _nothing_to_ask(store: Store, ids: tuple[str, ...], attempts: tuple[Attempt, ...], mode: Mode) -> list[Ended]:
-    asked = {attempt.entry_id for attempt in attempts}
-    other = {attempt.entry_id: attempt.mode for attempt in await store.open_attempts() if attempt.mode != mode}
-    return [
-        Ended(
-            entry_id,
-            "skipped",
-            mode,
-            detail=f"in doubt in {other[entry_id]}: say --{other[entry_id]}" if entry_id in other else "not in doubt",
-        )
-        for entry_id in ids
-        if entry_id not in asked
-    ]
+            say_second(f"to declare {attempt.entry_id} absent", absence_hash(attempt))
+        return results

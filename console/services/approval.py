@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from typing import TYPE_CHECKING
 
 from backends.records import Actor, Attempt, Halt, Why
 from backends.store import Store
 from console.clock import Clock
+
+if TYPE_CHECKING:
+    from console.services.plan import ReplayPlan
 
 APPROVAL_SECONDS = 300.0
 
@@ -31,6 +35,16 @@ class Approvals:
             return True
         await self._store.ask(plan_hash, summary, self._actor, self._why())
         return False
+
+    async def may_replay(self, plan: ReplayPlan) -> bool:
+        """Asks a second person only where the plan needs one."""
+        if plan.needs_second is None:
+            return True
+        summary = f"replay {len(plan.steps)} in {plan.mode}, gross {plan.gross:f}: {plan.needs_second}"
+        return await self.given_or_asked(plan.hash, summary)
+
+    async def may_resume(self, halt: Halt) -> bool:
+        return await self.given_or_asked(resume_hash(halt), f"resume after the halt by {halt.operator}: {halt.note}")
 
     async def approve(self, plan_hash: str) -> str | None:
         """What was approved; None where this person may not approve it. Raises KeyError for an unknown plan."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
@@ -13,6 +13,8 @@ from backends.records import Actor, Attempt, Why, parse_time
 from backends.store import Result, Store
 from console.clock import Clock
 from console.services import payload
+from console.services.approval import Approvals, absence_hash
+from console.services.batch import Handle
 from console.services.desk import Desk
 from console.services.outcome import Ended, Word
 from console.services.pace import Pace
@@ -56,6 +58,36 @@ class Reconcile:
     def stop(self) -> None:
         """No further attempt is asked about. Call from this object's own loop."""
         self._stopped.set()
+
+    async def settle(self, ids: tuple[str, ...], modes: Sequence[Mode], handle: Handle) -> tuple[Ended, ...]:
+        """The whole act, for the command line and the console alike: open attempts of these entries, or of all.
+
+        What a second person agreed to counts; what lacks their word is put up for them, see `needing_second`.
+        """
+        handle.attend(self)
+        attempts = tuple([one for mode in modes for one in await self.open(ids, mode)])
+        skipped = await self._nothing_to_ask(ids, attempts, modes)
+        handle.total = len(skipped) + len(attempts)
+        for ended in skipped:
+            handle.tell(ended)
+        approvals = Approvals(self._store, self._actor, self._clock)
+        agreed = {plan for plan in map(absence_hash, attempts) if await approvals.given(plan)}
+        done = await self.run(attempts, approved=lambda one: absence_hash(one) in agreed, tell=handle.tell)
+        for one in self.needing_second:
+            await approvals.given_or_asked(absence_hash(one), f"declare {one.entry_id} absent at {one.venue}")
+        return (*skipped, *done)
+
+    async def _nothing_to_ask(
+        self, ids: tuple[str, ...], attempts: Sequence[Attempt], modes: Sequence[Mode]
+    ) -> list[Ended]:
+        asked = {attempt.entry_id for attempt in attempts}
+        if not set(ids) - asked:
+            return []
+        elsewhere = [one for one in await self._store.open_attempts() if one.mode not in modes]
+        words = {one.entry_id: f"in doubt in {one.mode}: say --{one.mode}" for one in elsewhere}
+        mode = modes[0] if len(modes) == 1 else None
+        free = [entry_id for entry_id in ids if entry_id not in asked]
+        return [Ended(one, "skipped", mode, detail=words.get(one, "not in doubt")) for one in free]
 
     async def open(self, ids: tuple[str, ...], mode: Mode) -> tuple[Attempt, ...]:
         """Open attempts of this mode, of these entries or of all."""
@@ -174,6 +206,7 @@ def _absent(attempt: Attempt, shown: str, waited: Waited, *, approved: bool) -> 
         return Settled("unknown", f"not found yet: {shown}; {waited.text}")
     if attempt.mode == "live" and waited.unbounded and not approved:
         text = "not found, but nothing bounds how late it could arrive: a second person must agree"
+        text = f"{text}: dlq approve {absence_hash(attempt)}"
         return Settled("unknown", text, needs_second=True)
     evidence = f"{shown}, after its window"
     return Settled("not_sent", f"absent: {evidence}", Result("not_sent", error=evidence, evidence=evidence))

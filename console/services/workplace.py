@@ -131,10 +131,7 @@ class Workplace:
         """Whether the second person has agreed; where not, the plan is put up for them."""
         from console.services.approval import Approvals
 
-        if plan.needs_second is None:
-            return True
-        summary = f"replay {len(plan.steps)} in {plan.mode}, gross {plan.gross:f}: {plan.needs_second}"
-        return await Approvals(self.store, self.setting.actor, self.setting.clock).given_or_asked(plan.hash, summary)
+        return await Approvals(self.store, self.setting.actor, self.setting.clock).may_replay(plan)
 
     async def approve(self, plan_hash: str) -> str | None:
         """What was approved; None where this person may not. Raises KeyError where nobody put it up."""
@@ -145,10 +142,9 @@ class Workplace:
     async def resume(self, halt: Halt, note: str) -> bool:
         """False: a second person must agree first, and has been asked."""
         if self.setting.is_live_store:
-            from console.services.approval import Approvals, resume_hash
+            from console.services.approval import Approvals
 
-            approvals = Approvals(self.store, self.setting.actor, self.setting.clock)
-            if not await approvals.given_or_asked(resume_hash(halt), f"resume after the halt by {halt.operator}"):
+            if not await Approvals(self.store, self.setting.actor, self.setting.clock).may_resume(halt):
                 return False
         await self.triage.resume(note)
         return True
@@ -206,20 +202,11 @@ class Workplace:
         async def work(handle: Handle) -> tuple[Ended, ...]:
             if self.info.layout != "orders":
                 return await self._settle_foreign(ids, handle)
-            from console.services.approval import Approvals, absence_hash
             from console.services.reconcile import Reconcile
 
             async with self._tools() as (store, desk):
                 reconcile = Reconcile(store, desk, self.setting.actor, self.setting.clock)
-                approvals = Approvals(store, self.setting.actor, self.setting.clock)
-                attempts = [one for mode in ("paper", "live") for one in await reconcile.open(ids, mode)]
-                agreed = {one.client_order_id for one in attempts if await approvals.given(absence_hash(one))}
-                done = await reconcile.run(
-                    tuple(attempts), approved=lambda one: one.client_order_id in agreed, tell=handle.tell
-                )
-                for one in reconcile.needing_second:
-                    await approvals.given_or_asked(absence_hash(one), f"declare {one.entry_id} absent at {one.venue}")
-                return done
+                return await reconcile.settle(ids, ("paper", "live"), handle)
 
         return work
 
