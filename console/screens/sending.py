@@ -17,6 +17,7 @@ from console.render.value import many, moment
 from console.screens.acting import HELD, SAMPLE, ActingScreen, Picks, selection_of
 from console.screens.gate_replay import Confirmed, ReplayGate
 from console.screens.gate_word import LookupGate, Question, WordGate, a_note, anything, exactly
+from console.services.approval import resume_hash
 from console.services.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def halt(screen: ActingScreen) -> None:
             screen.console.restand(halt=await place.store.halted())
             screen.tell(line(own("resumed", "good")))
         else:
-            screen.complain("a live store is resumed by two: another person approves (P), then H")
+            screen.complain(f"two resume a live store: dlq approve {resume_hash(halt)}, or P there; then H")
 
     def answered(answer: str | None) -> None:
         if answer is not None:

@@ -15,6 +15,7 @@ from console.config import Limits, StoreConfig
 from console.screens.batch import BatchScreen
 from console.screens.gate import Gate
 from console.screens.gate_replay import ReplayGate
+from console.services.approval import resume_hash
 from tests.exchange import Exchange
 from tests.screens.test_gates import states
 from tests.stage import (
@@ -298,3 +299,19 @@ async def test_what_changed_since_it_was_marked_is_not_sent(tmp_path: Path, venu
         await answer(pilot, "1")
         await over(pilot)
     assert len(venue.orders) == 1
+
+
+async def test_who_resumes_a_live_store_reads_what_a_second_person_approves(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    stage.store = StoreConfig(name="prod", url=str(stage.path), environment="live")
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "H")
+        await answer(pilot, "the venue melts")
+        halt = app.standing.halt
+        assert halt is not None
+        await press(pilot, "H")
+        await answer(pilot, "all is well")
+        await until(pilot, lambda: f"dlq approve {resume_hash(halt)}, or P there; then H" in screen_text(app))
+    assert app.standing.halt == halt
