@@ -63,6 +63,22 @@ def is_loopback(host: str) -> bool:
     return address == ipaddress.IPv6Address(1)
 
 
+def check_base(url: str, key: str = "base_url") -> str:
+    """https, or http on loopback; no user, query or fragment. Messages never repeat it: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadEndpoint(f"{key}: not a plain http(s)://host[:port][/path]") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isascii():
+        raise BadEndpoint(f"{key}: not a plain http(s)://host[:port][/path]")
+    if "@" in url or parts.query or parts.fragment or any(character <= " " for character in url):
+        raise BadEndpoint(f"{key}: scheme, host, port and path only")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise BadEndpoint(f"{key} {parts.hostname}: plain http only on loopback")
+    return url
+
+
 def _custom(hosts: Hosts, mode: Mode, *, text: str, allowed: bool) -> Endpoint:
     parts = _split(text)
     host = parts.hostname or ""

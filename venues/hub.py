@@ -14,10 +14,10 @@ from urllib.parse import quote, urlsplit
 
 from venues.client import VenueError
 from venues.credentials import Credentials
+from venues.endpoint import check_base
 from venues.http import Headers, Transport
 from venues.message import Reply, Result
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
-from venues.provider import check_base
 
 FIELD = "token"
 MOST = 100  # entries of a page

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from venues.call import StoredCall
 from venues.credentials import Credentials
-from venues.endpoint import BadEndpoint, is_loopback
+from venues.endpoint import check_base
 from venues.http import Headers, Transport
 from venues.message import Reply
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
@@ -80,19 +80,3 @@ class Provider:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
-
-
-def check_base(url: str) -> str:
-    """https, or http on loopback; no user, query or fragment. Messages never repeat it: it may hold a password."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise BadEndpoint("base_url: not a plain http(s)://host[:port][/path]") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isascii():
-        raise BadEndpoint("base_url: not a plain http(s)://host[:port][/path]")
-    if "@" in url or parts.query or parts.fragment or any(character <= " " for character in url):
-        raise BadEndpoint("base_url: scheme, host, port and path only")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise BadEndpoint(f"base_url {parts.hostname}: plain http only on loopback")
-    return url
