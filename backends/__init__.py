@@ -22,6 +22,7 @@ from backends.store import (
 from backends.target import parse_target
 
 if TYPE_CHECKING:
+    from backends.options import Options
     from backends.sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
 
 __all__ = [
@@ -50,22 +51,23 @@ async def open_store(
     read_only: bool = False,
     table: str | None = None,
     password: str | None = None,
-    options: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | Options | None = None,
 ) -> Store:
     """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`.
 
-    `options` is what the store's config says of layouts that others own, such as `outbox_table`.
+    `options` is what the store's config says of layouts that others own, such as `outbox_table`, read or as it stands.
     """
     from dataclasses import replace
 
-    from backends.options import read_options
+    from backends.options import Options, read_options
     from backends.sql.store import open_sql_store
     from backends.target import PostgresTarget
 
     parsed = parse_target(target)
     if isinstance(parsed, PostgresTarget) and parsed.password is None and password is not None:
         parsed = replace(parsed, password=password)
-    return await open_sql_store(parsed, read_only=read_only, table=table, options=read_options(options or {}))
+    known = options if isinstance(options, Options) else read_options(options or {})
+    return await open_sql_store(parsed, read_only=read_only, table=table, options=known)
 
 
 def __getattr__(name: str) -> object:

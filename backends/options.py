@@ -22,7 +22,7 @@ def read_options(given: Mapping[str, object]) -> Options:
     if on_success not in (None, "delete", "soft-delete"):
         raise BadTarget("on_success is delete or soft-delete")
     table = given.get("outbox_table")
-    if table is not None and not isinstance(table, str):
+    if table is not None and not (isinstance(table, str) and table):
         raise BadTarget("outbox_table is the name of a table")
     return Options(
         outbox_table=table,

@@ -131,7 +131,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
         await asyncio.sleep(_CALM_SECONDS)
         # A hub's own API is not walked in the background.
-        keep = None if self.standing.read_only or "hub_url" in store.extra else self.setup.keep
+        keep = None if self.standing.read_only or store.hub_url is not None else self.setup.keep
         if self._attendant is not None:
             await self._attendant.aclose()
         self._attendant = Attendant(place, partial(keep, store) if keep else None, lambda: self.standing.counts)

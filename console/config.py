@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
+from backends.options import Options
 from console.duration import parse_duration
-from console.integration import STORE_EXTRAS, ProviderConfig
+from console.integration import HUB_WAIT, STORE_SETTINGS, BadSetting, ProviderConfig, check_provider, read_foreign
 
 REASONS = (
     "market-closed",
@@ -37,7 +38,10 @@ class StoreConfig:
     environment: str | None = None
     mode: Literal["paper", "live"] | None = None
     table: str | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)
+    hub_url: str | None = None  # None: the store is a database
+    hub_wait: float = HUB_WAIT
+    on_dismiss: Literal["delete"] | None = None  # what becomes of a hub's entry that is dismissed here
+    options: Options = field(default_factory=Options)  # for the backend that opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +155,25 @@ class _Reader:
         url = self._get(where, table, "url", str, None)
         if not url:
             self._fail(f"{where} needs a url")
-        ours = ("url", "environment", "mode", "table")
-        unknown = sorted(set(table) - {*ours, *STORE_EXTRAS})
+        unknown = sorted(set(table) - {"url", "environment", "mode", "table", *STORE_SETTINGS})
         self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
+        try:
+            foreign = read_foreign(url, table)
+        except BadSetting as problem:
+            self._fail(f"{where}.{problem}")
         return StoreConfig(
             name=name,
-            url=str(url),
+            url=url,
             environment=environment,
             mode=mode,
             table=self._get(where, table, "table", str, None),
-            extra={key: value for key, value in table.items() if key not in ours},
+            **foreign._asdict(),
         )
 
     def _venue(self, name: str, table: Mapping[str, Any]) -> VenueConfig:
         where = f"venues.{name}"
         visibility = self._get(where, table, "visibility_seconds", (int, float), None)
-        known = {"type", "timeout", "paper_endpoint", "live_endpoint", "allow_custom_endpoint", "rate_per_minute"}
-        unknown = sorted(set(table) - known - {"visibility_seconds"})
+        unknown = sorted(set(table) - set(VenueConfig.__dataclass_fields__))
         self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
         timeout = self._timeout(where, table)
         rate = self._get(where, table, "rate_per_minute", int, None)
@@ -186,15 +192,16 @@ class _Reader:
     def _provider(self, name: str, table: Mapping[str, Any]) -> ProviderConfig:
         where = f"providers.{name}"
         self._only(where, table, ProviderConfig.__dataclass_fields__)
-        base_url = self._get(where, table, "base_url", str, None)
-        if not base_url:
-            self._fail(f"{where} needs a base_url")
-        return ProviderConfig(
-            base_url=str(base_url),
+        made = ProviderConfig(
+            base_url=self._get(where, table, "base_url", str, ""),
             auth_header=self._get(where, table, "auth_header", str, None),
             key_header=self._get(where, table, "key_header", str, "Idempotency-Key"),
             timeout=self._timeout(where, table),
         )
+        try:
+            return check_provider(made)
+        except BadSetting as problem:
+            self._fail(f"{where}.{problem}")
 
     def _timeout(self, where: str, table: Mapping[str, Any]) -> float:
         timeout = float(self._get(where, table, "timeout", (int, float), 10.0))
@@ -268,7 +275,6 @@ class _Reader:
             return parse_duration(value)
         except ValueError as problem:
             self._fail(f"{where}.{key}: {problem}")
-            raise AssertionError from None
 
     def _table(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         value = document.get(name, {})
@@ -290,5 +296,5 @@ class _Reader:
                 self._fail(f"{name}.{key} must be a text")
         return {key: str(value) for key, value in table.items()}
 
-    def _fail(self, message: str) -> None:
-        raise ConfigError(f"{self._path}: {message}")
+    def _fail(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self._path}: {message}") from None

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from backends.records import OPEN_STATES, STATES, Actor, Filter
 from backends.store import Partial, Store
-from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.arguments import UsageError
 from console.cli.notice import say
@@ -19,6 +19,9 @@ from console.cli.opening import open_configured
 from console.config import Config, StoreConfig
 from console.duration import parse_moment
 from console.services.triage import Query, Triage
+
+if TYPE_CHECKING:
+    from console.services.foreign import Tools
 
 DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
 
@@ -45,16 +48,13 @@ class Context:
     def now(self) -> datetime:
         return clock.now()
 
+    async def open(self, settings: StoreConfig, *, read_only: bool | None = None) -> Store:
+        only = self.args.read_only if read_only is None else read_only
+        return await open_configured(settings, self.config, read_only=only, table=self.args.table)
+
     @asynccontextmanager
     async def store(self, *, read_only: bool | None = None) -> AsyncIterator[Store]:
-        settings = self.store_config
-        store = await open_configured(
-            settings,
-            read_only=self.args.read_only if read_only is None else read_only,
-            table=self.args.table,
-            password=self.password(settings),
-            credentials_dir=self.config.credentials_dir,
-        )
+        store = await self.open(self.store_config, read_only=read_only)
         try:
             yield store
         finally:
@@ -67,16 +67,13 @@ class Context:
             if isinstance(store, Partial) and store.shortfall is not None:
                 say(store.shortfall)
 
-    def password(self, settings: StoreConfig) -> str | None:
-        """From the keyring, for a Postgres store of the config."""
-        if settings.name not in self.config.stores:
-            return None
-        target = parse_target(settings.url)
-        if not isinstance(target, PostgresTarget) or target.password is not None:
-            return None
-        from console.secrets import store_password
+    def tools(self, settings: StoreConfig) -> Tools:
+        """What sending again needs where entries are no orders."""
+        from console.secrets import Vault
+        from console.services.foreign import Tools
 
-        return store_password(settings.name, target.user)
+        authorization = Vault(self.config.credentials_dir).authorization
+        return Tools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
     def query(self, *, everything: bool = False) -> Query:
         """The filters of the command line."""

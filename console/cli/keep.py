@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
 from backends.store import ActRefused
 from console.cli.arguments import UsageError, build_parser
 from console.cli.context import DONE, Context
+from console.cli.opening import password_of
 from console.cli.terminal import is_terminal
 
 
@@ -18,7 +20,8 @@ async def init_verb(context: Context) -> int:
         raise ActRefused("nothing is made with --read-only")
     settings = context.store_config
     table = context.args.table or settings.table
-    label = await make_store(settings.url, table=table, password=context.password(settings))
+    password = await asyncio.to_thread(password_of, settings, context.config)
+    label = await make_store(settings.url, table=table, password=password)
     print(f"made an order store in {label}")
     return DONE
 

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from backends import open_store
 from backends.store import BadTarget, Store
-from console.config import StoreConfig
+from backends.target import PostgresTarget, parse_target
+from console.config import Config, StoreConfig
 
 
-async def open_configured(
-    settings: StoreConfig, *, read_only: bool, table: str | None, password: str | None, credentials_dir: Path | None
-) -> Store:
-    url = settings.extra.get("hub_url")
-    if url is None:
+async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
+    # A keyring may ask its owner: never on the caller's loop.
+    password = await asyncio.to_thread(password_of, settings, config)
+    if settings.hub_url is None:
         return await open_store(
             settings.url,
             read_only=read_only,
             table=table or settings.table,
             password=password,
-            options=settings.extra,
+            options=settings.options,
         )
     from console.secrets import Vault
     from console.services.hub import HubStore, open_hub
     from venues import BadCredentials
 
-    if not isinstance(url, str):
-        raise BadTarget("hub_url is the hub's address")
-    on_dismiss = settings.extra.get("on_dismiss")
-    if on_dismiss not in (None, "delete"):
-        raise BadTarget("on_dismiss is delete, or absent")
     try:
-        token = await asyncio.to_thread(Vault(credentials_dir).hub_token, settings.name)
+        token = await asyncio.to_thread(Vault(config.credentials_dir).hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
-    hub = HubStore(url, settings.url, password, deletes=on_dismiss == "delete")
+    hub = HubStore(settings.hub_url, settings.url, password, deletes=settings.on_dismiss == "delete")
     return await open_hub(hub, token, read_only=read_only)
+
+
+def password_of(settings: StoreConfig, config: Config) -> str | None:
+    """From the keyring, for a Postgres store of the config whose url holds none. Raises BadTarget."""
+    if settings.name not in config.stores:
+        return None
+    target = parse_target(settings.url)
+    if not isinstance(target, PostgresTarget) or target.password is not None:
+        return None
+    from console.secrets import store_password
+
+    return store_password(settings.name, target.user)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from backends.records import Entry
 from backends.store import ActRefused
 from backends.target import PostgresTarget, parse_target
-from console import clock
 from console.cli.act import chosen_entries
 from console.cli.arguments import UsageError
 from console.cli.context import Context
@@ -29,7 +28,7 @@ _ROUTES = 10  # queues or providers that are named
 
 def is_foreign(context: Context) -> bool:
     """Is this store of a layout that knows neither venue nor mode? Asks the store only where it could be one."""
-    if "hub_url" in context.store_config.extra:
+    if context.store_config.hub_url is not None:
         return True
     if not isinstance(parse_target(context.store_config.url), PostgresTarget):
         return False
@@ -48,29 +47,19 @@ def resend(context: Context) -> int:
         raise UsageError("--override is for orders: this store's entries have no guards to pass")
     if args.ids and args.venue:
         raise UsageError("--venue is for orders; without ids it picks a queue or a provider")
-    tools = _tools(context)
+    tools = context.tools(context.store_config)
     return run_batch(lambda handle: _resend(context, tools, handle), as_json=args.json, dry_run=args.dry_run)
 
 
 def settle(context: Context) -> int:
     _no_mode(context)
-    tools = _tools(context)
+    tools = context.tools(context.store_config)
     return run_batch(lambda handle: _settle(context, tools, handle), as_json=context.args.json)
 
 
 def _no_mode(context: Context) -> None:
     if context.args.mode is not None:
         raise UsageError(f"--{context.args.mode} is for orders: this store's entries have no venue")
-
-
-def _tools(context: Context) -> Tools:
-    from console.secrets import Vault
-
-    wait = context.store_config.extra.get("hub_wait", 60)
-    if not isinstance(wait, int | float) or isinstance(wait, bool) or not 0 < wait <= 3600:
-        raise UsageError("hub_wait is a number of seconds, 3600 at most")
-    authorization = Vault(context.config.credentials_dir).authorization
-    return Tools(context.actor, clock.now, context.config.providers, authorization, float(wait))
 
 
 async def _resend(context: Context, tools: Tools, handle: Handle) -> tuple[Ended, ...]:
@@ -117,7 +106,7 @@ async def _settle(context: Context, tools: Tools, handle: Handle) -> tuple[Ended
     ids = tuple(dict.fromkeys(context.args.ids))
     async with context.triage() as triage:
         _, missing = await triage.chosen(ids)
-        if missing and "hub_url" not in context.store_config.extra:
+        if missing and context.store_config.hub_url is None:
             raise UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
         return await foreign.settle(triage.store, ids, tools, handle)
 

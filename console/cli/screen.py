@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from backends.firstpage import FirstPage
-    from backends.store import Store
     from console.app import ConsoleApp
     from console.prelude import Settings
     from console.services.desk import CredentialSource
-    from console.services.foreign import Tools
     from console.services.index import Keeper
     from console.services.workplace import Workplace
     from console.setup import Setup
@@ -160,9 +158,9 @@ async def attach(context: Context, settings: StoreConfig) -> Workplace:
         store=settings,
         actor=context.actor,
         clock=clock.now,
-        open=lambda: open_settled(context, settings),
+        open=lambda: context.open(settings),
         credentials=lambda: _credentials(context),
-        tools=lambda: _tools(context, settings),
+        tools=lambda: context.tools(settings),
     )
     return await Workplace.attach(setting)
 
@@ -170,36 +168,6 @@ async def attach(context: Context, settings: StoreConfig) -> Workplace:
 def _load() -> None:
     import backends.sql.store  # noqa: F401 - loaded for its own sake
     import console.services.insight  # noqa: F401 - likewise
-
-
-async def open_settled(context: Context, settings: StoreConfig) -> Store:
-    from console.cli.opening import open_configured
-
-    return await open_configured(
-        settings,
-        read_only=context.args.read_only,
-        table=context.args.table,
-        password=await asyncio.to_thread(_password, context, settings),
-        credentials_dir=context.config.credentials_dir,
-    )
-
-
-def _password(context: Context, settings: StoreConfig) -> str | None:
-    if settings.name not in context.config.stores or not settings.url.startswith("postgres"):
-        return None
-    from console.secrets import store_password
-
-    return store_password(settings.name)
-
-
-def _tools(context: Context, settings: StoreConfig) -> Tools:
-    from console.secrets import Vault
-    from console.services.foreign import Tools
-
-    wait = settings.extra.get("hub_wait", 60)
-    authorization = Vault(context.config.credentials_dir).authorization
-    seconds = float(wait) if isinstance(wait, int | float) else 60.0
-    return Tools(context.actor, clock.now, context.config.providers, authorization, seconds)
 
 
 def _credentials(context: Context) -> CredentialSource:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from backends.records import Actor, Entry, Halt
 from backends.store import Requeues, Store
 from console.clock import Clock
-from console.integration import ProviderConfig
+from console.integration import HUB_WAIT, ProviderConfig
 from console.services.batch import Handle
 from console.services.breaker import Breaker
 from console.services.layout import ORDERS, origin
@@ -24,7 +24,7 @@ class Tools:
     clock: Clock
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     authorization: Callable[[str], Credentials | None] = lambda _: None
-    hub_wait: float = 60.0
+    hub_wait: float = HUB_WAIT
     breakers: dict[str, Breaker] = field(default_factory=dict)  # of providers, for as long as the console runs
 
 

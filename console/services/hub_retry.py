@@ -16,6 +16,7 @@ from backends.layouts.mask import masked_text
 from backends.records import Actor, Attempt, Entry, Why, readable
 from backends.store import Claim, Intent, Result, Store, StoreError, Taken
 from console.clock import Clock
+from console.integration import HUB_WAIT
 from console.services.approval import Approvals, absence_hash
 from console.services.outcome import Ended, Word
 from venues.client import VenueError
@@ -23,7 +24,6 @@ from venues.hub import Hub, Queued
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
 Tell = Callable[[Ended], None]
-WAIT_SECONDS = 60.0  # for a queued retry to end; the hub itself may hold it longer
 POLL_SECONDS = 1.0
 _SLACK_SECONDS = 60.0
 _UNCHANGED = Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
@@ -47,7 +47,7 @@ class _Asked:
 @dataclass(frozen=True, slots=True)
 class Patience:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    wait: float = WAIT_SECONDS
+    wait: float = HUB_WAIT  # for a queued retry to end; the hub itself may hold it longer
 
     @property
     def looks(self) -> int:

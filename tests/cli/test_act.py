@@ -185,6 +185,17 @@ def test_the_target_can_come_from_the_environment_or_the_config(
     assert dlq("list").code == 2
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("list",), ("replay", "x"), ("reconcile",)], ids=["console", "list", "replay", "reconcile"]
+)
+def test_a_wrong_setting_of_a_store_ends_every_command_alike(dlq: Dlq, tmp_path: Path, words: tuple[str, ...]) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[stores.desk]\nurl = "postgresql://nobody@127.0.0.1:1/x"\nhub_wait = "long"\n')
+    ran = dlq(*words, "--db", "desk", "--config", str(config))
+    says = "stores.desk.hub_wait is a number of seconds, more than 0, 3600 at most"
+    assert (ran.code, ran.out, ran.err) == (2, "", f"dlq: {config}: {says}\n")
+
+
 def test_a_misspelt_limit_is_an_error(dlq: Dlq, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[limits]\nmax_notionl = 5\n")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import keyring
 import pytest
 
+import backends
+from console.cli.arguments import build_parser
+from console.cli.context import Context
+from console.cli.screen import attach
+from console.config import load_config
+from console.identity import current_actor
 from tests.cli.conftest import Dlq
 from tests.orders import postgres_store, row
 from tests.unit.test_vault import Windows
@@ -59,3 +67,34 @@ def test_a_password_in_the_target_is_never_shown(dlq: Dlq, postgres_db: str) -> 
         assert "CANARY" not in ran.out + ran.err
     down = with_password.replace("127.0.0.1:", "127.0.0.1:1")
     assert "CANARY" not in dlq("list", "--db", down).err
+
+
+@pytest.mark.parametrize("item", ["password", "postgres"])
+async def test_the_console_asks_the_keyring_as_the_command_line_does(
+    postgres_db: str, tmp_path: Path, vault: Windows, monkeypatch: pytest.MonkeyPatch, item: str
+) -> None:
+    """Under `password` or the user's name, and never on the thread that answers keys."""
+    await asyncio.to_thread(postgres_store, postgres_db, [row(1)])
+    config = tmp_path / "config.toml"
+    config.write_text(f'[stores.prod]\nurl = "{postgres_db}"\n')
+    vault.set_password("dlq-console/store/prod", item, "CANARY-pa55")
+    threads: list[threading.Thread] = []
+    given: list[str | None] = []
+    ask, opening = vault.get_password, backends.open_store
+
+    def asked(service: str, username: str) -> str | None:
+        threads.append(threading.current_thread())
+        return ask(service, username)
+
+    async def opened(target: str, **how: Any) -> Any:
+        given.append(how["password"])
+        return await opening(target, **how)
+
+    monkeypatch.setattr(vault, "get_password", asked)
+    monkeypatch.setattr("console.cli.opening.open_store", opened)
+    args = build_parser().parse_args(["--db", "prod", "--config", str(config)])
+    context = Context(args, load_config(str(config), {}), current_actor(None))
+    place = await attach(context, context.store_config)
+    await place.aclose()
+    assert given == ["CANARY-pa55"]
+    assert threading.main_thread() not in threads

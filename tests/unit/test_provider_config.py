@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from console.config import Config, ConfigError, load_config
+from backends.options import Options
+from console.config import Config, ConfigError, StoreConfig, load_config
 from console.integration import ProviderConfig
 
 
@@ -31,6 +32,11 @@ def test_a_provider_is_read(tmp_path: Path) -> None:
         ('base_url = "https://x"\nauthorization = "Bearer secret"', "authorization is not a setting"),
         ('base_url = "https://x"\ntimeout = 0', "between 0 and 300"),
         ("base_url = 7", "wrong type"),
+        ('base_url = "api.acme.example"', r"base_url: not a plain http\(s\)"),
+        ('base_url = "http://api.acme.example"', "plain http only on loopback"),
+        ('base_url = "https://me:secret@acme.example"', "scheme, host, port and path only"),
+        ('base_url = "https://x"\nauth_header = "X Key"', "auth_header is the name of an HTTP header"),
+        ('base_url = "https://x"\nkey_header = ""', "key_header is the name of an HTTP header"),
     ],
 )
 def test_what_is_wrong_is_named_at_its_place(tmp_path: Path, settings: str, says: str) -> None:
@@ -39,10 +45,55 @@ def test_what_is_wrong_is_named_at_its_place(tmp_path: Path, settings: str, says
     assert "secret" not in str(wrong.value)
 
 
+def test_the_settings_of_a_store_are_read(tmp_path: Path) -> None:
+    hub = 'url = "postgresql://x/y"\nhub_url = "https://hub.example"\nhub_wait = 5\non_dismiss = "delete"\n'
+    rest = 'outbox_table = "events"\nreplay_header = false\non_success = "delete"\n'
+    desk = load(tmp_path, f"[stores.desk]\n{hub}{rest}").stores["desk"]
+    assert (desk.hub_url, desk.hub_wait, desk.on_dismiss) == ("https://hub.example", 5.0, "delete")
+    assert desk.options == Options(outbox_table="events", replay_header=False, on_success="delete")
+
+
+def test_a_store_of_which_the_config_says_nothing_more_has_the_defaults(tmp_path: Path) -> None:
+    desk = load(tmp_path, '[stores.desk]\nurl = "orders.db"\n').stores["desk"]
+    assert desk == StoreConfig("desk", "orders.db")
+    assert (desk.hub_url, desk.hub_wait, desk.on_dismiss, desk.options) == (None, 60.0, None, Options())
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ('hub_wait = "10"', "hub_wait is a number of seconds, more than 0, 3600 at most"),
+        ("hub_wait = true", "hub_wait is a number of seconds"),
+        ("hub_wait = 0", "hub_wait is a number of seconds"),
+        ("hub_wait = 3600.5", "hub_wait is a number of seconds"),
+        ("hub_wait = nan", "hub_wait is a number of seconds"),
+        ("hub_url = 7", "hub_url is the address of a hub"),
+        ('hub_url = ""', "hub_url is the address of a hub"),
+        ('hub_url = "hub.example"', r"hub_url: not a plain http\(s\)"),
+        ('hub_url = "http://hub.example"', "hub_url hub.example: plain http only on loopback"),
+        ('on_dismiss = "archive"', "on_dismiss is delete, or absent"),
+        ('on_success = "archive"', "on_success is delete or soft-delete"),
+        ("outbox_table = 3", "outbox_table is the name of a table"),
+        ('outbox_table = ""', "outbox_table is the name of a table"),
+        ('delete_after_replay = "yes"', "delete_after_replay is true or false"),
+        ("replay_header = 1", "replay_header is true or false"),
+    ],
+)
+def test_a_setting_of_a_store_that_is_wrong_is_named_at_its_place(tmp_path: Path, setting: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=rf"config\.toml: stores\.desk\.{says}") as wrong:
+        load(tmp_path, f'[stores.desk]\nurl = "postgresql://x/y"\n{setting}\n')
+    assert "\n" not in str(wrong.value)
+
+
+def test_a_hub_keeps_its_ledger_in_postgres(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"stores\.desk\.hub_url needs a Postgres url beside it"):
+        load(tmp_path, '[stores.desk]\nurl = "orders.db"\nhub_url = "https://hub.example"\n')
+
+
 def test_settings_of_a_store_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
     text = '[stores.desk]\nurl = "postgresql://x/y"\noutbox_table = "events"\ndelete_after_repaly = true\n'
     config = load(tmp_path, text)
-    assert config.stores["desk"].extra["outbox_table"] == "events"
+    assert config.stores["desk"].options.outbox_table == "events"
     assert [warning.rpartition("stores.")[2] for warning in config.warnings] == [
         "desk.delete_after_repaly is not a setting, ignored"
     ]

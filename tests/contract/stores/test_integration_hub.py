@@ -17,7 +17,7 @@ from backends.records import Filter, Selection
 from backends.sql.remote import RemoteStore
 from backends.store import BadTarget, Unreachable
 from console.cli.opening import open_configured
-from console.config import StoreConfig
+from console.config import Config, StoreConfig
 from console.services.approval import Approvals
 from console.services.batch import Handle
 from console.services.foreign import Tools, settle
@@ -276,9 +276,9 @@ async def test_a_token_that_others_could_read_is_refused(tmp_path: Path) -> None
     token = tmp_path / "hub.desk.token"
     token.write_text(TOKEN)
     token.chmod(0o644)
-    desk = StoreConfig("desk", "postgresql://nobody@127.0.0.1:1/x", extra={"hub_url": "http://127.0.0.1:1"})
+    desk = StoreConfig("desk", "postgresql://nobody@127.0.0.1:1/x", hub_url="http://127.0.0.1:1")
     with pytest.raises(BadTarget, match="readable by you alone"):
-        await open_configured(desk, read_only=False, table=None, password=None, credentials_dir=tmp_path)
+        await open_configured(desk, Config(credentials_dir=tmp_path), read_only=False, table=None)
 
 
 async def test_the_hub_s_changes_are_noticed(attach: Open, monkeypatch: pytest.MonkeyPatch) -> None:
