@@ -149,7 +149,7 @@ class Side:
             finally:
                 await place.aclose()
 
-        return _apart(look())
+        return apart(look())
 
     def events(self) -> list[dict[str, Any]]:
         """The audit as the database has it, past the console."""
@@ -158,7 +158,7 @@ class Side:
                 there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'console_audit'").fetchone()
                 rows = connection.execute("SELECT body FROM console_audit ORDER BY seq").fetchall() if there else []
         else:
-            rows = _apart(self._postgres_events())
+            rows = apart(self._postgres_events())
         return [json.loads(row[0]) for row in rows]
 
     async def _postgres_events(self) -> list[Any]:
@@ -204,7 +204,7 @@ def _trace(case: Case, side: Side, face: Face, monkeypatch: pytest.MonkeyPatch) 
     return replace(left, events=tuple(_steady(event) for event in side.events()[earlier:]))
 
 
-def _apart(work: Coroutine[Any, Any, T]) -> T:
+def apart(work: Coroutine[Any, Any, T]) -> T:
     """On a loop of its own, whether or not the caller is on one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
