@@ -133,7 +133,6 @@ OUTBOX = {
     "dismissed already": Case(
         act("replay", "1", "2"), 4, {"1": "skipped", "2": "accepted"}, SENT, (act("dismiss", "1"),)
     ),
-    "replayed already": Case(act("replay", "1"), 4, {"1": "skipped"}, (), (act("replay", "1"),)),
     "gone meanwhile": Case(
         act("replay", "1", "2"), 4, {"1": "skipped", "2": "accepted"}, SENT, meanwhile=(Requeue, "run", gone)
     ),
@@ -146,7 +145,6 @@ OUTBOX = {
     ),
     "dismissed": Case(act("dismiss", "1", reason="stale", note="old"), 0, {"1": "dismissed"}, ("dismiss",)),
     "restored": Case(act("restore", "1", note="again"), 0, {"1": "restored"}, ("restore",), (act("dismiss", "1"),)),
-    "restored though pending": Case(act("restore", "1"), 4, {"1": "left"}),
     "reconciled, which it never needs": Case(act("reconcile", "1"), 4, {"1": "skipped"}),
 }  # fmt: skip
 
@@ -216,15 +214,12 @@ PROVIDER = {
     "over the batch's limit": Case(
         act("replay", CALL, OTHER), 4, {CALL: "accepted", OTHER: "refused"}, REFUSED + SENT, given={"rest": limits(1)}
     ),
-    "halted": Case(act("replay", CALL), 4, {CALL: "refused"}, REFUSED, (HALT,)),
-    "dismissed already": Case(act("replay", CALL), 4, {CALL: "skipped"}, (), (act("dismiss", CALL),)),
     "in flight": Case(act("replay", CALL), 4, {CALL: "refused"}, REFUSED, given=UNDER_WAY),
     "tried by the hub meanwhile": Case(
         act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(Redelivery, "run", counted_up)
     ),
     "reconciled, abandoned": Case(act("reconcile", CALL), 1, {CALL: "rejected"}, ("outcome",), given=ABANDONED),
     "reconciled while in flight": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, given=UNDER_WAY),
-    "reconciled, not in doubt": Case(act("reconcile", CALL), 4, {CALL: "skipped"}),
 }  # fmt: skip
 
 
@@ -253,11 +248,9 @@ HUB = {
     "retried": Case(act("replay", CALL, OTHER), 0, {CALL: "accepted", OTHER: "accepted"}, SENT[:1] * 2 + SENT[1:] * 2),
     "retried in vain": Case(RETRY, 1, {CALL: "rejected"}, SENT, given={"ending": "bad"}),
     "planned": Case(act("plan", CALL), 0, {CALL: "planned"}),
-    "planned while halted": Case(act("plan", CALL), 4, {CALL: "refused"}, (), (HALT,)),
     "busy": Case(RETRY, 4, {CALL: "not_sent"}, SENT, given={"answer": reply(429)}),
     "without an end": Case(RETRY, 3, {CALL: "unknown"}, SENT, given=ENDLESS),
     "halted": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (HALT,)),
-    "dismissed already": Case(RETRY, 4, {CALL: "skipped"}, (), (act("dismiss", CALL),)),
     "in doubt": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (RETRY,), ENDLESS),
     "tried by the hub meanwhile": Case(RETRY, 4, {CALL: "skipped"}, (), meanwhile=(HubRetry, "run", tried)),
     "reconciled, its end seen": Case(
