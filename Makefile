@@ -47,7 +47,7 @@ browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chrom
 	@DLQ_BROWSER=1 $(BIN)/python -m pytest tests/browser
 
 screenshots: $(STAMP) ## screenshots/ anew, from the scenes the snapshots show
-	@$(BIN)/python -m tests.picture
+	@$(BIN)/python -m tests.support.snapshots.pictures
 
 clean: ## remove what was built
 	@rm -rf $(VENV) .demo .bench build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

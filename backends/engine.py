@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from backends.login import login
 from backends.target import PostgresTarget, SQLiteTarget, Target
-from backends.value import utc_time
+from backends.values import utc_time
 
 BUSY_SECONDS = 5.0
 _NOON_2000 = 2451545.0  # as a Julian day

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from backends.value import is_encodable, is_naive
-from backends.value import number as number
-from backends.value import parse_time as parse_time
-from backends.value import readable as readable
-from backends.value import storable as storable
-from backends.value import utc_time as utc_time
+from backends.values import is_encodable, is_naive
+from backends.values import number as number
+from backends.values import parse_time as parse_time
+from backends.values import readable as readable
+from backends.values import storable as storable
+from backends.values import utc_time as utc_time
 
 ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
 STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
 OPEN_STATES: frozenset[State] = frozenset({"pending", "in_flight", "in_doubt"})
 Version = tuple[object, ...]  # the mutable columns of a row, as they were seen
-Place = tuple[object, ...]  # where a row stands in insertion order
+RowKey = tuple[object, ...]  # where a row stands in insertion order
 
 
 def new_dlq_id() -> str:
@@ -61,7 +61,7 @@ class Entry:
     id: str
     state: State
     version: Version
-    place: Place
+    row_key: RowKey
     names: tuple[str, ...]
     values: tuple[object, ...]
     clipped: bool = False  # some long text is cut here; `get` gives it whole
@@ -140,7 +140,7 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ActContext:
     """When and why an act was done; `operation` is shared by every event of one command."""
 
     at: datetime

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
 from backends.records import (
+    ActContext,
     Actor,
     ActResult,
     Approval,
@@ -20,11 +21,10 @@ from backends.records import (
     Halt,
     Note,
     Page,
-    Place,
+    RowKey,
     Selection,
     StoreInfo,
     Version,
-    Why,
 )
 
 OnSuccess = Literal["delete", "soft-delete"]  # what a config may want of an owner's row once it is replayed
@@ -68,7 +68,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimRefused:
     """Why an entry could not be claimed."""
 
     entry_id: str
@@ -129,8 +129,8 @@ class Reads(Protocol):
         where: Filter,
         *,
         limit: int,
-        after: Place | None = None,
-        before: Place | None = None,
+        after: RowKey | None = None,
+        before: RowKey | None = None,
         newest_first: bool = False,
     ) -> Page:
         """Entries in insertion order (or the reverse), from just behind `after` or up to just before `before`."""
@@ -168,35 +168,35 @@ class Reads(Protocol):
 class Acts(Protocol):
     """Each method is one transaction that holds its audit event."""
 
-    async def dismiss(self, selection: Selection, actor: Actor, why: Why) -> ActResult: ...
+    async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult: ...
 
-    async def restore(self, selection: Selection, actor: Actor, why: Why) -> ActResult: ...
+    async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult: ...
 
-    async def note(self, entry_id: str, actor: Actor, why: Why) -> None: ...
+    async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None: ...
 
-    async def halt(self, actor: Actor, why: Why) -> None: ...
+    async def halt(self, actor: Actor, why: ActContext) -> None: ...
 
-    async def resume(self, actor: Actor, why: Why) -> None: ...
+    async def resume(self, actor: Actor, why: ActContext) -> None: ...
 
-    async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: Why) -> None:
+    async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: ActContext) -> None:
         """An audit event without an act: a refusal, a view."""
 
 
 class Claims(Protocol):
-    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | Taken: ...
+    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | ClaimRefused: ...
 
-    async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: Why) -> Attempt | Taken: ...
+    async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: ActContext) -> Attempt | ClaimRefused: ...
 
-    async def conclude(self, claim: Claim, result: Result, actor: Actor, why: Why) -> bool:
+    async def conclude(self, claim: Claim, result: Result, actor: Actor, why: ActContext) -> bool:
         """Outcome, audit and the entry's own columns in one commit. False: fenced off, somebody settled it."""
 
-    async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: Why) -> bool:
+    async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: ActContext) -> bool:
         """The outcome of an attempt whose owner is gone or in doubt, by evidence. False: it was settled meanwhile."""
 
     async def release(self, claim: Claim) -> None: ...
 
 
-class Briefing(Protocol):
+class PlanReads(Protocol):
     """What a plan must know before anything is sent, and the second person's word."""
 
     async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]: ...
@@ -205,9 +205,9 @@ class Briefing(Protocol):
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
 
-    async def ask(self, plan_hash: str, summary: str, actor: Actor, why: Why) -> None: ...
+    async def ask(self, plan_hash: str, summary: str, actor: Actor, why: ActContext) -> None: ...
 
-    async def approve(self, plan_hash: str, actor: Actor, why: Why) -> bool:
+    async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
         """False: nobody asked, or the asker would approve their own plan."""
 
     async def approval(self, plan_hash: str) -> Approval | None: ...
@@ -217,7 +217,7 @@ class Watch(Protocol):
     def changes(self) -> AsyncIterator[Change]: ...
 
 
-class Store(Reads, Acts, Claims, Briefing, Watch, Protocol):
+class Store(Reads, Acts, Claims, PlanReads, Watch, Protocol):
     async def aclose(self) -> None: ...
 
 
@@ -232,7 +232,9 @@ class Requeues(Protocol):
     def after_success(self) -> OnSuccess | None:
         """What becomes of the dead-lettered row with its replay; None: it stays."""
 
-    async def requeue(self, entry_id: str, version: Version, actor: Actor, why: Why) -> Requeued | Taken: ...
+    async def requeue(
+        self, entry_id: str, version: Version, actor: Actor, why: ActContext
+    ) -> Requeued | ClaimRefused: ...
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from backends.store import BadTarget
-from backends.value import is_encodable, readable
+from backends.values import is_encodable, readable
 
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

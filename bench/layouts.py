@@ -23,14 +23,14 @@ from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from backends import open_store
-from backends.records import STATES, Actor, Entry, Filter, Place, Why
-from backends.sql.foreign import ForeignStore
-from backends.sql.foreign_select import Select
+from backends.records import STATES, ActContext, Actor, Entry, Filter, RowKey
+from backends.sql.other.select import Select
+from backends.sql.other.store import OtherStore
 from backends.store import Store
 from bench.data import fill_postgres
 from bench.figure import Figure, alternately, finish, limit, show
 from console import clock
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 ACTOR: Final = Actor("bench", "bench", "here", "bench")
 VIEWS: Final = {"open": Filter(), "all": Filter(states=frozenset(STATES))}
@@ -92,7 +92,7 @@ async def run(dsn: str, *statements: str, count: int | None = None) -> None:
 async def opened(dsn: str) -> Store:
     """With a ledger: looking it up costs from here on."""
     store = await open_store(dsn)
-    await store.note("bench", ACTOR, Why(clock.now(), "bench", note="bench"))
+    await store.note("bench", ACTOR, ActContext(clock.now(), "bench", note="bench"))
     return store
 
 
@@ -131,12 +131,12 @@ async def settled(dsn: str, table: str, moment: str) -> Store:
     return store
 
 
-async def spots(store: Store, where: Filter, count: int) -> dict[str, Place | None]:
+async def spots(store: Store, where: Filter, count: int) -> dict[str, RowKey | None]:
     """Where the three pages begin: the middle one by time, as both kinds of store can be asked it."""
     middle = datetime(2026, 3, 1, tzinfo=UTC) + (await _span(store)) / 2
     half = await store.page(Filter(states=where.states, since=middle), limit=1)
     end = await store.page(where, limit=min(PAGE + 1, count), newest_first=True)
-    return {"first": None, "middle": half.entries[0].place, "last": end.entries[-1].place}
+    return {"first": None, "middle": half.entries[0].row_key, "last": end.entries[-1].row_key}
 
 
 async def _span(store: Store):  # type: ignore[no-untyped-def]  # a timedelta
@@ -146,7 +146,7 @@ async def _span(store: Store):  # type: ignore[no-untyped-def]  # a timedelta
     return held - datetime(2026, 3, 1, tzinfo=UTC)
 
 
-async def pages(kind: str, store: ForeignStore, peer: Store, count: int) -> list[bool]:
+async def pages(kind: str, store: OtherStore, peer: Store, count: int) -> list[bool]:
     good = []
     driver = await asyncpg.connect(store_dsn[kind])
     for view, where in VIEWS.items():
@@ -155,13 +155,13 @@ async def pages(kind: str, store: ForeignStore, peer: Store, count: int) -> list
             query = Select(store._table, with_ledger=True).page(where, place, descending=False, most=PAGE + 1)
             bare = await driver.prepare(query.text)
 
-            async def ours(where: Filter = where, place: Place | None = place) -> object:
+            async def ours(where: Filter = where, place: RowKey | None = place) -> object:
                 return await store.page(where, limit=PAGE, after=place)
 
             async def theirs(bare: Any = bare, values: Sequence[object] = query.values({})) -> object:
                 return await bare.fetch(*values)
 
-            async def orders_page(where: Filter = where, place: Place | None = there[name]) -> object:
+            async def orders_page(where: Filter = where, place: RowKey | None = there[name]) -> object:
                 return await peer.page(where, limit=PAGE, after=place)
 
             title = f"{kind} page of {PAGE}, {view}, {name}, {count:,} rows"
@@ -212,7 +212,7 @@ async def measure(server: Postgres, count: int) -> list[bool]:
     good: list[bool] = []
     for kind, make in (("outbox", outbox), ("integration", integration)):
         store = await make(server, count)
-        assert isinstance(store, ForeignStore)
+        assert isinstance(store, OtherStore)
         good += lists(kind, count)
         good += await pages(kind, store, peer, count)
         good += await counts(kind, store, count)

@@ -26,16 +26,16 @@ from backends.records import Actor
 from backends.store import Store
 from bench.figure import Figure, finish, limit, show
 from console import clock
-from console.config import Limits, VenueConfig
-from console.services import breaker
-from console.services.desk import Desk
-from console.services.plan import ReplayPlan, plan
-from console.services.preflight import Preflight, Request
-from console.services.replay import Replay
-from tests.exchange import Exchange, in_process
-from tests.orders import row, sqlite_store
-from tests.planning import command, entry, facts
-from tests.stagehand import ident
+from console.services.replay import flow_control as breaker
+from console.services.replay.batch import ReplayBatch
+from console.services.replay.plan import ReplayPlan, plan
+from console.services.replay.preflight import Preflight, ReplayRequest
+from console.services.replay.venue_pool import VenuePool
+from console.settings.config import Limits, VenueConfig
+from tests.support.exchange import Exchange, in_process
+from tests.support.orders import row, sqlite_store
+from tests.support.planning import command, entry, facts
+from tests.support.session import ident
 from venues import Credentials
 
 ACTOR = Actor("bench", "bench", "here", "bench")
@@ -96,28 +96,28 @@ async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -
     ]
     store = await open_store(sqlite_store(folder / "orders.db", rows))
     settings = {"alpaca": VenueConfig(paper_endpoint=exchange.url, rate_per_minute=per_minute)}
-    desk = Desk(settings, lambda *_: Credentials({"api_key": "k", "secret_key": "s"}))
+    pool = VenuePool(settings, lambda *_: Credentials({"api_key": "k", "secret_key": "s"}))
     try:
-        made = await planned(store, desk, count)
+        made = await planned(store, pool, count)
         meter = Meter()
         meter.around(store, STORE_CALLS)
-        meter.around(await desk.client("alpaca", "paper"), VENUE_CALLS)
+        meter.around(await pool.client("alpaca", "paper"), VENUE_CALLS)
         before = exchange.requests["total"]
         began = time.perf_counter()
-        ended = await Replay(store, desk, ACTOR, clock.now).run(made)
+        ended = await ReplayBatch(store, pool, ACTOR, clock.now).run(made)
         seconds = time.perf_counter() - began
         requests = exchange.requests["total"] - before
         accepted = sum(1 for one in ended if one.outcome == "accepted")
         return Batch(accepted, seconds, requests, meter.total, meter.calls)
     finally:
-        await desk.aclose()
+        await pool.aclose()
         await store.aclose()
 
 
-async def planned(store: Store, desk: Desk, count: int) -> ReplayPlan:
+async def planned(store: Store, pool: VenuePool, count: int) -> ReplayPlan:
     entries = list((await store.many(tuple(ident(n) for n in range(1, count + 1)))).values())
-    preflight = Preflight(store, desk, LIMITS, clock.now, live_store=False)
-    made = plan(entries, await preflight.facts(entries, Request("paper")))
+    preflight = Preflight(store, pool, LIMITS, clock.now, live_store=False)
+    made = plan(entries, await preflight.facts(entries, ReplayRequest("paper")))
     assert len(made.steps) == count, made.blocked[:3]
     return made
 

@@ -22,9 +22,9 @@ from backends.layouts import orders
 from bench import data
 from bench.figure import Figure, finish, limit, show
 from bench.terminal import ROOT, Timed
-from tests.console import Console
-from tests.exchange import in_process
-from tests.orders import row
+from tests.support.command import Console
+from tests.support.exchange import in_process
+from tests.support.orders import row
 
 DOWN, PAGE_DOWN = b"\x1b[B", b"\x1b[6~"
 ID = re.compile(rb"dlq_[0-9a-z]{16}")
@@ -177,11 +177,11 @@ def busy(bench: Bench) -> list[bool]:
             into = f"INSERT INTO {orders.DEFAULT_TABLE} ({', '.join(names)}) VALUES ({marks})"
             connection.execute(into, [made[name] for name in names])
     with in_process(bench.folder / "ledger.jsonl") as exchange:
-        desk = Console(
+        pool = Console(
             bench.folder, str(path), exchange.url, settings={"rate_per_minute": 120}, limits={"stale_after": "1h"}
         )
-        words = [sys.executable, "-m", "console", *desk.words()]
-        with writing(path, bench.rows + 10_000), Timed(words, bench.environ | desk.environ) as timed:
+        words = [sys.executable, "-m", "console", *pool.words()]
+        with writing(path, bench.rows + 10_000), Timed(words, bench.environ | pool.environ) as timed:
             timed.until(ATTACHED)
             timed.settle(0.3, 3)
             for typed, answer in (

@@ -25,14 +25,14 @@ import asyncpg
 
 from backends import open_store
 from backends.layouts import orders
-from backends.ledger.chain import GENESIS, Verifier, canonical, link
-from backends.records import STATES, Actor, Filter, Place, Selection, Why
+from backends.ledger.audit_chain import GENESIS, Verifier, canonical, link
+from backends.records import STATES, ActContext, Actor, Filter, RowKey, Selection
 from backends.store import Store
 from bench.data import fill_postgres, sqlite_copy, sqlite_file
 from bench.figure import Figure, alternately, finish, limit, show
 from console import clock
-from console.services.triage import Triage
-from tests.postgres import Postgres
+from console.services.triage.triage import Triage
+from tests.support.postgres import Postgres
 
 ACTOR = Actor("bench", "bench", "here", "bench")
 ALL = Filter(states=frozenset(STATES))
@@ -43,7 +43,7 @@ TABLE = orders.DEFAULT_TABLE
 
 async def make_ledger(store: Store) -> None:
     """The first act makes it; joins cost from here on."""
-    await store.note("bench", ACTOR, Why(clock.now(), "bench", note="bench"))
+    await store.note("bench", ACTOR, ActContext(clock.now(), "bench", note="bench"))
 
 
 def join(ledger: str) -> str:
@@ -62,10 +62,10 @@ async def sqlite_pages(rows: int) -> dict[str, Figure]:
         last = rows
         figures = {}
         for name, after in (("first", 0), ("middle", last // 2), ("last", last - PAGE)):
-            place: Place | None = (after,) if after else None
+            place: RowKey | None = (after,) if after else None
             sql = f"{join('console_attempt')} WHERE d.rowid > {after} ORDER BY d.rowid LIMIT {PAGE + 1}"
 
-            async def ours(place: Place | None = place) -> object:
+            async def ours(place: RowKey | None = place) -> object:
                 return await store.page(ALL, limit=PAGE, after=place)
 
             async def peer(sql: str = sql) -> object:
@@ -86,15 +86,15 @@ async def postgres_pages(dsn: str, rows: int) -> dict[str, Figure]:
     for name, share in (("first", 0.0), ("middle", 0.5), ("last", 1.0)):
         skip = max(0, int(share * rows) - PAGE - 1)
         spot = await bare.fetchrow(f"SELECT captured_at, dlq_id FROM {TABLE} ORDER BY 1, 2 OFFSET {skip} LIMIT 1")
-        place: Place | None = tuple(spot) if share else None
+        place: RowKey | None = tuple(spot) if share else None
         where = "WHERE (d.captured_at, d.dlq_id) > ($1, $2)" if place else ""
         sql = f"{join('dlq_console.attempt')} {where} ORDER BY d.captured_at, d.dlq_id LIMIT {PAGE + 1}"
         statement = await bare.prepare(sql)
 
-        async def ours(place: Place | None = place) -> object:
+        async def ours(place: RowKey | None = place) -> object:
             return await store.page(ALL, limit=PAGE, after=place)
 
-        async def peer(statement: Any = statement, place: Place | None = place) -> object:
+        async def peer(statement: Any = statement, place: RowKey | None = place) -> object:
             return await statement.fetch(*(place or ()))
 
         got = await alternately(ours, peer)
@@ -159,11 +159,11 @@ async def dismiss_all(target: str, count: int) -> float:
     triage = Triage(store, ACTOR, clock.now)
     await make_ledger(store)
     picks: list[Any] = []
-    place: Place | None = None
+    place: RowKey | None = None
     while len(picks) < count:
         page = await store.page(Filter(), limit=5000, after=place)
         picks += [(entry.id, entry.version) for entry in page.entries]
-        place = page.entries[-1].place
+        place = page.entries[-1].row_key
     began = time.perf_counter()
     done = await triage.dismiss(Selection(tuple(picks[:count])), reason="test")
     took = time.perf_counter() - began

@@ -28,12 +28,12 @@ from backends.store import Store
 from bench import data
 from bench.figure import Figure, finish, limit, show
 from console import clock
-from console.services.groups import Groups
-from console.services.index import cache_of
-from console.services.search import Search
-from console.services.triage import Query, Triage
-from tests.postgres import Postgres
-from tests.store import ACTOR
+from console.services.browse.search import Search
+from console.services.index.keeper import cache_of
+from console.services.stats.groups import Groups
+from console.services.triage.triage import Query, Triage
+from tests.support.postgres import Postgres
+from tests.support.store import ACTOR
 
 ROOT = Path(__file__).parent.parent
 SECTIONS = ("build", "upkeep", "groups", "search")

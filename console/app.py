@@ -10,29 +10,30 @@ from typing import TYPE_CHECKING, Any, cast
 from textual import events
 from textual.app import App
 
-from backends.firstpage import FirstPage
+from backends.first_page import FirstPage
 from backends.store import StoreError
-from console import guard, keys
-from console.activity import Activity
-from console.config import StoreConfig
-from console.palette import chosen
+from console import keymap as keys
+from console.app_setup import AppSetup, header_state_of
 from console.render.entry import Shown
-from console.render.line import line, own
-from console.screens.dialog import Dialog
-from console.screens.framed import FramedScreen
-from console.screens.gate import Gate
-from console.screens.queue import QueueScreen
-from console.services.lineup import Spot, Stretch
-from console.services.window import Window
-from console.setup import Setup, standing_of
-from console.switch import move, obstacle
-from console.theme import THEMES, colourless
+from console.render.line import line, trusted
+from console.running_work import RunningWork
+from console.screens.error_dialog import Dialog
+from console.screens.frame import FramedScreen
+from console.screens.gates.gate import Gate
+from console.screens.queue.screen import QueueScreen
+from console.screens.store_switch import move, obstacle
+from console.services.browse.queue_order import ListedEntry, QueueSection
+from console.services.browse.queue_window import Window
+from console.settings.config import StoreConfig
+from console.terminal import output_guard as guard
+from console.theme.palette import chosen
+from console.theme.textual_themes import THEMES, colourless
 
 if TYPE_CHECKING:
-    from console.attendant import Attendant
-    from console.services.lineup import View
-    from console.services.run import Run
-    from console.services.workplace import Mode, Workplace
+    from console.services.browse.queue_order import View
+    from console.services.index.supervisor import IndexSupervisor
+    from console.services.replay.run_progress import RunProgress
+    from console.services.session import Mode, StoreSession
 
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
@@ -45,17 +46,17 @@ class ConsoleApp(App[int], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "dlq"
 
-    def __init__(self, setup: Setup, **kwargs: Any) -> None:
+    def __init__(self, setup: AppSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         guard.install()
         self.setup = setup
-        self.place: Workplace | None = None
-        self.activity = Activity()
+        self.session: StoreSession | None = None
+        self.activity = RunningWork()
         self.crashed: str | None = None
         self.queue = cast("QueueScreen", None)  # made on mount, before anything can ask for it
         self._leaving = False
-        self._attendant: Attendant | None = None
-        self.standing = standing_of(setup, setup.store)
+        self._attendant: IndexSupervisor | None = None
+        self.header_state = header_state_of(setup, setup.store)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = f"dlq-{chosen(setup.config.theme)}"
@@ -64,13 +65,13 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     @property
     def mode(self) -> Mode:
-        return "live" if self.standing.mode == "live" else "paper"
+        return "live" if self.header_state.mode == "live" else "paper"
 
     def now(self) -> datetime:
         return self.setup.clock()
 
-    def keys_at(self, place: keys.Place) -> tuple[keys.Key, ...]:
-        return keys.at(place, self.setup.keys, read_only=self.standing.read_only)
+    def keys_at(self, session: keys.KeyContext) -> tuple[keys.Key, ...]:
+        return keys.at(session, self.setup.keys, read_only=self.header_state.read_only)
 
     async def on_event(self, event: events.Event) -> None:
         """Keys go straight to the screen: by way of widgets and their queues, one typed ahead could overtake."""
@@ -88,7 +89,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """The queue is the screen the console begins with; its first page has been read by now."""
         page = self._first_page()
         if page is not None:
-            self.standing = self.standing._replace(label=page.label)
+            self.header_state = self.header_state._replace(label=page.label)
         self.queue = QueueScreen(None if page is None else _window(page))
         return self.queue
 
@@ -105,65 +106,67 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.choose_store()
 
     def attach(self, store: StoreConfig) -> None:
-        if self.place is not None and (why := obstacle(self)) is not None:
+        if self.session is not None and (why := obstacle(self)) is not None:
             self.choose_store(problem=why)
             return
         self.run_worker(self._open_store(store), group="attach", exclusive=True)
 
     async def _open_store(self, store: StoreConfig) -> None:
         try:
-            place = await self.setup.attach(store)
+            session = await self.setup.attach(store)
         except StoreError as problem:
-            self.restand(attaching=False)
+            self.update_header(attaching=False)
             self.choose_store(problem=f"{store.name}: {problem}")
             return
-        await move(self, place, store)
+        await move(self, session, store)
 
-    def attend(self, place: Workplace, store: StoreConfig) -> None:
+    def attend(self, session: StoreSession, store: StoreConfig) -> None:
         """The store is open and shown."""
         if self.setup.watch:
-            self.run_worker(self._attend(place, store), group="watch", exclusive=True)
+            self.run_worker(self._attend(session, store), group="watch", exclusive=True)
         self.setup.loaded()
 
-    async def _attend(self, place: Workplace, store: StoreConfig) -> None:
+    async def _attend(self, session: StoreSession, store: StoreConfig) -> None:
         """The index, kept by a process of its own; where nothing may be changed, one that is there is used."""
-        from console.attendant import Attendant
+        from console.services.index.supervisor import IndexSupervisor
 
         await asyncio.sleep(_CALM_SECONDS)
         # A hub's own API is not walked in the background.
-        keep = None if self.standing.read_only or store.hub_url is not None else self.setup.keep
+        keep = None if self.header_state.read_only or store.hub_url is not None else self.setup.keep
         if self._attendant is not None:
             await self._attendant.aclose()
-        self._attendant = Attendant(place, partial(keep, store) if keep else None, lambda: self.standing.counts)
-        await self._attendant.run(self.restand)
+        self._attendant = IndexSupervisor(
+            session, partial(keep, store) if keep else None, lambda: self.header_state.counts
+        )
+        await self._attendant.run(self.update_header)
 
-    def restand(self, **changes: Any) -> None:
+    def update_header(self, **changes: Any) -> None:
         """What the frame says changes, on whichever screens are up."""
-        self.standing = self.standing._replace(**changes)
+        self.header_state = self.header_state._replace(**changes)
         for screen in self.screen_stack:
             if isinstance(screen, FramedScreen):
-                screen.stood()
+                screen.header_changed()
 
     def set_mode(self, mode: Mode) -> None:
-        self.restand(mode=mode)
+        self.update_header(mode=mode)
 
     async def shown(self, entry_id: str) -> Shown | None:
         """An entry with its whole story."""
-        if self.place is None:
+        if self.session is None:
             return None
-        history = await self.place.triage.history(entry_id)
+        history = await self.session.triage.history(entry_id)
         if history is None:
             return None
-        read_only = self.standing.read_only
+        read_only = self.header_state.read_only
         findings: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         if not read_only:
-            findings, notes = self.place.read_action(history.entry.entry)
+            findings, notes = self.session.read_action(history.entry.entry)
         return Shown(history.entry, history, findings, notes, read_only)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunProgress) -> None:
         """Start a batch; it goes on whatever becomes of the screens."""
-        run.store = self.standing.store
+        run.store = self.header_state.store
         self.activity.run = run.start()
         self.setup.loaded()
         self._pulse = self.set_interval(_PULSE_SECONDS, self._follow)
@@ -173,7 +176,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         from console.screens.batch import BatchScreen
 
         if self.activity.run is None:
-            self.queue.complain("no batch has run since the console was opened")
+            self.queue.warn("no batch has run since the console was opened")
         elif not isinstance(self.screen, BatchScreen):
             self.push_screen(BatchScreen())
 
@@ -181,7 +184,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         run = self.activity.run
         if run is None or not self.activity.follow():
             return
-        self.restand(running=None if run.over else run.word)
+        self.update_header(running=None if run.over else run.word)
         if run.over:
             self._pulse.stop()
             self.queue.changed()
@@ -196,14 +199,14 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def leave(self) -> None:
         """Quit; while something runs, ask first, then let it come to its end."""
-        from console.screens.gate_word import WordGate, exactly
+        from console.screens.gates.prompts import WordGate, exactly
 
         if not self.activity.is_busy:
             self.exit(0)
             return
         text = "It is stopped between entries, its outcomes are recorded, then the console ends."
-        title = line(own("Quit while something runs"))
-        gate = WordGate(title, [line(own(text))], ask="type quit", judge=exactly("quit"))
+        title = line(trusted("Quit while something runs"))
+        gate = WordGate(title, [line(trusted(text))], ask="type quit", judge=exactly("quit"))
 
         def answered(answer: str | None) -> None:
             if answer is None:
@@ -234,12 +237,12 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.push_screen(AttachScreen(problem))
 
     def open_palette(self) -> None:
-        from console.screens.palette import open_palette
+        from console.screens.command_palette import open_palette
 
         open_palette(self)
 
     def command(self, text: str) -> None:
-        from console.screens.command import run_command
+        from console.screens.command_line import run_command
 
         run_command(self, text)
 
@@ -261,17 +264,17 @@ class ConsoleApp(App[int], inherit_bindings=False):
     async def on_unmount(self) -> None:
         if self._attendant is not None:
             await self._attendant.aclose()
-        if self.place is not None:
-            await self.place.aclose()
+        if self.session is not None:
+            await self.session.aclose()
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
-        if self.place is None and self.setup.store is not None and not return_code:
+        if self.session is None and self.setup.store is not None and not return_code:
             return_code = _UNREACHABLE
         super().exit(result, return_code, message)
 
     def _handle_exception(self, error: Exception) -> None:
         """A bug: no locals, no source, no message of its own reaches a terminal; the exit code says it failed."""
-        from console.crash import CRASHED, describe
+        from console.terminal.crash_report import CRASHED, describe
 
         self._return_code = CRASHED
         if self._exception is None:
@@ -281,7 +284,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def panic(self, *_: Any) -> None:
-        from console.crash import CRASHED
+        from console.terminal.crash_report import CRASHED
 
         self.crashed = self.crashed or "this is a bug in reading the terminal; acts are complete or undone"
         self._return_code = CRASHED
@@ -290,6 +293,6 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
 def _window(page: FirstPage) -> Window:
     window = Window()
-    spots = [Spot(0, entry) for entry in page.held] + [Spot(1, entry) for entry in page.entries]
-    window.start(Stretch(tuple(spots), page.more))
+    spots = [ListedEntry(0, entry) for entry in page.held] + [ListedEntry(1, entry) for entry in page.entries]
+    window.start(QueueSection(tuple(spots), page.more))
     return window

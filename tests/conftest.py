@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 
 @pytest.fixture(scope="session")

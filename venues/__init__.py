@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import cast
 
-from venues.action import Finding, Parsed, parse_action
+from venues.action import ActionFinding, Parsed, parse_action
 from venues.client import (
     BadCredentials,
     Dedup,
@@ -87,20 +87,20 @@ def has_paper(name: str) -> bool:
 
 def _module(name: str) -> ModuleType:
     if name.startswith(CCXT):
-        return importlib.import_module("venues.ccxt")
+        return importlib.import_module("venues.ccxt.client")
     if name in NAMES:
-        return importlib.import_module(f"venues.{name}")
+        return importlib.import_module(f"venues.{name}.client")
     raise UnknownVenue(f"no venue {name[:40]!a}: {', '.join(NAMES)} or ccxt:<exchange_id>")
 
 
 __all__ = [
     "Absent",
     "Accepted",
+    "ActionFinding",
     "BadCredentials",
     "BadEndpoint",
     "Credentials",
     "Dedup",
-    "Finding",
     "Found",
     "Learner",
     "Lookup",

@@ -46,7 +46,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # "letters" without in
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ActionFinding:
     """Why an entry has no action that could be sent. `code` is stable, `text` is for people."""
 
     code: str
@@ -58,7 +58,7 @@ class Parsed:
     """`action` is None exactly when there are findings."""
 
     action: OrderAction | None
-    findings: tuple[Finding, ...]
+    findings: tuple[ActionFinding, ...]
     notes: tuple[str, ...]
 
 
@@ -66,7 +66,7 @@ def parse_action(columns: Mapping[str, object], action_json: str | None) -> Pars
     try:
         document = read_document(action_json)
     except DocumentError as broken:
-        return Parsed(None, (Finding(broken.code, broken.text),), ())
+        return Parsed(None, (ActionFinding(broken.code, broken.text),), ())
     reading = _Reading(columns, document)
     action = reading.action()
     if not document:
@@ -80,7 +80,7 @@ class _Reading:
     def __init__(self, columns: Mapping[str, object], document: Mapping[str, object]) -> None:
         self._columns = columns
         self._document = document
-        self.findings: list[Finding] = []
+        self.findings: list[ActionFinding] = []
         self.notes: list[str] = []
 
     def action(self) -> OrderAction:
@@ -115,7 +115,7 @@ class _Reading:
         )
 
     def _find(self, code: str, text: str) -> None:
-        self.findings.append(Finding(code, text))
+        self.findings.append(ActionFinding(code, text))
 
     def _text(self, name: str, *, fold: bool = False) -> str | None:
         """The field as text; an empty one is none. The JSON and the column must say the same."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import postgres, sqlite
-from backends.detect.found import Attached, Column, Found, choose
+from backends.detect.candidates import Attached, Candidate, CatalogColumn, choose
 from backends.store import NotADLQ
 from backends.target import SQLiteTarget, Target
 
-__all__ = ["Attached", "Column", "Found", "detect"]
+__all__ = ["Attached", "Candidate", "CatalogColumn", "detect"]
 
 
 async def detect(connection: AsyncConnection, target: Target, table: str | None, *, read_only: bool) -> Attached:
@@ -20,7 +20,7 @@ async def detect(connection: AsyncConnection, target: Target, table: str | None,
         return await sqlite.report(connection, target, found, read_only=read_only)
     found = choose(await postgres.tables(connection), table, target.label)
     if found.foreign is not None:
-        from backends.detect import foreign
+        from backends.detect import other_layouts as foreign
 
         return await foreign.report(connection, target.label, found, read_only=read_only)
     return await postgres.report(connection, target.label, found, read_only=read_only)

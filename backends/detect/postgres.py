@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect.found import TELLING, Attached, Column, Found, drift, type_drift
+from backends.detect.candidates import TELLING, Attached, Candidate, CatalogColumn, drift, type_drift
 from backends.layouts import orders
-from backends.layouts.foreign import spelling
+from backends.layouts.columns import spelling
 from backends.ledger.schema import SCHEMA
 from backends.records import Finding, StoreInfo
 from backends.store import NotADLQ
@@ -62,14 +62,14 @@ _INSERT, _DELETE, _UPDATE, _TRUNCATE = 4, 8, 16, 32  # bits of pg_trigger.tgtype
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
 
-async def tables(connection: AsyncConnection) -> list[Found]:
+async def tables(connection: AsyncConnection) -> list[Candidate]:
     result = await connection.exec_driver_sql(_TABLES)
     found = []
     for row in result.fetchall():
         schema, name, kind, names, types, not_nulls, readable = tuple(row)
-        columns = [Column(*column) for column in zip(names, types, not_nulls, strict=True)]
+        columns = [CatalogColumn(*column) for column in zip(names, types, not_nulls, strict=True)]
         found.append(
-            Found(
+            Candidate(
                 schema,
                 name,
                 "table" if kind in ("r", "p") else "view",
@@ -91,7 +91,7 @@ async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any,
     return [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), {"table": table})).fetchall()]
 
 
-async def report(connection: AsyncConnection, label: str, found: Found, *, read_only: bool) -> Attached:
+async def report(connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool) -> Attached:
     args = {"table": found.quoted}
     role, can_write = await rights(connection, found.quoted)
     triggers = [tuple(row) for row in (await connection.execute(sa.text(_TRIGGERS), args)).fetchall()]
@@ -123,7 +123,7 @@ async def report(connection: AsyncConnection, label: str, found: Found, *, read_
     return Attached(info, found, by_rowid=False, channel=_channel(triggers), counts_retries=counts_retries)
 
 
-def _holes(found: Found, triggers: list[tuple[Any, ...]]) -> list[Finding]:
+def _holes(found: Candidate, triggers: list[tuple[Any, ...]]) -> list[Finding]:
     if found.kind != "table":
         return [Finding("view", f"{found.shown} is a view: it can be read, acts go to the table behind it")]
     # json has no equality of its own.
@@ -153,12 +153,12 @@ def _holes(found: Found, triggers: list[tuple[Any, ...]]) -> list[Finding]:
     return findings
 
 
-def _covers(found: Found, guard: tuple[Any, ...]) -> bool:
+def _covers(found: Candidate, guard: tuple[Any, ...]) -> bool:
     """A trigger that fires for some columns only guards nothing but these."""
     return not guard[3] or set(found.identity) <= set(guard[3])
 
 
-def _index_holes(found: Found, indexes: list[tuple[Any, ...]]) -> list[Finding]:
+def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Finding]:
     if found.kind != "table":
         return []
     findings = []

@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect.found import Attached, Column, Found, drift, type_drift
-from backends.file import could_be_written
+from backends.detect.candidates import Attached, Candidate, CatalogColumn, drift, type_drift
 from backends.layouts import orders
 from backends.records import Finding, StoreInfo
+from backends.sqlite_file import could_be_written
 from backends.target import SQLiteTarget
 
 _TABLES = (
@@ -33,17 +33,17 @@ _TRIGGER = re.compile(
 )
 
 
-async def tables(connection: AsyncConnection) -> list[Found]:
+async def tables(connection: AsyncConnection) -> list[Candidate]:
     result = await connection.exec_driver_sql(_TABLES)
-    grouped: dict[tuple[str, str, bool], list[Column]] = {}
+    grouped: dict[tuple[str, str, bool], list[CatalogColumn]] = {}
     for row in result.fetchall():
         name, kind, column, type_, not_null, without_rowid = tuple(row)
         key = (name, "table" if kind == "table" else "view", bool(without_rowid))
-        grouped.setdefault(key, []).append(Column(column, (type_ or "").lower(), bool(not_null)))
-    return [Found(None, name, kind, tuple(columns)) for (name, kind, _), columns in grouped.items()]
+        grouped.setdefault(key, []).append(CatalogColumn(column, (type_ or "").lower(), bool(not_null)))
+    return [Candidate(None, name, kind, tuple(columns)) for (name, kind, _), columns in grouped.items()]
 
 
-async def report(connection: AsyncConnection, target: SQLiteTarget, found: Found, *, read_only: bool) -> Attached:
+async def report(connection: AsyncConnection, target: SQLiteTarget, found: Candidate, *, read_only: bool) -> Attached:
     rowid = await _has_rowid(connection, found)
     triggers = await connection.execute(
         sa.text("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE"),
@@ -78,7 +78,7 @@ def _plain(sql: str | None) -> str:
     return re.sub(r"\s+", " ", sql or "").strip().lower()
 
 
-def _holes(found: Found, triggers: list[str], *, rowid: bool) -> list[Finding]:
+def _holes(found: Candidate, triggers: list[str], *, rowid: bool) -> list[Finding]:
     if found.kind != "table":
         return [Finding("view", f"{found.shown} is a view: it can be read, acts go to the table behind it")]
     guards = [(match, sql) for sql in triggers if "raise" in sql and (match := _TRIGGER.match(sql))]
@@ -100,7 +100,7 @@ def _holes(found: Found, triggers: list[str], *, rowid: bool) -> list[Finding]:
     return findings
 
 
-def _unguarded(found: Found, guards: list[re.Match[str]]) -> tuple[str, ...]:
+def _unguarded(found: Candidate, guards: list[re.Match[str]]) -> tuple[str, ...]:
     guarded: set[str] = set()
     for match in guards:
         listed = match["columns"]
@@ -108,7 +108,7 @@ def _unguarded(found: Found, guards: list[re.Match[str]]) -> tuple[str, ...]:
     return tuple(name for name in found.identity if name not in guarded)
 
 
-async def _has_rowid(connection: AsyncConnection, found: Found) -> bool:
+async def _has_rowid(connection: AsyncConnection, found: Candidate) -> bool:
     if found.kind != "table":
         return False
     without = await connection.execute(
@@ -117,7 +117,7 @@ async def _has_rowid(connection: AsyncConnection, found: Found) -> bool:
     return not without.scalar()
 
 
-def _index_holes(found: Found, indexes: list[tuple[Any, ...]]) -> list[Finding]:
+def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Finding]:
     if found.kind != "table":
         return []
     findings = []

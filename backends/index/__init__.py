@@ -6,42 +6,42 @@ what an entry is filed under is handed in as a function.
 
 from __future__ import annotations
 
-from backends.index.feed import Feed
+from backends.index.builder import IndexBuilder
 from backends.index.file import Cache, IndexUnavailable, default_folder
-from backends.index.filing import Pace
+from backends.index.filing import BuildPace
 from backends.index.reader import Reader
-from backends.index.record import (
-    Ask,
+from backends.index.rows import (
     Candidates,
     Cross,
+    IndexedEntry,
+    IndexQuestion,
     Label,
     Labeller,
-    Line,
-    Mark,
     Progress,
     Snapshot,
+    SummaryLine,
     VenueLine,
     file_entry,
 )
-from backends.index.writer import Writer
+from backends.index.writer import IndexWriter
 
 __all__ = [
-    "Ask",
+    "BuildPace",
     "Cache",
     "Candidates",
     "Cross",
-    "Feed",
+    "IndexBuilder",
+    "IndexQuestion",
     "IndexUnavailable",
+    "IndexWriter",
+    "IndexedEntry",
     "Label",
     "Labeller",
-    "Line",
-    "Mark",
-    "Pace",
     "Progress",
     "Reader",
     "Snapshot",
+    "SummaryLine",
     "VenueLine",
-    "Writer",
     "default_folder",
     "file_entry",
 ]

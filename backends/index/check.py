@@ -79,7 +79,7 @@ class Check:
                 return True
             if not page.more:
                 return await self._prune(missing)
-            place = page.entries[-1].place
+            place = page.entries[-1].row_key
 
     async def _prune(self, missing: dict[State, int]) -> bool:
         """Rows that are gone from the store, where its count says that there must be some."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from backends.index.file import IndexUnavailable
-from backends.index.record import Labeller, file_entry, retries_of
+from backends.index.rows import Labeller, file_entry, retries_of
+from backends.index.search_text import searchable
 from backends.index.summary import Filed
-from backends.index.text import searchable
 from backends.index.thread import Thread
-from backends.index.writer import Batch, Writer
+from backends.index.writer import IndexBatch, IndexWriter
 from backends.records import STATES, Entry, Filter, State
 from backends.store import Reads, Watch
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 EVERYTHING = Filter(states=frozenset(STATES))
 
 
-class Source(Reads, Watch, Protocol):
+class IndexSource(Reads, Watch, Protocol):
     """What the index needs of a store: it never acts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BuildPace:
     """How much at a time, and what share of a core looking twice may cost."""
 
     page: int = 1000
@@ -37,7 +37,7 @@ class Pace:
 
 
 class Filing:
-    def __init__(self, store: Source, writer: Writer, label: Labeller, pace: Pace) -> None:
+    def __init__(self, store: IndexSource, writer: IndexWriter, label: Labeller, pace: BuildPace) -> None:
         self.store = store
         self.pace = pace
         self._writer = writer
@@ -59,7 +59,7 @@ class Filing:
     async def block(self, below: int, limit: int) -> list[tuple[int, str]]:
         return await self._run(lambda: self._writer.block(below, limit))
 
-    async def apply(self, batch: Batch) -> dict[State, int]:
+    async def apply(self, batch: IndexBatch) -> dict[State, int]:
         return await self._run(lambda: self._writer.apply(batch))
 
     async def snapshot(self, minute: int, *, keep: int) -> None:
@@ -79,9 +79,9 @@ class Filing:
         def write() -> dict[State, int]:
             marks = [file_entry(entry, self._label(entry)) for entry in whole]
             if below:
-                return self._writer.apply(Batch(below=marks, states=changed, meta=meta))
+                return self._writer.apply(IndexBatch(below=marks, states=changed, meta=meta))
             above = [(mark, searchable(entry)) for mark, entry in zip(marks, whole, strict=True)]
-            return self._writer.apply(Batch(above=above, states=changed, meta=meta))
+            return self._writer.apply(IndexBatch(above=above, states=changed, meta=meta))
 
         return await self._run(write)
 
@@ -93,7 +93,7 @@ class Filing:
         changed = _changed(tuple(found.values()), known)
         if not changed and not missing:
             return {}
-        return await self.apply(Batch(states=changed, gone=[known[one] for one in missing]))
+        return await self.apply(IndexBatch(states=changed, gone=[known[one] for one in missing]))
 
     async def _run(self, work: Callable[[], T]) -> T:
         try:

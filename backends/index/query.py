@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from backends.index.record import Ask
+from backends.index.rows import IndexQuestion
 from backends.records import STATES as ALL_STATES
 
 _OPS = 2000  # of SQLite's virtual machine between two looks at the clock
@@ -67,7 +67,9 @@ def known(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
     return {row[0] for row in rows}
 
 
-def window(connection: sqlite3.Connection, ask: Ask, bounds: tuple[int, int, int]) -> list[tuple[int, str]] | None:
+def window(
+    connection: sqlite3.Connection, ask: IndexQuestion, bounds: tuple[int, int, int]
+) -> list[tuple[int, str]] | None:
     """Matches with floor <= n < ceiling, newest first; None where the time was up before this window was done."""
     floor, ceiling, limit = bounds
     conditions, given = _conditions(ask)
@@ -85,7 +87,7 @@ def window(connection: sqlite3.Connection, ask: Ask, bounds: tuple[int, int, int
     return None
 
 
-def _conditions(ask: Ask) -> tuple[str, list[object]]:
+def _conditions(ask: IndexQuestion) -> tuple[str, list[object]]:
     text, given = "", list[object]()
     if len(ask.states) < len(ALL_STATES):
         text += f" AND entry.state IN ({_marks(len(ask.states))})"

@@ -12,15 +12,15 @@ from typing import TypeVar
 
 from backends.index import query
 from backends.index.file import Cache, faults
-from backends.index.record import (
+from backends.index.rows import (
     DIMENSIONS,
-    Ask,
     Candidates,
     Cross,
     Dimension,
-    Line,
+    IndexQuestion,
     Progress,
     Snapshot,
+    SummaryLine,
     VenueLine,
     moment,
 )
@@ -60,7 +60,7 @@ class Reader:
         except NoIndex:
             return None
 
-    async def lines(self) -> list[Line]:
+    async def lines(self) -> list[SummaryLine]:
         """The summary: every group by category and state."""
         return await self._run(_lines)
 
@@ -110,7 +110,7 @@ class Reader:
         """The trigrams that begin so; None where they are too many to tell in time."""
         return await self._run(lambda connection: _grams(connection, start, limit, deadline))
 
-    async def find(self, ask: Ask) -> Candidates:
+    async def find(self, ask: IndexQuestion) -> Candidates:
         return await self._run(lambda connection: _find(connection, ask))
 
     async def arrived(self) -> dict[str, int]:
@@ -176,9 +176,11 @@ def _progress(connection: sqlite3.Connection) -> Progress:
     )
 
 
-def _lines(connection: sqlite3.Connection) -> list[Line]:
+def _lines(connection: sqlite3.Connection) -> list[SummaryLine]:
     return [
-        Line(fingerprint, title, category, STATES[state], count, retries, Decimal(notional), unpriced, first, last)
+        SummaryLine(
+            fingerprint, title, category, STATES[state], count, retries, Decimal(notional), unpriced, first, last
+        )
         for fingerprint, title, category, state, count, retries, notional, unpriced, first, last in connection.execute(
             query.LINES
         )
@@ -237,7 +239,7 @@ def _grams(connection: sqlite3.Connection, start: str, limit: int, deadline: flo
     return None
 
 
-def _find(connection: sqlite3.Connection, ask: Ask) -> Candidates:
+def _find(connection: sqlite3.Connection, ask: IndexQuestion) -> Candidates:
     """Window by window downwards, so that whatever time there is gives an answer that says how far it goes."""
     low = int(connection.execute("SELECT value FROM meta WHERE key = 'text_low'").fetchone()[0])
     found: list[tuple[int, str]] = []

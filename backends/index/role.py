@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from backends.layouts import orders
-from backends.layouts.foreign import resolve
+from backends.layouts.columns import resolve
 from backends.layouts.integration import FAILED_CALLS
 from backends.layouts.outbox import DEAD
 

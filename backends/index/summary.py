@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from backends.index.record import MONEY
+from backends.index.rows import MONEY
 from backends.index.schema import KINDS
 
 HOUR = 3_600_000_000

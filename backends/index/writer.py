@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from operator import attrgetter
 
-from backends.index.record import MONEY, Mark
+from backends.index.rows import MONEY, IndexedEntry
 from backends.index.summary import Delta, Filed, Key, Sum
 from backends.records import OPEN_STATES, STATES, State
 
@@ -25,18 +25,18 @@ _values = attrgetter(*_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class IndexBatch:
     """What one transaction does. `above` also becomes searchable, in the order given; `below` newest first."""
 
-    above: Sequence[tuple[Mark, str]] = ()
-    below: Sequence[Mark] = ()
+    above: Sequence[tuple[IndexedEntry, str]] = ()
+    below: Sequence[IndexedEntry] = ()
     states: Sequence[tuple[Filed, State, int]] = ()  # (row as it is filed, its state and retries now)
     gone: Sequence[Filed] = ()
     texts: Sequence[tuple[int, str]] = ()
     meta: Mapping[str, str] | None = None
 
 
-class Writer:
+class IndexWriter:
     """Synchronous; one thread at a time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -70,7 +70,7 @@ class Writer:
             self._connection.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", row)
             self._connection.execute("DELETE FROM snapshot WHERE at < ?", (minute - keep,))
 
-    def apply(self, batch: Batch) -> dict[State, int]:
+    def apply(self, batch: IndexBatch) -> dict[State, int]:
         """Returns by how much the number of entries in each state changed."""
         delta = Delta(_OPEN)
         with self._transaction():
@@ -96,7 +96,7 @@ class Writer:
             raise
         self._connection.execute("COMMIT")
 
-    def _add(self, batch: Batch, delta: Delta) -> None:
+    def _add(self, batch: IndexBatch, delta: Delta) -> None:
         meta = self.meta()
         low, high = int(meta["next_low"]), int(meta["next_high"])
         rows = [self._filed(mark, low - 1 - offset) for offset, mark in enumerate(batch.below)]
@@ -114,7 +114,7 @@ class Writer:
         moved = {"next_low": str(low - len(rows)), "next_high": str(high + len(above))}
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", moved.items())
 
-    def _filed(self, mark: Mark, n: int) -> Filed:
+    def _filed(self, mark: IndexedEntry, n: int) -> Filed:
         return Filed(
             n=n,
             id=mark.id,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backends.layouts.foreign import Layout
+from backends.layouts.columns import LayoutColumns
 
 RETENTION_DAYS = 30
 _TEXT = ("text", "character varying", "uuid")
 _TIME = ("timestamp with time zone",)
 
-FAILED_CALLS = Layout(
+FAILED_CALLS = LayoutColumns(
     name="integration",
     columns=(
         "id",

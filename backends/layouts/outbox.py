@@ -6,12 +6,12 @@ store's config says so.
 
 from __future__ import annotations
 
-from backends.layouts.foreign import Layout
+from backends.layouts.columns import LayoutColumns
 
 _TEXT = ("character varying", "text")
 _TIME = ("timestamp with time zone",)
 
-DEAD = Layout(
+DEAD = LayoutColumns(
     name="outbox",
     columns=(
         "id",

@@ -28,7 +28,7 @@ GRANTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class LedgerTables:
     metadata: sa.MetaData
     meta: sa.Table
     attempt: sa.Table
@@ -43,7 +43,7 @@ class Ledger:
 
 
 @cache
-def ledger(dialect: str) -> Ledger:
+def ledger(dialect: str) -> LedgerTables:
     on_postgres = dialect == "postgresql"
     metadata = sa.MetaData(schema=SCHEMA if on_postgres else None)
 
@@ -73,7 +73,7 @@ def ledger(dialect: str) -> Ledger:
     # In the order of writing: ids are random, and an index led by them would be rewritten all over by each bulk act.
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
-    return Ledger(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, audit_bulk, settled)
+    return LedgerTables(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, audit_bulk, settled)
 
 
 def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
@@ -165,7 +165,7 @@ def create_statements(dialect: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def _append_only(book: Ledger) -> tuple[tuple[sa.Table, bool], ...]:
+def _append_only(book: LedgerTables) -> tuple[tuple[sa.Table, bool], ...]:
     """(table, may some columns still be updated?): evidence that nobody may change."""
     whole = (book.audit, book.audit_entry, book.audit_bulk, book.note)
     return (*((table, False) for table in whole), (book.attempt, True))
@@ -174,7 +174,7 @@ def _append_only(book: Ledger) -> tuple[tuple[sa.Table, bool], ...]:
 _LATER = ("state", "holds", "venue_order_id", "error", "finished_at", "token")
 
 
-def _sqlite_worm(book: Ledger) -> list[str]:
+def _sqlite_worm(book: LedgerTables) -> list[str]:
     statements = []
     for table, partly in _append_only(book):
         fixed = [column.name for column in table.columns if column.name not in _LATER]
@@ -203,7 +203,7 @@ _SAME_ATTEMPT = (
 )
 
 
-def _postgres_worm(book: Ledger) -> list[str]:
+def _postgres_worm(book: LedgerTables) -> list[str]:
     statements = [
         f"CREATE OR REPLACE FUNCTION {SCHEMA}.worm() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
         "  RAISE EXCEPTION 'the console''s ledger is append-only' "

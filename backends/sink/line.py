@@ -29,7 +29,7 @@ Effect = Literal["reads", "settles", "counts"]  # nothing; the same however ofte
 Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether it may have been done before
 
 
-class Line:
+class SinkConnection:
     def __init__(self, target: PostgresTarget, timeout: float) -> None:
         self._target = target
         self._label = target.label

@@ -10,7 +10,7 @@ import asyncpg
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder
 from backends.sink.contract import BadEntry, Entries
-from backends.sink.line import Line
+from backends.sink.line import SinkConnection
 from backends.sink.row import Values, differing, is_same, record, refuse_nul, values
 from backends.sink.table import Table, choose, pending, taken
 from backends.store import ActRefused, BadTarget, DuplicateEntry, NotADLQ
@@ -49,7 +49,7 @@ class PostgresDLQ:
             raise ValueError("timeout must be more than 0 seconds")
         self._given = url
         self._label = target.label
-        self._line = Line(target, timeout)
+        self._line = SinkConnection(target, timeout)
         try:
             self._table = self._line.call(lambda link, _: _attach(link, table, self._label), "settles", patient=False)
         except BaseException:

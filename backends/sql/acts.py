@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from backends.detect import Attached
-from backends.ledger.schema import Ledger
-from backends.records import Actor, ActResult, Entry, Selection, Why, readable
+from backends.ledger.schema import LedgerTables
+from backends.records import ActContext, Actor, ActResult, Entry, Selection, readable
 from backends.sql import flip
 from backends.sql.flip import POSTGRES_NOW as POSTGRES_NOW
 from backends.sql.flip import SQLITE_NOW as SQLITE_NOW
 from backends.sql.log import SQLLog
 from backends.sql.move import Move, SomeMoved
 from backends.sql.reads import SQLReads
-from backends.sql.writer import Writer
+from backends.sql.writer import StoreWriter
 
 _MANY = 100  # entries from which on SQLite is asked for their number before their names
 
 
 class SQLActs(SQLLog):
-    def __init__(self, attached: Attached, book: Ledger, reads: SQLReads, writer: Writer | None) -> None:
+    def __init__(self, attached: Attached, book: LedgerTables, reads: SQLReads, writer: StoreWriter | None) -> None:
         SQLLog.__init__(self, attached, book, writer)
         self._reads = reads
         self._on_postgres = attached.info.dialect == "postgresql"
         self._flip = {dismiss: flip.statement(attached, dismiss=dismiss) for dismiss in (True, False)}
         self._has_unique_id = all(finding.code != "no-unique-id" for finding in attached.info.findings)
 
-    async def dismiss(self, selection: Selection, actor: Actor, why: Why) -> ActResult:
+    async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
         return await self._flip_all(selection, actor, why, dismiss=True)
 
-    async def restore(self, selection: Selection, actor: Actor, why: Why) -> ActResult:
+    async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
         return await self._flip_all(selection, actor, why, dismiss=False)
 
-    async def _flip_all(self, selection: Selection, actor: Actor, why: Why, *, dismiss: bool) -> ActResult:
+    async def _flip_all(self, selection: Selection, actor: Actor, why: ActContext, *, dismiss: bool) -> ActResult:
         kind = "dismiss" if dismiss else "restore"
         move = Move(self._attached, selection, self._flip[dismiss], kind, actor, why)
         done, contended = await self._moved(move)

@@ -9,46 +9,46 @@ from typing import Any, assert_never
 import sqlalchemy as sa
 
 from backends.detect import Attached
-from backends.ledger.schema import Ledger
-from backends.records import Actor, Attempt, Version, Why, storable
+from backends.ledger.schema import LedgerTables
+from backends.records import ActContext, Actor, Attempt, Version, storable
 from backends.sql.flip import is_plain
 from backends.sql.log import SQLLog
-from backends.sql.sending import Sending
+from backends.sql.sending import SendStatements
 from backends.sql.transaction import Transaction
-from backends.store import Claim, Intent, Result, Taken
+from backends.store import Claim, ClaimRefused, Intent, Result
 
 _HOLDS = ("submitting", "in_doubt", "accepted")
 
 
 class SQLClaims:
-    def __init__(self, attached: Attached, book: Ledger, acts: SQLLog) -> None:
+    def __init__(self, attached: Attached, book: LedgerTables, acts: SQLLog) -> None:
         self._attached = attached
         self._book = book
         self._acts = acts
-        self._sending = Sending(attached, book)
+        self._sending = SendStatements(attached, book)
 
-    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | Taken:
+    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | ClaimRefused:
         send, owner = self._sending, storable(f"{actor.operator} ({actor.os_user}@{actor.host})")
 
-        async def work(tx: Transaction) -> Claim | Taken:
+        async def work(tx: Transaction) -> Claim | ClaimRefused:
             if why := await self._obstacle(tx, entry_id, version):
                 return why
             this = {"source": tx.source, "entry_id": entry_id}
             await tx.ask(send.release_expired, **this)
             if held := await tx.ask(send.claimant, **this):
-                return Taken(entry_id, f"claimed by {held[0][0]}", "claimed")
+                return ClaimRefused(entry_id, f"claimed by {held[0][0]}", "claimed")
             ((token,),) = await tx.ask(send.claim, **this, owner=owner, lease=lease)
             return Claim(entry_id, int(token), version)
 
         return await self._acts.writing.run(work)
 
-    async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: Why) -> Attempt | Taken:
-        async def work(tx: Transaction) -> Attempt | Taken:
+    async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: ActContext) -> Attempt | ClaimRefused:
+        async def work(tx: Transaction) -> Attempt | ClaimRefused:
             if obstacle := await self._obstacle(tx, claim.entry_id, claim.version, lock=True):
                 return obstacle
             leases = await tx.ask(self._sending.lease, token=claim.token)
             if not leases:
-                return Taken(claim.entry_id, "the claim ran out before anything was sent", "claimed")
+                return ClaimRefused(claim.entry_id, "the claim ran out before anything was sent", "claimed")
             attempt = await self._next_attempt(tx, claim, intent, actor, why)
             told = {"attempt_no": attempt.attempt_no, "mode": attempt.mode, "venue": attempt.venue}
             told |= {"client_order_id": attempt.client_order_id, "payload_hash": attempt.payload_hash}
@@ -58,7 +58,9 @@ class SQLClaims:
 
         return await self._acts.writing.run(work)
 
-    async def _next_attempt(self, tx: Transaction, claim: Claim, intent: Intent, actor: Actor, why: Why) -> Attempt:
+    async def _next_attempt(
+        self, tx: Transaction, claim: Claim, intent: Intent, actor: Actor, why: ActContext
+    ) -> Attempt:
         ((last,),) = await tx.ask(self._sending.last_attempt, source=tx.source, entry_id=claim.entry_id)
         attempt = Attempt(
             entry_id=claim.entry_id,
@@ -83,7 +85,7 @@ class SQLClaims:
         await tx.ask(self._sending.attempt, **row, holds=None if intent.rehearsal else 1)
         return attempt
 
-    async def conclude(self, claim: Claim, result: Result, actor: Actor, why: Why) -> bool:
+    async def conclude(self, claim: Claim, result: Result, actor: Actor, why: ActContext) -> bool:
         sent = self._sending.submitting
 
         async def work(tx: Transaction) -> bool:
@@ -101,7 +103,7 @@ class SQLClaims:
 
         return await self._acts.writing.run(work)
 
-    async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: Why) -> bool:
+    async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: ActContext) -> bool:
         table = self._book.attempt
 
         async def work(tx: Transaction) -> bool:
@@ -129,7 +131,9 @@ class SQLClaims:
     async def _release(self, tx: Transaction, token: int) -> None:
         await tx.ask(self._sending.release, token=token)
 
-    async def _finish(self, tx: Transaction, row: Mapping[str, Any], result: Result, actor: Actor, why: Why) -> None:
+    async def _finish(
+        self, tx: Transaction, row: Mapping[str, Any], result: Result, actor: Actor, why: ActContext
+    ) -> None:
         """The attempt's end, its audit, and what it does to the entry's own columns."""
         entry_id, was_doubted = str(row["entry_id"]), row["state"] == "in_doubt"
         state = _state(result, was_doubted=was_doubted)
@@ -166,28 +170,30 @@ class SQLClaims:
             return {"retry_count": counted[0][0] if counted else None}
         return {}
 
-    async def _obstacle(self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False) -> Taken | None:
+    async def _obstacle(
+        self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False
+    ) -> ClaimRefused | None:
         """Why this entry may not be sent now, by what the store itself says at this moment."""
         send = self._sending
         if await tx.ask(send.halted):
-            return Taken(entry_id, "halt is set on this store", "halt")
+            return ClaimRefused(entry_id, "halt is set on this store", "halt")
         if not is_plain(entry_id):
-            return Taken(entry_id, "its id is not plain text: cannot be acted on", "gone")
+            return ClaimRefused(entry_id, "its id is not plain text: cannot be acted on", "gone")
         rows = await tx.ask(send.locked_entry if lock else send.entry, entry_id=entry_id)
         if not rows:
-            return Taken(entry_id, "no such entry", "gone")
+            return ClaimRefused(entry_id, "no such entry", "gone")
         if len(rows) > 1:
-            return Taken(entry_id, "several rows have this id: cannot tell which is meant", "changed")
+            return ClaimRefused(entry_id, "several rows have this id: cannot tell which is meant", "changed")
         held = await tx.ask(send.holding, source=tx.source, entry_id=entry_id)
         holding = held[0][0] if held else None
         if holding == "accepted":
-            return Taken(entry_id, "already replayed", "settled")
+            return ClaimRefused(entry_id, "already replayed", "settled")
         if holding is not None:
-            return Taken(entry_id, "in doubt: reconcile first", "in-doubt")
+            return ClaimRefused(entry_id, "in doubt: reconcile first", "in-doubt")
         if not rows[0][0]:
-            return Taken(entry_id, "dismissed meanwhile", "settled")
+            return ClaimRefused(entry_id, "dismissed meanwhile", "settled")
         if tuple(rows[0])[1:] != tuple(version):
-            return Taken(entry_id, "changed since it was looked at", "changed")
+            return ClaimRefused(entry_id, "changed since it was looked at", "changed")
         return None
 
 

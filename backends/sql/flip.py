@@ -12,9 +12,9 @@ from backends.detect import Attached
 from backends.layouts import orders
 from backends.ledger.schema import SCHEMA
 from backends.records import Selection, Version
-from backends.sql.order import Order
-from backends.sql.shape import Shape
-from backends.value import is_encodable
+from backends.sql.order_select import OrderSelect
+from backends.sql.row_order import RowOrder
+from backends.values import is_encodable
 
 SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
@@ -55,7 +55,7 @@ def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
 
 
 def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
-    is_open = _verbatim(Shape(attached, with_ledger=False).pending_sql)
+    is_open = _verbatim(OrderSelect(attached, with_ledger=False).pending_sql)
     seen = f"({is_open})" if dismiss else f"NOT ({is_open})"
     if attached.info.dialect == "postgresql":
         return _postgres(attached, seen, dismiss=dismiss)
@@ -69,7 +69,7 @@ def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
     return sa.text(
         f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
-        f"WHERE {_verbatim(Order(attached).identity)} = p.id AND {seen}{same} "
+        f"WHERE {_verbatim(RowOrder(attached).identity)} = p.id AND {seen}{same} "
         f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
     ).bindparams(*_binds(attached))
 

@@ -13,13 +13,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.detect import Attached
-from backends.ledger import chain
-from backends.ledger.schema import Ledger
+from backends.ledger import audit_chain as chain
+from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
-from backends.sql.lane import Lane, Link, UndecodableValue
-from backends.sql.order import Order
-from backends.sql.presence import Presence, presence
-from backends.sql.query import Query
+from backends.sql.connection import Connection, ReadConnection, UndecodableValue
+from backends.sql.ledger_access import Presence, presence
+from backends.sql.query import CompiledQuery
+from backends.sql.row_order import RowOrder
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner
@@ -32,7 +32,9 @@ _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 class SQLHistory:
     """`quick` answers keys, `slow` walks the chain, `tolerant` reads rows that hold odd values."""
 
-    def __init__(self, attached: Attached, book: Ledger, lanes: tuple[Lane, Lane, Lane]) -> None:
+    def __init__(
+        self, attached: Attached, book: LedgerTables, lanes: tuple[ReadConnection, ReadConnection, ReadConnection]
+    ) -> None:
         self._attached = attached
         self._book = book
         self._quick, self._slow, self._tolerant = lanes
@@ -60,7 +62,7 @@ class SQLHistory:
             .order_by(order)
         )
 
-        async def work(link: Link) -> tuple[Attempt, ...]:
+        async def work(link: Connection) -> tuple[Attempt, ...]:
             if not await self._has_ledger(link):
                 return ()
             return tuple(_attempt(row) for row in (await link.execute(statement)).mappings())
@@ -125,12 +127,12 @@ class SQLHistory:
         return hashlib.sha256(seed.encode()).hexdigest()[:32]
 
     async def _first_row(self) -> Sequence[Any]:
-        quoted, order = self._attached.found.quoted, Order(self._attached)
+        quoted, order = self._attached.found.quoted, RowOrder(self._attached)
         captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({quoted}.captured_at AS TEXT)")
         table = sa.text(quoted)
         first = sa.select(sa.literal_column(f"{quoted}.dlq_id"), captured).select_from(table).limit(1)
 
-        async def work(link: Link) -> Sequence[Any]:
+        async def work(link: Connection) -> Sequence[Any]:
             for stretch in order.stretches(None, descending=False):
                 row = (await link.execute(order.apply(first, stretch, descending=False))).first()
                 if row is not None:
@@ -146,18 +148,18 @@ class SQLHistory:
         on_postgres = self._attached.info.dialect == "postgresql"
         query = "SELECT clock_timestamp()" if on_postgres else "SELECT strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
 
-        async def work(link: Link) -> datetime:
+        async def work(link: Connection) -> datetime:
             return parse_time(await link.scalar(query)) or datetime.now(UTC)
 
         return await self._quick.run(work)
 
-    async def _has_ledger(self, link: Link) -> bool:
+    async def _has_ledger(self, link: Connection) -> bool:
         if self._ledger != "ready":
             self._ledger = await presence(link.connection, self._attached)
         return self._ledger == "ready"
 
     async def _ledger_rows(self, statement: sa.Executable) -> Sequence[Any]:
-        async def work(link: Link) -> Sequence[Any]:
+        async def work(link: Connection) -> Sequence[Any]:
             if not await self._has_ledger(link):
                 return ()
             return (await link.execute(statement)).fetchall()
@@ -165,15 +167,15 @@ class SQLHistory:
         return await self._quick.run(work)
 
 
-def _blocks(book: Ledger, *, on_postgres: bool) -> Query:
+def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
     """As bytes, whatever somebody put there: the verdict is the verifier's."""
     body, digest = ("body", "hash") if on_postgres else ("CAST(body AS BLOB)", "CAST(hash AS BLOB)")
     after, count = ("$1", "$2") if on_postgres else ("?", "?")
     text = f"SELECT seq, {body}, {digest} FROM {book.audit.fullname} WHERE seq > {after} ORDER BY seq LIMIT {count}"
-    return Query(text, ("after", "count"), {})
+    return CompiledQuery(text, ("after", "count"), {})
 
 
-def _events_of(book: Ledger, mark: int) -> sa.Executable:
+def _events_of(book: LedgerTables, mark: int) -> sa.Executable:
     """By the index where an event names few; else one look into each bulk, found by skipping from one to the next."""
     audit, few, bulk = book.audit.fullname, book.audit_entry.fullname, book.audit_bulk.fullname
     return sa.text(

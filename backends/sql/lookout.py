@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 
-class Lookout:
+class FileWatcher:
     """`still` says that nothing moved since it was last asked; it is asked on the thread alone."""
 
     def __init__(self, still: Callable[[], bool], pause: float) -> None:
@@ -22,7 +22,7 @@ class Lookout:
         await self._moved.wait()
         self._moved.clear()
 
-    def __enter__(self) -> Lookout:
+    def __enter__(self) -> FileWatcher:
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._look, args=(loop,), name="lookout", daemon=True).start()
         return self

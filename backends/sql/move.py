@@ -10,7 +10,7 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from backends.detect import Attached
-from backends.records import Actor, Selection, Why, readable
+from backends.records import ActContext, Actor, Selection, readable
 from backends.sql import flip
 from backends.sql.transaction import Transaction
 from backends.store import ActRefused, StoreError
@@ -29,7 +29,7 @@ class Move:
     statement: sa.TextClause
     kind: str
     actor: Actor
-    why: Why
+    why: ActContext
 
     async def whole(self, tx: Transaction) -> tuple[list[str], bool]:
         """SQLite counts what moves while the event that says so is composed: mostly it is all of them."""

@@ -15,7 +15,7 @@ from sqlalchemy.engine.url import make_url
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class CompiledQuery:
     text: str
     names: tuple[str, ...]  # of the values, in their order
     own: Mapping[str, object]  # values that the statement itself brought along
@@ -25,24 +25,24 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedQuery:
     """A statement that is run again and again within transactions, and its text for a driver that takes it at once."""
 
     statement: sa.Executable
-    query: Query
+    query: CompiledQuery
     columns: tuple[str, ...]  # of what it selects
 
     @classmethod
-    def of(cls, statement: Any, *, on_postgres: bool) -> Prepared:
+    def of(cls, statement: Any, *, on_postgres: bool) -> PreparedQuery:
         selected = statement.selected_columns if isinstance(statement, sa.Select) else ()
         names = tuple(str(column.key) for column in selected)
         return cls(statement, compiled(statement, on_postgres=on_postgres), names)
 
 
-def compiled(statement: Any, *, on_postgres: bool) -> Query:
+def compiled(statement: Any, *, on_postgres: bool) -> CompiledQuery:
     made = statement.compile(dialect=_dialect(on_postgres=on_postgres))
     own = {name: bind.value for name, bind in made.binds.items() if not bind.required}
-    return Query(str(made), tuple(made.positiontup or ()), own)
+    return CompiledQuery(str(made), tuple(made.positiontup or ()), own)
 
 
 @cache

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from backends.detect import Attached
-from backends.ledger.schema import Ledger
-from backends.records import STATES, Counts, Entry, Filter, Page, Place, State, StoreInfo, parse_time
-from backends.sql import condition
+from backends.ledger.schema import LedgerTables
+from backends.records import STATES, Counts, Entry, Filter, Page, RowKey, State, StoreInfo, parse_time
+from backends.sql import filter_sql as condition
+from backends.sql.connection import Connection, ReadConnection, UndecodableValue
 from backends.sql.history import SQLHistory
-from backends.sql.lane import Lane, Link, UndecodableValue
-from backends.sql.query import Query
-from backends.sql.shape import HELD, Shape
-from backends.value import is_encodable, to_bytes
+from backends.sql.order_select import HELD, OrderSelect
+from backends.sql.query import CompiledQuery
+from backends.values import is_encodable, to_bytes
 
 T = TypeVar("T")
 _MANY = 1000  # entries of one question by id
@@ -30,10 +30,12 @@ _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
 class SQLReads(SQLHistory):
-    def __init__(self, attached: Attached, book: Ledger, lanes: tuple[Lane, Lane, Lane]) -> None:
+    def __init__(
+        self, attached: Attached, book: LedgerTables, lanes: tuple[ReadConnection, ReadConnection, ReadConnection]
+    ) -> None:
         SQLHistory.__init__(self, attached, book, lanes)
         self._stray = False
-        self._queries: dict[tuple[object, ...], Query] = {}
+        self._queries: dict[tuple[object, ...], CompiledQuery] = {}
 
     @property
     def info(self) -> StoreInfo:
@@ -44,8 +46,8 @@ class SQLReads(SQLHistory):
         where: Filter,
         *,
         limit: int,
-        after: Place | None = None,
-        before: Place | None = None,
+        after: RowKey | None = None,
+        before: RowKey | None = None,
         newest_first: bool = False,
     ) -> Page:
         asked = condition.answerable(where, self._attached)
@@ -54,7 +56,7 @@ class SQLReads(SQLHistory):
         backwards = before is not None
         place, descending = before if backwards else after, newest_first != backwards
 
-        async def work(link: Link, as_text: bool) -> list[Entry]:
+        async def work(link: Connection, as_text: bool) -> list[Entry]:
             shape = await self._shape(link, as_text=as_text)
             rows = await self._page_rows(link, shape, asked, (place, descending, limit + 1))
             if not rows or rows[0][2]:
@@ -71,7 +73,7 @@ class SQLReads(SQLHistory):
         return Page(tuple(reversed(entries) if backwards else entries), len(found) > limit)
 
     async def _page_rows(
-        self, link: Link, shape: Shape, where: Filter, window: tuple[Place | None, bool, int]
+        self, link: Connection, shape: OrderSelect, where: Filter, window: tuple[RowKey | None, bool, int]
     ) -> list[Any]:
         place, descending, most = window
         given = condition.values(where, on_postgres=shape.on_postgres)
@@ -85,7 +87,7 @@ class SQLReads(SQLHistory):
                 break
         return rows[:most]
 
-    def _query(self, key: tuple[object, ...], make: Callable[[], Query]) -> Query:
+    def _query(self, key: tuple[object, ...], make: Callable[[], CompiledQuery]) -> CompiledQuery:
         query = self._queries.get(key)
         if query is None:
             if len(self._queries) >= _MOST_QUERIES:
@@ -110,7 +112,7 @@ class SQLReads(SQLHistory):
         for start in range(0, len(plain), _MANY):
             chunk = plain[start : start + _MANY]
 
-            async def work(link: Link, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
+            async def work(link: Connection, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
                 shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
                 query = self._query(("ids", whole, shape.with_ledger, as_text), lambda: shape.by_ids(whole=whole))
                 asked = {"ids": chunk if shape.on_postgres else json.dumps(chunk), "source": self.info.table}
@@ -127,7 +129,7 @@ class SQLReads(SQLHistory):
         raw = bytes.fromhex(blob[1]) if blob else to_bytes(entry_id)
         raw = raw if blob else _ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), raw)
 
-        async def work(link: Link, as_text: bool) -> list[Entry]:
+        async def work(link: Connection, as_text: bool) -> list[Entry]:
             shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
             query = self._query(("raw", shape.with_ledger), shape.by_bytes)
             return list(map(shape.reader(), await link.fetch(query, {"raw": raw, "source": self.info.table})))
@@ -139,7 +141,7 @@ class SQLReads(SQLHistory):
         if asked is None:
             return Counts({}, None)
 
-        async def work(link: Link, as_text: bool) -> Counts:
+        async def work(link: Connection, as_text: bool) -> Counts:
             shape = await self._shape(link, as_text=as_text, look=True)
             unfiltered = asked == Filter(states=asked.states)
             tally = await (self._tally_all(link, shape) if unfiltered else self._tally(link, shape, asked))
@@ -148,7 +150,7 @@ class SQLReads(SQLHistory):
 
         return await self._read(self._slow, work)
 
-    async def _tally(self, link: Link, shape: Shape, where: Filter) -> dict[State, int]:
+    async def _tally(self, link: Connection, shape: OrderSelect, where: Filter) -> dict[State, int]:
         state = shape.state()
         statement = shape.source(sa.select(state, sa.func.count())).where(*shape.conditions(where)).group_by(state)
         given = condition.values(where, on_postgres=shape.on_postgres)
@@ -158,7 +160,7 @@ class SQLReads(SQLHistory):
             tally[shown] = tally.get(shown, 0) + count
         return tally
 
-    async def _tally_all(self, link: Link, shape: Shape) -> dict[State, int]:
+    async def _tally_all(self, link: Connection, shape: OrderSelect) -> dict[State, int]:
         """Without a filter the indexes answer: everything, what is open, and the few that are held."""
         table = sa.select(sa.func.count()).select_from(shape.table)
         total = (await link.execute(table)).scalar_one()
@@ -177,7 +179,7 @@ class SQLReads(SQLHistory):
             tally[shown] = tally.get(shown, 0) + count
         return tally
 
-    async def _oldest(self, link: Link, shape: Shape, where: Filter) -> datetime | None:
+    async def _oldest(self, link: Connection, shape: OrderSelect, where: Filter) -> datetime | None:
         """The earliest captured_at of the first pending matches in insertion order.
 
         Capture mostly follows insertion; a store that was filled otherwise is told right as far as is cheap.
@@ -194,18 +196,18 @@ class SQLReads(SQLHistory):
                 return min((at for (text,) in rows if (at := parse_time(text)) is not None), default=None)
         return None
 
-    async def _read(self, lane: Lane, work: Callable[[Link, bool], Awaitable[T]]) -> T:
+    async def _read(self, lane: ReadConnection, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         try:
             return await lane.run(lambda link: work(link, False))
         except UndecodableValue:
             return await self._tolerant.run(lambda link: work(link, True))
 
-    async def _shape(self, link: Link, *, as_text: bool = False, look: bool = False) -> Shape:
+    async def _shape(self, link: Connection, *, as_text: bool = False, look: bool = False) -> OrderSelect:
         """As last seen; with `look`, as it is now."""
-        shape = Shape(self._attached, self._ledger == "ready", self._stray, as_text)
+        shape = OrderSelect(self._attached, self._ledger == "ready", self._stray, as_text)
         return await self._refit(link, shape) if look or self._stray else shape
 
-    async def _refit(self, link: Link, shape: Shape) -> Shape:
+    async def _refit(self, link: Connection, shape: OrderSelect) -> OrderSelect:
         with_ledger = await self._has_ledger(link)
         self._stray = with_ledger and bool(await link.scalar(f"SELECT {shape.stray_sql()}"))
-        return Shape(self._attached, with_ledger, self._stray, shape.as_text)
+        return OrderSelect(self._attached, with_ledger, self._stray, shape.as_text)

@@ -7,28 +7,33 @@ from typing import TYPE_CHECKING
 
 from backends.detect import Attached, detect
 from backends.engine import reader_engine, writer_engine
-from backends.file import Stillness, check_file, identity
 from backends.ledger.schema import ledger
 from backends.options import Options
 from backends.sql.acts import SQLActs
-from backends.sql.briefing import OrderBriefing
 from backends.sql.claims import SQLClaims
-from backends.sql.lane import Lane, Link
-from backends.sql.presence import ledger_finding
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.ledger_access import ledger_finding
+from backends.sql.plan_reads import OrderPlanReads
 from backends.sql.reads import SQLReads
 from backends.sql.watch import SQLWatch
-from backends.sql.writer import Writer
+from backends.sql.writer import StoreWriter
+from backends.sqlite_file import FileChangeProbe, check_file, identity
 from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
 
 if TYPE_CHECKING:
-    from backends.sql.foreign import ForeignStore
+    from backends.sql.other.store import OtherStore
 
 
-class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
+class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
     """Lanes: quick (keys), slow (counts, scans), tolerant (odd values), watch (its own data_version)."""
 
-    def __init__(self, attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target) -> None:
+    def __init__(
+        self,
+        attached: Attached,
+        lanes: tuple[ReadConnection, ReadConnection, ReadConnection, ReadConnection],
+        target: Target,
+    ) -> None:
         book = ledger(attached.info.dialect)
         quick, slow, tolerant, watch = lanes
         self._lanes = lanes
@@ -36,10 +41,10 @@ class SQLStore(OrderBriefing, SQLClaims, SQLWatch):
         SQLReads.__init__(self, attached, book, (quick, slow, tolerant))
         writer = None
         if not attached.info.read_only:
-            writer = Writer(writer_engine(target), attached, book, first_id=self.store_id, check=check)
+            writer = StoreWriter(writer_engine(target), attached, book, first_id=self.store_id, check=check)
         SQLActs.__init__(self, attached, book, self, writer)
         SQLClaims.__init__(self, attached, book, self)
-        still = partial(Stillness, target.path) if isinstance(target, SQLiteTarget) else lambda: lambda: False
+        still = partial(FileChangeProbe, target.path) if isinstance(target, SQLiteTarget) else lambda: lambda: False
         SQLWatch.__init__(self, attached, watch, check=check, still=still)
 
     async def aclose(self) -> None:
@@ -64,16 +69,16 @@ class _Same:
 
 async def open_sql_store(
     target: Target, *, read_only: bool, table: str | None, options: Options
-) -> SQLStore | ForeignStore:
+) -> SQLStore | OtherStore:
     if isinstance(target, SQLiteTarget):
         check_file(target)
         read_only = read_only or target.immutable
     quick, slow, tolerant, watch = (
-        Lane(reader_engine(target, read_only=read_only, tolerant=odd), target.label)
+        ReadConnection(reader_engine(target, read_only=read_only, tolerant=odd), target.label)
         for odd in (False, False, True, False)
     )
 
-    async def attach(link: Link) -> Attached:
+    async def attach(link: Connection) -> Attached:
         attached = await detect(link.connection, target, table, read_only=read_only)
         finding = await ledger_finding(link.connection, attached)
         return attached if finding is None else attached.with_finding(finding)
@@ -91,12 +96,15 @@ async def open_sql_store(
 
 
 def _foreign(
-    attached: Attached, lanes: tuple[Lane, Lane, Lane, Lane], target: Target, options: Options
-) -> ForeignStore:
+    attached: Attached,
+    lanes: tuple[ReadConnection, ReadConnection, ReadConnection, ReadConnection],
+    target: Target,
+    options: Options,
+) -> OtherStore:
     """Imported only where such a store is attached: an order store opens a little sooner."""
-    from backends.detect.foreign import ForeignAttached
-    from backends.sql.foreign import IntegrationStore, OutboxStore
+    from backends.detect.other_layouts import OtherAttached
+    from backends.sql.other.store import IntegrationStore, OutboxStore
 
-    assert isinstance(attached, ForeignAttached)
+    assert isinstance(attached, OtherAttached)
     kind = IntegrationStore if attached.layout.sends else OutboxStore
     return kind(attached.with_options(options), lanes, target)

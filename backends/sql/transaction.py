@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.ledger import chain
-from backends.ledger.schema import Ledger
-from backends.records import Actor, Why
-from backends.sql.query import Prepared
+from backends.ledger import audit_chain as chain
+from backends.ledger.schema import LedgerTables
+from backends.records import ActContext, Actor
+from backends.sql.query import PreparedQuery
 
 _MANY = 32  # entries from which on an event is a bulk
 
@@ -34,7 +34,7 @@ class Event:
 class Transaction:
     connection: AsyncConnection
     driver: Any  # the same connection, as its driver has it
-    book: Ledger
+    book: LedgerTables
     on_postgres: bool
     source: str
     role: str
@@ -49,7 +49,7 @@ class Transaction:
     ) -> sa.CursorResult[*tuple[Any, ...]]:
         return await self.connection.execute(statement, dict(args or {}))
 
-    async def ask(self, prepared: Prepared, **given: object) -> list[Any]:
+    async def ask(self, prepared: PreparedQuery, **given: object) -> list[Any]:
         """What a statement of a send returns; on SQLite in one crossing to the driver's thread instead of four."""
         told = {f"given_{name}": value for name, value in given.items()}
         if not self.on_postgres:
@@ -62,7 +62,7 @@ class Transaction:
         kind: str,
         ids: Sequence[str],
         actor: Actor,
-        why: Why,
+        why: ActContext,
         *,
         detail: Mapping[str, object] | None = None,
     ) -> None:
@@ -70,7 +70,13 @@ class Transaction:
         await self.append(await self.compose(kind, ids, actor, why, detail=detail))
 
     async def compose(
-        self, kind: str, ids: Sequence[str], actor: Actor, why: Why, *, detail: Mapping[str, object] | None = None
+        self,
+        kind: str,
+        ids: Sequence[str],
+        actor: Actor,
+        why: ActContext,
+        *,
+        detail: Mapping[str, object] | None = None,
     ) -> Event:
         """The event that `append` would write next."""
         if self.tail is None:

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from backends.detect import Attached
-from backends.failure import DRIVER_ERRORS
+from backends.driver_errors import DRIVER_ERRORS
 from backends.ledger.schema import SCHEMA
-from backends.sql.lane import Lane, Link
-from backends.sql.lookout import Lookout
-from backends.sql.query import Query
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.lookout import FileWatcher
+from backends.sql.query import CompiledQuery
 from backends.store import Change, StoreError
 
 SQLITE_POLL_SECONDS = 0.1
@@ -28,7 +28,7 @@ class SQLWatch:
     def __init__(
         self,
         attached: Attached,
-        lane: Lane,
+        lane: ReadConnection,
         *,
         check: Callable[[], None] = lambda: None,
         still: Callable[[], Callable[[], bool]] = lambda: lambda: False,
@@ -67,14 +67,14 @@ class SQLWatch:
     async def _poll(self, text: str, pause: float) -> AsyncIterator[None]:
         """Any committed write moves the mark; the first look counts, as what came before it is not known."""
 
-        query = Query(text, (), {})  # straight to the driver: this is all that an idle console does
+        query = CompiledQuery(text, (), {})  # straight to the driver: this is all that an idle console does
 
-        async def work(link: Link) -> object:
+        async def work(link: Connection) -> object:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return tuple((await link.fetch(query, {}))[0])
 
         seen: object = None
-        with Lookout(self._stillness(), pause) as lookout:
+        with FileWatcher(self._stillness(), pause) as lookout:
             while True:
                 self._is_same()
                 mark = await self._lane.run(work)
@@ -93,7 +93,7 @@ class SQLWatch:
             gone.set()
             heard.set()
 
-        async def work(link: Link) -> Any:
+        async def work(link: Connection) -> Any:
             link.driver.add_termination_listener(on_end)
             for name in (channel, SCHEMA):
                 await link.driver.add_listener(name, on_note)
@@ -118,7 +118,7 @@ class SQLWatch:
                 await _unlisten(driver, (channel, SCHEMA), on_note)
 
 
-async def _alive(link: Link) -> None:
+async def _alive(link: Connection) -> None:
     async with asyncio.timeout(_ANSWER_SECONDS):
         await link.scalar("SELECT 1")
 

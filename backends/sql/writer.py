@@ -14,9 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from backends.detect import Attached
-from backends.failure import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
-from backends.ledger.schema import SCHEMA, VERSION, Ledger, create_statements
-from backends.sql.presence import is_newer, owner_sql, presence
+from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
+from backends.ledger.schema import SCHEMA, VERSION, LedgerTables, create_statements
+from backends.sql.ledger_access import is_newer, owner_sql, presence
 from backends.sql.transaction import Transaction
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
@@ -31,12 +31,12 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) 
 """
 
 
-class Writer:
+class StoreWriter:
     def __init__(
         self,
         engine: AsyncEngine,
         attached: Attached,
-        book: Ledger,
+        book: LedgerTables,
         *,
         first_id: Callable[[], Awaitable[str]],
         check: Callable[[], None] = lambda: None,

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from backends.records import OPEN_STATES, STATES, Actor, Filter
 from backends.store import Partial, Store
 from console import clock
-from console.cli.arguments import UsageError
 from console.cli.notice import say
 from console.cli.opening import open_configured
-from console.config import Config, StoreConfig
-from console.duration import parse_moment
-from console.services.triage import Query, Triage
+from console.cli.parser import UsageError
+from console.services.triage.triage import Query, Triage
+from console.settings.config import Config, StoreConfig
+from console.text.durations import parse_moment
 
 if TYPE_CHECKING:
-    from console.services.foreign import Tools
+    from console.services.resend.target import ResendTools
 
 DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
 
@@ -67,13 +67,13 @@ class Context:
             if isinstance(store, Partial) and store.shortfall is not None:
                 say(store.shortfall)
 
-    def tools(self, settings: StoreConfig) -> Tools:
+    def tools(self, settings: StoreConfig) -> ResendTools:
         """What sending again needs where entries are no orders."""
-        from console.secrets import Vault
-        from console.services.foreign import Tools
+        from console.services.resend.target import ResendTools
+        from console.settings.secrets import Vault
 
         authorization = Vault(self.config.credentials_dir).authorization
-        return Tools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
+        return ResendTools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
     def query(self, *, everything: bool = False) -> Query:
         """The filters of the command line."""

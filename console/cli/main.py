@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backends.store import ActRefused, BadTarget, StoreError
-from console.cli.arguments import UsageError, build_parser
 from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context
 from console.cli.notice import say
-from console.config import ConfigError, load_config
-from console.identity import current_actor
+from console.cli.parser import UsageError, build_parser
+from console.settings.config import ConfigError, load_config
+from console.settings.identity import current_actor
 
 _CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -53,7 +53,7 @@ def _run(argv: Sequence[str]) -> int:
         print(f"dlq: {warning}", file=sys.stderr)
     context = Context(args, config, current_actor(args.operator))
     if args.verb is None:
-        from console.cli.screen import open_console
+        from console.cli.console import open_console
 
         return open_console(context)
     from console.cli.verbs import VERBS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from console.safetext import safe
+from console.text.untrusted import safe
 
 
 def say(message: str) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from backends import open_store
 from backends.store import BadTarget, Store
 from backends.target import PostgresTarget, parse_target
-from console.config import Config, StoreConfig
+from console.settings.config import Config, StoreConfig
 
 
 async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
@@ -21,8 +21,8 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
             password=password,
             options=settings.options,
         )
-    from console.secrets import Vault
-    from console.services.hub import HubStore, open_hub
+    from console.services.resend.hub_source import HubStore, open_hub
+    from console.settings.secrets import Vault
     from venues import BadCredentials
 
     try:
@@ -40,6 +40,6 @@ def password_of(settings: StoreConfig, config: Config) -> str | None:
     target = parse_target(settings.url)
     if not isinstance(target, PostgresTarget) or target.password is not None:
         return None
-    from console.secrets import store_password
+    from console.settings.secrets import store_password
 
     return store_password(settings.name, target.user)

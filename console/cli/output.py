@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from backends.records import Attempt, AuditEvent, malformed, number, parse_time, readable
-from console.safetext import safe
-from console.services.layout import ORDERS
-from console.services.triage import History, Row
+from console.services.layout_fields import ORDERS
+from console.services.triage.triage import ClassifiedEntry, History
+from console.text.untrusted import safe
 
 
-def plain_line(row: Row) -> str:
+def plain_line(row: ClassifiedEntry) -> str:
     entry = row.entry
     retries = entry.text("retry_count") or "0"
     return (
@@ -23,15 +23,15 @@ def plain_line(row: Row) -> str:
     )
 
 
-def plain_entry(row: Row) -> str:
+def plain_entry(row: ClassifiedEntry) -> str:
     if row.entry.layout != ORDERS:
-        from console.cli import foreign  # here, because it builds on this room
+        from console.cli import layout_output as foreign  # here, because it builds on this room
 
         return foreign.plain_entry(row)
     return f"{plain_line(row)}\n  error: {safe(row.entry.text('error'))}"
 
 
-def order_text(row: Row) -> str:
+def order_text(row: ClassifiedEntry) -> str:
     """`buy 100 AAPL @ 180.0`; no price → `@ market`."""
     entry = row.entry
     price = entry.get("price")
@@ -60,9 +60,9 @@ def moment(value: object) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else safe(readable(value), 60)
 
 
-def json_row(row: Row) -> str:
+def json_row(row: ClassifiedEntry) -> str:
     if row.entry.layout != ORDERS:
-        from console.cli import foreign
+        from console.cli import layout_output as foreign
 
         return foreign.json_line(row)
     pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
@@ -155,9 +155,9 @@ def history_lines(history: History) -> Iterable[str]:
         yield event_line(event)
 
 
-def _details(row: Row) -> Iterable[str]:
+def _details(row: ClassifiedEntry) -> Iterable[str]:
     if row.entry.layout != ORDERS:
-        from console.cli import foreign
+        from console.cli import layout_output as foreign
 
         yield from foreign.details(row)
         return

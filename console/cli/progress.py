@@ -17,9 +17,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.notice import say
-from console.cli.result import json_result, owner_sql, plain_result
-from console.services.batch import Batch, Work
-from console.services.outcome import Ended, exit_code
+from console.cli.results import json_result, owner_sql, plain_result
+from console.services.replay.background_run import BackgroundRun, Work
+from console.services.replay.outcome import EntryOutcome, exit_code
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ _TICK_SECONDS = 0.2
 
 def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
     """Runs to the end and returns the exit code; the first signal stops it between entries."""
-    batch = Batch(work)
+    batch = BackgroundRun(work)
     show = json_result if as_json else plain_result
     with _stopping(batch.stop), ProgressLine() as line:
         batch.start()
@@ -45,12 +45,12 @@ def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
     return exit_code(results, dry_run=dry_run)
 
 
-def tally(results: tuple[Ended, ...]) -> str:
+def tally(results: tuple[EntryOutcome, ...]) -> str:
     words = Counter(result.outcome.replace("_", " ").replace("unknown", "in doubt") for result in results)
     return f"{len(results)} entries: " + ", ".join(f"{count} {word}" for word, count in words.items())
 
 
-def _events(batch: Batch, line: ProgressLine) -> Iterator[Ended]:
+def _events(batch: BackgroundRun, line: ProgressLine) -> Iterator[EntryOutcome]:
     while True:
         try:
             ended = batch.handle.events.get(timeout=_TICK_SECONDS)
@@ -85,7 +85,7 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
-    def count(self, ended: Ended) -> None:
+    def count(self, ended: EntryOutcome) -> None:
         self._done += 1
         self._words[ended.outcome] += 1
 

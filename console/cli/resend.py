@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from backends.records import Entry
 from backends.store import ActRefused
 from backends.target import PostgresTarget, parse_target
-from console.cli.act import chosen_entries
-from console.cli.arguments import UsageError
 from console.cli.context import Context
 from console.cli.notice import say
+from console.cli.parser import UsageError
 from console.cli.progress import run_batch
 from console.cli.terminal import on_terminal
-from console.safetext import safe
-from console.services import foreign
-from console.services.batch import Handle
-from console.services.foreign import Tools
-from console.services.handover import Resending, resending
-from console.services.outcome import Ended
-from console.services.triage import Triage
+from console.cli.triage import chosen_entries
+from console.services.replay.background_run import RunHandle
+from console.services.replay.outcome import EntryOutcome
+from console.services.resend import target as foreign
+from console.services.resend.plan import ResendPlan, plan_resend
+from console.services.resend.target import ResendTools
+from console.services.triage.triage import Triage
+from console.text.untrusted import safe
 
 _ROUTES = 10  # queues or providers that are named
 
@@ -62,7 +62,7 @@ def _no_mode(context: Context) -> None:
         raise UsageError(f"--{context.args.mode} is for orders: this store's entries have no venue")
 
 
-async def _resend(context: Context, tools: Tools, handle: Handle) -> tuple[Ended, ...]:
+async def _resend(context: Context, tools: ResendTools, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     args = context.args
     async with context.triage() as triage:
         store = triage.store
@@ -77,23 +77,26 @@ async def _resend(context: Context, tools: Tools, handle: Handle) -> tuple[Ended
         if refused := tuple(one.entry_id for one in left if one.outcome == "refused"):
             await triage.refuse("replay", refused, "; ".join(one.detail or "" for one in left)[:2000])
         if going and not _confirmed(context, len(going)):
-            return (*left, *_told(handle, [Ended(one.id, "refused", None, detail="not confirmed") for one in going]))
+            return (
+                *left,
+                *_told(handle, [EntryOutcome(one.id, "refused", None, detail="not confirmed") for one in going]),
+            )
         if not going:
             return left
         handle.total = len(entries)
         return (*left, *await foreign.send(store, going, tools, handle, note=args.note))
 
 
-async def _plan(context: Context, triage: Triage, entries: Sequence[Entry], tools: Tools) -> Resending:
+async def _plan(context: Context, triage: Triage, entries: Sequence[Entry], tools: ResendTools) -> ResendPlan:
     """The very plan of the console's gate; where nothing can take a replay, every entry says so."""
     try:
-        return await resending(triage.store, entries, tools, context.config.limits.max_batch)
+        return await plan_resend(triage.store, entries, tools, context.config.limits.max_batch)
     except ActRefused as problem:
         say(str(problem))
-        return Resending((), tuple(Ended(entry.id, "refused", None, detail=str(problem)) for entry in entries))
+        return ResendPlan((), tuple(EntryOutcome(entry.id, "refused", None, detail=str(problem)) for entry in entries))
 
 
-def _where(plan: Resending) -> str:
+def _where(plan: ResendPlan) -> str:
     """In a few words, for whoever must agree."""
     each = plan.kind == "provider"
     shown = [f"{route.name} at {route.place}" if each else route.name for route in plan.routes[:_ROUTES]]
@@ -102,7 +105,7 @@ def _where(plan: Resending) -> str:
     return names if each else f"{place} for {names}"
 
 
-async def _settle(context: Context, tools: Tools, handle: Handle) -> tuple[Ended, ...]:
+async def _settle(context: Context, tools: ResendTools, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     ids = tuple(dict.fromkeys(context.args.ids))
     async with context.triage() as triage:
         _, missing = await triage.chosen(ids)
@@ -111,7 +114,7 @@ async def _settle(context: Context, tools: Tools, handle: Handle) -> tuple[Ended
         return await foreign.settle(triage.store, ids, tools, handle)
 
 
-def _told(handle: Handle, results: Sequence[Ended]) -> tuple[Ended, ...]:
+def _told(handle: RunHandle, results: Sequence[EntryOutcome]) -> tuple[EntryOutcome, ...]:
     for result in results:
         handle.tell(result)
     return tuple(results)

@@ -7,8 +7,8 @@ import os
 import shlex
 import sys
 
-from console.cli.arguments import UsageError
 from console.cli.context import DONE, Context
+from console.cli.parser import UsageError
 
 
 def serve_verb(context: Context) -> int:

@@ -10,14 +10,14 @@ from console.cli.context import Context
 
 Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
 _ROOMS = {
-    "look": ("list", "show", "export", "doctor", "audit"),
-    "act": ("dismiss", "restore", "halt", "resume"),
-    "keep": ("init", "completions", "demo", "practice"),
-    "secret": ("secrets",),
+    "browse": ("list", "show", "export", "doctor", "audit"),
+    "triage": ("dismiss", "restore", "halt", "resume"),
+    "setup_commands": ("init", "completions", "demo", "practice"),
+    "secrets": ("secrets",),
     "serve": ("serve",),
-    "numbers": ("groups", "check", "metrics", "report", "index"),
-    "bundle": ("archive",),
-    "send": ("replay", "reconcile", "approve"),
+    "stats": ("groups", "check", "metrics", "report", "index"),
+    "archive": ("archive",),
+    "replay": ("replay", "reconcile", "approve"),
 }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.render.line import HANG, Line, columns, line, own, said, spread
+from console.render.line import HANG, Line, columns, line, spread, trusted, untrusted
 from console.render.value import OUTCOMES
-from console.safetext import safe
-from console.services.outcome import spoken
+from console.services.replay.outcome import spoken
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.outcome import Ended
-    from console.services.run import Run
+    from console.services.replay.outcome import EntryOutcome
+    from console.services.replay.run_progress import RunProgress
 
 REAL = "real"  # the mode of a batch whose layout knows neither paper nor live
 _FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # what is left to a person stands on top
@@ -30,29 +30,29 @@ _NEXT_REAL = {
 }
 
 
-def bar(run: Run, size: int) -> Line:
+def bar(run: RunProgress, size: int) -> Line:
     done, total = len(run.landed), max(run.total, len(run.landed), 1)
-    right = line(own(f" {done}/{run.total}  {run.rate:.0f}/min  {run.seconds:.0f}s", "dim"))
+    right = line(trusted(f" {done}/{run.total}  {run.rate:.0f}/min  {run.seconds:.0f}s", "dim"))
     word = "over" if run.over else "stopping" if run.stopping else run.kind
-    left = line(said(f"{run.mode.upper()} ", "strong", limit=20), own(f"{word} "))
+    left = line(untrusted(f"{run.mode.upper()} ", "strong", limit=20), trusted(f"{word} "))
     room = max(4, size - 36)
     filled = room * done // total
-    return spread((*left, own("█" * filled, "accent"), own("░" * (room - filled), "dim")), right, size)
+    return spread((*left, trusted("█" * filled, "accent"), trusted("░" * (room - filled), "dim")), right, size)
 
 
-def ended_line(ended: Ended) -> Line:
+def ended_line(ended: EntryOutcome) -> Line:
     tone = OUTCOMES.get(ended.outcome, "plain")
     word = spoken(ended.outcome)
     made = "row" if ended.mode is None else "order"
     order = f"{made} {safe(ended.venue_order_id, 60)}" if ended.venue_order_id else ""
     detail = ended.detail or ""
     return line(
-        own(f" {word:<11}", tone),
-        said(ended.entry_id, limit=60),
-        own("  "),
+        trusted(f" {word:<11}", tone),
+        untrusted(ended.entry_id, limit=60),
+        trusted("  "),
         HANG,
-        own(f"{order}{'  ' if order and detail else ''}"),
-        said(detail, "dim", limit=400),
+        trusted(f"{order}{'  ' if order and detail else ''}"),
+        untrusted(detail, "dim", limit=400),
     )
 
 
@@ -60,21 +60,23 @@ def _rank(outcome: str) -> int:
     return _FIRST.index(outcome) if outcome in _FIRST else len(_FIRST)
 
 
-def report(run: Run) -> list[Line]:
+def report(run: RunProgress) -> list[Line]:
     """After the end: the summary, then each entry."""
     ended = sorted(run.landed, key=lambda one: _rank(one.outcome))
     return [*summary(run), (), *(ended_line(one) for one in ended)]
 
 
-def summary(run: Run) -> list[Line]:
+def summary(run: RunProgress) -> list[Line]:
     tally = run.tally
     head = "stopped" if run.stopping else "finished"
-    lines: list[Line] = [line(own(f"{run.kind} {head} in {run.seconds:.1f} s", "strong"))]
+    lines: list[Line] = [line(trusted(f"{run.kind} {head} in {run.seconds:.1f} s", "strong"))]
     if run.problem:
-        lines.append(line(own("it ended early: ", "danger"), said(run.problem, "danger", limit=300)))
+        lines.append(line(trusted("it ended early: ", "danger"), untrusted(run.problem, "danger", limit=300)))
     rows = []
     hints = _NEXT | _NEXT_REAL if run.mode == REAL else _NEXT
     for outcome, count in sorted(tally.items(), key=lambda held: _rank(held[0])):
-        shown = line(own(f"{count:>4}", OUTCOMES.get(outcome, "plain")), own(f"   {hints.get(outcome, '')}", "dim"))
+        shown = line(
+            trusted(f"{count:>4}", OUTCOMES.get(outcome, "plain")), trusted(f"   {hints.get(outcome, '')}", "dim")
+        )
         rows.append((spoken(outcome), shown))
     return lines + columns(rows)

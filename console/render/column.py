@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from backends.records import Entry
-from console.duration import span
 from console.render import value
 from console.render.line import Tone
-from console.safetext import safe
-from console.services import layout as of
+from console.services import layout_fields as of
+from console.text.durations import span
+from console.text.untrusted import safe
 
 _WIDE = 104
 _SOON_DAYS = 3  # of retention left

@@ -7,17 +7,18 @@ from datetime import datetime
 from typing import NamedTuple
 
 from backends.records import Attempt, Entry, malformed, parse_time, readable
-from console.duration import long_age
-from console.render import event, foreign, value
+from console.render import event, value
+from console.render import layout_tabs as foreign
 from console.render.document import LONGEST as _LONGEST
 from console.render.document import body as _body
-from console.render.line import HANG, Cell, Line, block, clip, columns, line, own, said, width
+from console.render.line import HANG, Cell, Line, block, clip, columns, line, trusted, untrusted, width
 from console.render.row import state_cell
-from console.safetext import safe, safe_block
-from console.services import layout
-from console.services.advice import difference, next_step
-from console.services.outcome import spoken
-from console.services.triage import History, Row
+from console.services import layout_fields as layout
+from console.services.replay.outcome import spoken
+from console.services.triage.advice import difference, next_step
+from console.services.triage.triage import ClassifiedEntry, History
+from console.text.durations import long_age
+from console.text.untrusted import safe, safe_block
 
 TABS = ("Error", "Order", "History", "Audit", "Notes")
 _WHOLE = 100_000  # as wide as no text is: nothing is cut
@@ -27,7 +28,7 @@ _FLOWING = ("error", "action_json")
 class Shown(NamedTuple):
     """What is known of the entry under the cursor; the history comes a moment later than the row."""
 
-    row: Row
+    row: ClassifiedEntry
     history: History | None = None
     findings: tuple[str, ...] = ()  # why its action cannot be sent as it stands
     notes: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
     for number, title in enumerate(titles(shown, kind)):
         here = number == chosen
         label = f"{title}{_tally(shown, title)}"
-        cells += [own(f"[{label}]" if here else f" {label} ", "accent" if here else "dim"), own(" ")]
+        cells += [trusted(f"[{label}]" if here else f" {label} ", "accent" if here else "dim"), trusted(" ")]
     return tuple(cells[:-1])
 
 
@@ -87,11 +88,11 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
-    lines.append(line(own(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
+    lines.append(line(trusted(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
     if shown.history and shown.history.attempts:
         lines.append(_last_try(shown.history.attempts[-1], now))
     if not shown.read_only:
-        lines.append(line(own("→ next: ", "accent"), HANG, said(_next(shown), limit=300)))
+        lines.append(line(trusted("→ next: ", "accent"), HANG, untrusted(_next(shown), limit=300)))
     return lines
 
 
@@ -100,11 +101,11 @@ def _last_try(attempt: Attempt, now: datetime) -> Line:
     at = parse_time(attempt.started_at)
     since = f"{long_age(at, now)} ago" if at else ""
     return line(
-        own(f"try {attempt.attempt_no:d}: ", "dim"),
+        trusted(f"try {attempt.attempt_no:d}: ", "dim"),
         HANG,
-        said(spoken(attempt.outcome), value.OUTCOMES.get(attempt.outcome or "", "warning"), limit=40),
-        own(f" {since}, {safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}", "dim"),
-        said(f": {attempt.error}" if attempt.error else "", "dim", limit=300),
+        untrusted(spoken(attempt.outcome), value.OUTCOMES.get(attempt.outcome or "", "warning"), limit=40),
+        trusted(f" {since}, {safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}", "dim"),
+        untrusted(f": {attempt.error}" if attempt.error else "", "dim", limit=300),
     )
 
 
@@ -112,9 +113,9 @@ def summary(entry: Entry, room: int) -> Line:
     """What it is, in one line: for a screen that does not show its row."""
     state = state_cell(entry.state)
     where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
-    tail = (own("  "), state, own(f"  {where}" if where else "", "dim"))
+    tail = (trusted("  "), state, trusted(f"  {where}" if where else "", "dim"))
     left = max(20, room - width(tail))  # what it is gives way to what became of it
-    return (*clip(line(own(value.order(entry, left), "strong")), left), *tail)
+    return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
 
 
 def _next(shown: Shown) -> str:
@@ -128,34 +129,34 @@ def _moment(entry: Entry) -> str:
 
 def _order(shown: Shown) -> list[Line]:
     entry = shown.row.entry
-    lines: list[Line] = [line(own(value.order(entry), "strong"), "  ", state_cell(entry.state))]
-    lines += [line(own("✗ ", "danger"), said(text, "danger", limit=300)) for text in shown.findings]
-    lines += [line(own("· ", "dim"), said(text, "dim", limit=300)) for text in shown.notes]
-    lines += [line(own("✗ ", "warning"), said(text, "warning", limit=300)) for text in malformed(entry)]
+    lines: list[Line] = [line(trusted(value.order(entry), "strong"), "  ", state_cell(entry.state))]
+    lines += [line(trusted("✗ ", "danger"), untrusted(text, "danger", limit=300)) for text in shown.findings]
+    lines += [line(trusted("· ", "dim"), untrusted(text, "dim", limit=300)) for text in shown.notes]
+    lines += [line(trusted("✗ ", "warning"), untrusted(text, "warning", limit=300)) for text in malformed(entry)]
     pairs = [(safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in _FLOWING]
     lines += columns(pairs, indent=0)
     if "action_json" in entry.names:
-        lines += [line(own("action_json", "dim")), *_pretty(entry.text("action_json"))]
+        lines += [line(trusted("action_json", "dim")), *_pretty(entry.text("action_json"))]
     return lines
 
 
 def _stored(name: str, stored: object) -> Line:
     if stored is None:
-        return line(own("–", "dim"))
+        return line(trusted("–", "dim"))
     if name in ("market_id", "account_id", "side") and isinstance(stored, str):
-        return line(own(value.name(stored)))
-    return line(own(value.price(stored) if isinstance(stored, float) else safe(readable(stored), 300)))
+        return line(trusted(value.name(stored)))
+    return line(trusted(value.price(stored) if isinstance(stored, float) else safe(readable(stored), 300)))
 
 
 def _pretty(text: str) -> list[Line]:
     if not text:
-        return [line(own("  empty: the action is rebuilt from the columns", "dim"))]
+        return [line(trusted("  empty: the action is rebuilt from the columns", "dim"))]
     try:
         # Numbers keep their own digits: they are read as text and written back as they stood.
         stored = json.loads(text, parse_float=_Digits, parse_int=_Digits, object_pairs_hook=_pairs)
         text = "\n".join(_dumped(stored, 1))
     except (ValueError, RecursionError):
-        return [line(own("  not valid JSON:", "warning")), *_body(text)]
+        return [line(trusted("  not valid JSON:", "warning")), *_body(text)]
     return _body(text)
 
 
@@ -200,15 +201,15 @@ def _scalar(item: object) -> str:
 def _history(shown: Shown) -> list[Line]:
     history = shown.history
     if history is None:
-        return [line(own("reading …", "dim"))]
+        return [line(trusted("reading …", "dim"))]
     lines: list[Line] = []
     if history.unrecorded:
-        lines.append(line(own(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
+        lines.append(line(trusted(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
     before: Attempt | None = None
     for attempt in history.attempts:
         lines += _attempt(attempt, before, of_order=shown.row.entry.layout == layout.ORDERS)
         before = attempt
-    return lines or [line(own("never sent from here", "dim"))]
+    return lines or [line(trusted("never sent from here", "dim"))]
 
 
 def _attempt(attempt: Attempt, before: Attempt | None, *, of_order: bool) -> list[Line]:
@@ -218,35 +219,35 @@ def _attempt(attempt: Attempt, before: Attempt | None, *, of_order: bool) -> lis
     order = f" → {made} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
     where = f"{kind} at {safe(attempt.venue, 40)}" if of_order else f"to {safe(attempt.venue, 40)}"
     head = line(
-        own(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
-        said(shown, tone, limit=40),
-        own(f"{order}  {where}  by {safe(attempt.operator, 40)}"),
+        trusted(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
+        untrusted(shown, tone, limit=40),
+        trusted(f"{order}  {where}  by {safe(attempt.operator, 40)}"),
     )
     name = "id" if of_order else "key"
-    lines = [head, line(own(f"   {name} {safe(attempt.client_order_id or '–', 80)}", "dim"))]
+    lines = [head, line(trusted(f"   {name} {safe(attempt.client_order_id or '–', 80)}", "dim"))]
     if attempt.error:
-        lines.append(line(own("   "), HANG, said(attempt.error, "dim", limit=1000)))
+        lines.append(line(trusted("   "), HANG, untrusted(attempt.error, "dim", limit=1000)))
     if before is not None and (changed := difference(before, attempt)):
-        lines.append(line(own(f"   against {before.attempt_no:d}.: ", "dim"), said(changed, "dim", limit=200)))
+        lines.append(line(trusted(f"   against {before.attempt_no:d}.: ", "dim"), untrusted(changed, "dim", limit=200)))
     return lines
 
 
 def _audit(shown: Shown, size: int) -> list[Line]:
     if shown.history is None:
-        return [line(own("reading …", "dim"))]
+        return [line(trusted("reading …", "dim"))]
     lines = event.event_lines(shown.history.events, size, about=shown.row.entry.id)
-    return lines or [line(own("nothing was done to it from here", "dim"))]
+    return lines or [line(trusted("nothing was done to it from here", "dim"))]
 
 
 def _notes(shown: Shown) -> list[Line]:
     if shown.history is None:
-        return [line(own("reading …", "dim"))]
+        return [line(trusted("reading …", "dim"))]
     lines: list[Line] = []
     for note in shown.history.notes:
-        lines.append(line(own(f"{value.moment(note.at)}  {safe(note.operator, 40)}", "dim")))
+        lines.append(line(trusted(f"{value.moment(note.at)}  {safe(note.operator, 40)}", "dim")))
         lines += block(safe_block(note.text, _LONGEST))
     hint = "no notes" if shown.read_only else "no notes: N writes one"
-    return lines or [line(own(hint, "dim"))]
+    return lines or [line(trusted(hint, "dim"))]
 
 
 def whole_text(shown: Shown, now: datetime) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from backends.records import AuditEvent, parse_time, readable
-from console.render.line import Cell, Line, Tone, clip, fit, line, middle, own
+from console.render.line import Cell, Line, Tone, clip, fit, line, middle, trusted
 from console.render.value import OUTCOMES, many, moment
-from console.safetext import safe
-from console.services.outcome import spoken
+from console.services.replay.outcome import spoken
+from console.text.untrusted import safe
 
 Body = Mapping[str, object]
 _WORDS = {
@@ -42,7 +42,7 @@ def event_lines(events: Iterable[AuditEvent], size: int, *, about: str | None = 
         at = moment(body.get("at"))
         if at[:10] != day:
             day = at[:10]
-            lines.append(line(own(f"{day}, UTC", "dim")))
+            lines.append(line(trusted(f"{day}, UTC", "dim")))
         lines.append(clip(_event(event.seq, body, size, about=about), size))
     return lines
 
@@ -56,7 +56,7 @@ def _event(seq: int, body: Body, size: int, *, about: str | None) -> Line:
     entry = (Cell(f"{fit(middle(_subject(body), name), name)}  "),) if about is None else ()
     time = moment(body.get("at"))[11:19] if parse_time(body.get("at")) else "?"
     return (
-        own(f"{seq:>5} {time:8}  ", "dim"),
+        trusted(f"{seq:>5} {time:8}  ", "dim"),
         Cell(f"{fit(act, 9)} ", _TONES.get(act, "strong")),
         *entry,
         Cell(f"{fit(who, 16 if wide else 8)}  ", "dim"),

@@ -8,15 +8,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Note
-from console.duration import age, long_age
-from console.render.line import Cell, Line, fit, line, own, said, spread
+from console.render.line import Cell, Line, fit, line, spread, trusted, untrusted
 from console.render.status import sparkline
 from console.render.value import many, moment, money
-from console.safetext import safe
+from console.text.durations import age, long_age
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.index import Cross
-    from console.services.group import Group
+    from console.services.stats.group import Group
 
 _BAR = 16
 _MOST_PARTS = 200  # as many as are asked for
@@ -53,7 +53,7 @@ def group_header(size: int) -> Line:
     kind = f"{'CATEGORY':<11}  " if has.category else ""
     wide = f"{'TRY':>4} {'NOTIONAL':>8}  {'FIRST':>5} " if has.money else ""
     text = f"{'COUNT':>8} {'NEW':>5}  {fit('ERROR', _room(size))}  {'VENUE':<10}  {kind}{wide}{'LAST':>4}  LAST 24H"
-    return (own(fit(text, size), "dim"),)
+    return (trusted(fit(text, size), "dim"),)
 
 
 def group_line(group: Group, now: datetime, size: int, *, anything_seen: bool = False) -> Line:
@@ -64,12 +64,12 @@ def group_line(group: Group, now: datetime, size: int, *, anything_seen: bool = 
     first, last = (age(at, now) if at else "?" for at in (group.first_seen, group.last_seen))
     first = f"{first:>5} " if has.money else ""
     return (
-        own(f"{group.count:>8,} ", "strong"),
-        own(f"{_new(group, anything_seen=anything_seen):>5}  ", "accent"),
+        trusted(f"{group.count:>8,} ", "strong"),
+        trusted(f"{_new(group, anything_seen=anything_seen):>5}  ", "accent"),
         Cell(fit(safe(group.title, 300), _room(size))),
         Cell(f"  {fit(_venues(group), 10)}  ", "dim"),
-        own(f"{kind}{wide}{first}{last:>4}  ", "dim"),
-        own(sparkline(bars(group.trend, has.bars)), "accent"),
+        trusted(f"{kind}{wide}{first}{last:>4}  ", "dim"),
+        trusted(sparkline(bars(group.trend, has.bars)), "accent"),
     )
 
 
@@ -111,17 +111,19 @@ def story_lines(story: Story, now: datetime, size: int) -> list[Line]:
     worth = f"notional {money(group.notional)}{unpriced}"
     lines = [
         spread(
-            line(own(safe(group.title, 300), "strong")), line(said(f"group:{group.fingerprint}", "dim", limit=60)), size
+            line(trusted(safe(group.title, 300), "strong")),
+            line(untrusted(f"group:{group.fingerprint}", "dim", limit=60)),
+            size,
         ),
-        line(own(f"{group.category} · {states} · {many(group.retries, 'retry')} · {worth}", "dim")),
-        line(own(f"first {_when(group.first_seen, now)} · last {_when(group.last_seen, now)}", "dim")),
+        line(trusted(f"{group.category} · {states} · {many(group.retries, 'retry')} · {worth}", "dim")),
+        line(trusted(f"first {_when(group.first_seen, now)} · last {_when(group.last_seen, now)}", "dim")),
     ]
     lines += _notes(story.notes)
     if story.split is None:
-        return [*lines, line(own("reading where it happens …", "dim"))]
+        return [*lines, line(trusted("reading where it happens …", "dim"))]
     counted = sum(part.count for part in story.split)
     if counted < group.count and len(story.split) < _MOST_PARTS:
-        lines.append(line(own(f"where the newest {counted:,} of {group.count:,} happened", "warning")))
+        lines.append(line(trusted(f"where the newest {counted:,} of {group.count:,} happened", "warning")))
     return [*lines, *split_lines(story.split, size)]
 
 
@@ -132,10 +134,10 @@ def _when(at: datetime | None, now: datetime) -> str:
 def _notes(notes: tuple[Note, ...] | None) -> list[Line]:
     return [
         line(
-            own("note  ", "accent"),
-            own(f"{moment(note.at)}  ", "dim"),
-            said(f"{note.operator}  ", "dim", limit=40),
-            said(" ".join(note.text.split()), limit=2000),
+            trusted("note  ", "accent"),
+            trusted(f"{moment(note.at)}  ", "dim"),
+            untrusted(f"{note.operator}  ", "dim", limit=40),
+            untrusted(" ".join(note.text.split()), limit=2000),
         )
         for note in notes or ()
     ]
@@ -146,10 +148,12 @@ def split_lines(split: Sequence[Cross], size: int) -> list[Line]:
     most = max((part.count for part in split), default=1)
     names = max(10, min(24, (size - 12 - _BAR) // 3 - 2))
     head = f"{'VENUE':<{names}}  {'ACCOUNT':<{names}}  {'MARKET':<{names}}  {'COUNT':>8}"
-    lines = [line(own(head, "dim"))] if split else []
+    lines = [line(trusted(head, "dim"))] if split else []
     for part in split:
         where = "  ".join(fit(safe(name, 80) or "–", names) for name in (part.venue, part.account, part.market))
-        lines.append((Cell(where), own(f"  {part.count:>8,}  ", "strong"), own(bar(part.count, most, _BAR), "accent")))
+        lines.append(
+            (Cell(where), trusted(f"  {part.count:>8,}  ", "strong"), trusted(bar(part.count, most, _BAR), "accent"))
+        )
     return lines
 
 

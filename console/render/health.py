@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from console.duration import long_age
 from console.render.group import bar, bars
-from console.render.line import Cell, Line, Tone, clip, fit, line, own, said, spread, width, wrap
+from console.render.line import Cell, Line, Tone, clip, fit, line, spread, trusted, untrusted, width, wrap
 from console.render.status import sparkline
 from console.render.value import count
-from console.safetext import safe
+from console.text.durations import long_age
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.group import Group
-    from console.services.health import HealthView
-    from console.services.tally import VenueTally
+    from console.services.stats.group import Group
+    from console.services.stats.health import HealthView
+    from console.services.stats.tally import VenueTally
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LABEL = 8  # cells before a plot
@@ -74,20 +74,23 @@ def beside(left: Sequence[Line], right: Sequence[Line], frame: Frame) -> list[Li
 
 
 def _title(text: str, tail: str, size: int) -> Line:
-    return spread(line(own(text, "strong")), line(own(tail, "dim")), size)
+    return spread(line(trusted(text, "strong")), line(trusted(tail, "dim")), size)
 
 
 def _depth(view: HealthView, size: int, tall: int) -> list[Line]:
     seen = [level for level in view.depth if level is not None]
     if not seen:
-        return [_title("DEPTH", f"now {count(view.tally.open)} open", size), line(own("  nothing was seen yet", "dim"))]
+        return [
+            _title("DEPTH", f"now {count(view.tally.open)} open", size),
+            line(trusted("  nothing was seen yet", "dim")),
+        ]
     peak = max(seen)
     told = f"now {count(view.tally.open)} open · peak {count(peak)} · last 8h"
     rows = plot(view.depth, peak, tall)
     labels = {0: short_count(peak), tall - 1: "0"}
     lines = [_title("DEPTH", told, size)]
-    lines += [(own(f"{labels.get(at, ''):>6} ▏", "dim"), own(row, "accent")) for at, row in enumerate(rows)]
-    return [*lines, line(own(_axis(size), "dim"))]
+    lines += [(trusted(f"{labels.get(at, ''):>6} ▏", "dim"), trusted(row, "accent")) for at, row in enumerate(rows)]
+    return [*lines, line(trusted(_axis(size), "dim"))]
 
 
 def _axis(size: int) -> str:
@@ -122,11 +125,11 @@ def _arrivals(view: HealthView, size: int) -> list[Line]:
     for name, counts in view.arrivals.items():
         row = "".join(cell * step for cell in scaled(counts, most))
         told = f"{count(sum(counts)):>9} {_now(counts[-1])}"
-        lines.append((Cell(fit(safe(name, 40), 12)), own(row, "accent"), own(told, "dim")))
+        lines.append((Cell(fit(safe(name, 40), 12)), trusted(row, "accent"), trusted(told, "dim")))
     if not view.arrivals:
-        lines.append(line(own("  none", "dim")))
+        lines.append(line(trusted("  none", "dim")))
     told = f"{count(sum(view.minutes)):>9} {'in 60m'}"
-    return [*lines, (own(fit("by minute", 12), "dim"), own(sparkline(minutes), "accent"), own(told, "dim"))]
+    return [*lines, (trusted(fit("by minute", 12), "dim"), trusted(sparkline(minutes), "accent"), trusted(told, "dim"))]
 
 
 def _now(arrived: int) -> str:
@@ -142,10 +145,10 @@ def _alerts(view: HealthView, size: int) -> list[Line]:
     lines = [_title("ALERTS", f"{count(len(view.alerts))} raised" if view.alerts else "none", size)]
     if view.halt is not None:
         halt = f"HALT by {safe(view.halt.operator, 24)}: {safe(view.halt.note, 200)}"
-        lines += wrap(line(own("! ", "danger"), own(halt, "danger")), size)
+        lines += wrap(line(trusted("! ", "danger"), trusted(halt, "danger")), size)
     for alert in view.alerts:
         tone: Tone = "danger" if alert.severe else "warning"
-        lines += wrap(line(own("! ", tone), said(alert.text, tone, limit=300)), size)
+        lines += wrap(line(trusted("! ", tone), untrusted(alert.text, tone, limit=300)), size)
     return lines
 
 
@@ -154,18 +157,18 @@ def _venues(view: HealthView, breakers: Mapping[str, str], size: int) -> list[Li
     lines = [_title("VENUES", "open · in doubt · oldest · breaker", size)]
     for name, venue in sorted(view.tally.venues.items(), key=lambda pair: -pair[1].depth):
         lines.append(_venue(name, venue, breakers.get(name, "–"), view.at, most))
-    return lines if len(lines) > 1 else [*lines, line(own("  nothing is open", "dim"))]
+    return lines if len(lines) > 1 else [*lines, line(trusted("  nothing is open", "dim"))]
 
 
 def _venue(name: str, venue: VenueTally, breaker: str, now: datetime, most: int) -> Line:
     waits = long_age(venue.oldest, now) if venue.oldest else "?"
     return (
         Cell(fit(safe(name, 60) or "–", 14)),
-        own(f"{count(venue.depth):>9} ", "strong"),
-        own(fit(bar(venue.depth, most, _BAR), _BAR), "accent"),
-        own(f"{count(venue.in_doubt):>5}", "danger" if venue.in_doubt else "dim"),
-        own(f"{waits:>8}  ", "dim"),
-        said(breaker, "danger" if breaker == "open" else "dim", limit=12),
+        trusted(f"{count(venue.depth):>9} ", "strong"),
+        trusted(fit(bar(venue.depth, most, _BAR), _BAR), "accent"),
+        trusted(f"{count(venue.in_doubt):>5}", "danger" if venue.in_doubt else "dim"),
+        trusted(f"{waits:>8}  ", "dim"),
+        untrusted(breaker, "danger" if breaker == "open" else "dim", limit=12),
     )
 
 
@@ -175,12 +178,12 @@ def _groups(groups: Sequence[Group], now: datetime, size: int) -> list[Line]:
         last = long_age(group.last_seen, now) if group.last_seen else "?"
         lines.append(
             (
-                own(f"{count(group.count):>9}  ", "strong"),
+                trusted(f"{count(group.count):>9}  ", "strong"),
                 Cell(fit(safe(group.title, 200), size - 20)),
-                own(f"{last:>8}", "dim"),
+                trusted(f"{last:>8}", "dim"),
             )
         )
-    return lines if groups else [*lines, line(own("  none", "dim"))]
+    return lines if groups else [*lines, line(trusted("  none", "dim"))]
 
 
 def short_count(value: int) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from console.safetext import safe
+from console.text.untrusted import safe
 
 Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", "key"]
 TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key")
@@ -26,12 +26,12 @@ EMPTY: Line = ()
 HANG = Cell("")  # this very cell in a line: where it is wrapped, it goes on under here
 
 
-def own(text: str, tone: Tone = "plain") -> Cell:
+def trusted(text: str, tone: Tone = "plain") -> Cell:
     """Our own words."""
     return Cell(text, tone)
 
 
-def said(text: str, tone: Tone = "plain", *, limit: int = 2000) -> Cell:
+def untrusted(text: str, tone: Tone = "plain", *, limit: int = 2000) -> Cell:
     """Words from a store, a venue, a config or an operator."""
     return Cell(safe(text, limit), tone)
 

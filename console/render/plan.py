@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from console.render import value
-from console.render.line import HANG, Line, Tone, columns, line, own, said
-from console.safetext import safe
+from console.render.line import HANG, Line, Tone, columns, line, trusted, untrusted
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.plan import Blocked, Exposure, ReplayPlan, Step
+    from console.services.replay.plan import Blocked, Exposure, ReplayPlan, Step
 
 _MOST = 6
 
@@ -18,22 +18,26 @@ _MOST = 6
 def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
     """The summary first, then each entry: sent ones as the venue will hear them, blocked ones with their reasons."""
     waves = ", then ".join(str(size) for size in plan.wave_sizes)
-    sent = [own(str(len(plan.steps)), "strong"), own(f"   {waves}" if len(plan.wave_sizes) > 1 else "")]
+    sent = [trusted(str(len(plan.steps)), "strong"), trusted(f"   {waves}" if len(plan.wave_sizes) > 1 else "")]
     summary: list[tuple[str, Line]] = [
         ("goes to", _where(plan)),
-        ("will be sent", line(*sent, own(_pace(plan), "dim"))),
+        ("will be sent", line(*sent, trusted(_pace(plan), "dim"))),
     ]
     if plan.superseded:
         texts = [f"{safe(one.entry_id, 30)} by {safe(one.by, 30)}" for one in plan.superseded]
-        summary.append(("collapsed", line(own(str(len(plan.superseded)), "strong"), own(f"   {' · '.join(texts)}"))))
+        summary.append(
+            ("collapsed", line(trusted(str(len(plan.superseded)), "strong"), trusted(f"   {' · '.join(texts)}")))
+        )
     if plan.blocked:
-        summary.append(("blocked", line(own(str(len(plan.blocked)), "warning"), own("   left out, see below", "dim"))))
+        summary.append(
+            ("blocked", line(trusted(str(len(plan.blocked)), "warning"), trusted("   left out, see below", "dim")))
+        )
     if plan.steps:
         summary.append(("exposure", _exposure(plan)))
-        summary.append(("on success", line(own(_success(plan)))))
+        summary.append(("on success", line(trusted(_success(plan)))))
     if plan.needs_second:
         why = f"{plan.needs_second}: dlq approve {plan.hash}"
-        summary.append(("needs", line(own("a second person  ", "warning"), said(why, limit=200))))
+        summary.append(("needs", line(trusted("a second person  ", "warning"), untrusted(why, limit=200))))
     lines = columns(summary)
     lines.append(())
     return [*lines, *every_one([*map(_step, plan.steps)], [*map(_blocked, plan.blocked)], rows)]
@@ -43,7 +47,7 @@ def every_one(sent: Sequence[Line], blocked: Sequence[Line], rows: int) -> list[
     """Of those to be sent `rows` stand above the blocked ones, so that these are seen; the rest below."""
     first = sent[:rows] if blocked else sent
     rest = sent[len(first) :]
-    more = [line(own(f" … and {len(rest)} more to send, below", "dim"))] if rest else []
+    more = [line(trusted(f" … and {len(rest)} more to send, below", "dim"))] if rest else []
     return [*first, *more, *blocked, *rest]
 
 
@@ -53,7 +57,7 @@ def _where(plan: ReplayPlan) -> Line:
     hosts = ", ".join(f"{safe(name, 40)} at {safe(host, 80)}" for name, host in plan.hosts) or "nowhere"
     accounts = sorted({step.command.action.account_id or "–" for step in plan.steps})
     account = f"  account {', '.join(safe(name, 40) for name in accounts[:4])}" if accounts else ""
-    return line(own(f"{kind}  ", tone), own(f"{hosts}{account}"))
+    return line(trusted(f"{kind}  ", tone), trusted(f"{hosts}{account}"))
 
 
 def _pace(plan: ReplayPlan) -> str:
@@ -73,9 +77,9 @@ def _exposure(plan: ReplayPlan) -> Line:
     markets = "  ".join(_market(one) for one in plan.exposure[:4])
     more = "  …" if len(plan.exposure) > 4 else ""
     return line(
-        own(f"gross {value.money(plan.gross)}   net {value.money(plan.net, signed=True)}", "strong"),
-        own(at_market, "warning"),
-        own(f"   {markets}{more}", "dim"),
+        trusted(f"gross {value.money(plan.gross)}   net {value.money(plan.net, signed=True)}", "strong"),
+        trusted(at_market, "warning"),
+        trusted(f"   {markets}{more}", "dim"),
     )
 
 
@@ -93,13 +97,18 @@ def _step(step: Step) -> Line:
     what = f"{verb}{safe(action.side, 12)} {size} {price}{tif}"
     notes = "; ".join((*(f"overridden: {code}" for code in step.overridden), *step.command.notes))
     return line(
-        own(" ✓ ", "good"),
+        trusted(" ✓ ", "good"),
         HANG,
-        own(what, "strong"),
-        own(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
-        said(f"  {notes}" if notes else "", "dim", limit=200),
+        trusted(what, "strong"),
+        trusted(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
+        untrusted(f"  {notes}" if notes else "", "dim", limit=200),
     )
 
 
 def _blocked(one: Blocked) -> Line:
-    return line(own(" ✗ ", "warning"), HANG, own(f"{safe(one.entry_id, 40)}  "), said(one.text, "warning", limit=300))
+    return line(
+        trusted(" ✗ ", "warning"),
+        HANG,
+        trusted(f"{safe(one.entry_id, 40)}  "),
+        untrusted(one.text, "warning", limit=300),
+    )

@@ -10,9 +10,9 @@ from console.render import column as other
 from console.render import value
 from console.render.column import Column, Layout
 from console.render.line import Cell, Line, Tone, fit
-from console.safetext import safe
-from console.services.layout import ORDERS, origin
-from console.services.triage import Row
+from console.services.layout_fields import ORDERS, origin
+from console.services.triage.triage import ClassifiedEntry
+from console.text.untrusted import safe
 
 _STATES = {
     "pending": ("pending", "plain", " "),
@@ -51,7 +51,7 @@ def header(size: int, kind: str) -> Line:
     return tuple(cells[:-1])
 
 
-def row_line(row: Row, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
+def row_line(row: ClassifiedEntry, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
     """One line, exactly as wide as the table."""
     _, tone, glyph = _STATES[row.entry.state]
     made = layout(size, row.entry.layout)
@@ -67,7 +67,7 @@ def _tone(name: str) -> Tone:
     return name  # type: ignore[return-value]  # the tones of _STATES
 
 
-def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
+def _shown(row: ClassifiedEntry, column: Column, now: datetime) -> tuple[str, Tone]:
     entry = row.entry
     if entry.layout != ORDERS and (cell := other.shown(entry, column.title, now)) is not None:
         return cell
@@ -93,7 +93,7 @@ def _shown(row: Row, column: Column, now: datetime) -> tuple[str, Tone]:
             return word, _tone(tone)
 
 
-def is_worn(row: Row) -> bool:
+def is_worn(row: ClassifiedEntry) -> bool:
     """Tried three times or more."""
     tries = value.tries(row.entry)
     return isinstance(tries, int) and tries >= 3

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Counts, Halt
-from console.duration import long_age
-from console.keys import Key
+from console.keymap import Key
 from console.render import value
-from console.render.line import Cell, Line, clip, joined, line, own, said, spread, width
-from console.safetext import safe
+from console.render.line import Cell, Line, clip, joined, line, spread, trusted, untrusted, width
+from console.text.durations import long_age
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.alerts import Alert
+    from console.services.stats.alerts import Alert
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -26,7 +26,7 @@ class Trend(NamedTuple):
     hours: int
 
 
-class Standing(NamedTuple):
+class HeaderState(NamedTuple):
     """What the frame says wherever the operator is."""
 
     store: str
@@ -47,19 +47,23 @@ class Standing(NamedTuple):
     cut: str | None = None  # what of the store is not shown, and why
 
 
-def title(standing: Standing, size: int) -> Line:
+def title(header_state: HeaderState, size: int) -> Line:
     """On the frame's upper edge: nothing of it may be cut but the store's address."""
-    mode = own(f" {standing.mode.upper()} ", "strong")
-    words = [mode] if not standing.read_only else [own(" READ-ONLY ", "strong"), mode]
-    if standing.layout != "orders" and not standing.read_only:
-        words.append(own(" replays are real "))
-    tail = own(f" operator {safe(standing.operator, 24)} ")
-    is_address = "/" in standing.store and standing.label.endswith(f" {standing.store}")
-    name = "" if is_address else safe(standing.store, 40)  # an address is said once
+    mode = trusted(f" {header_state.mode.upper()} ", "strong")
+    words = [mode] if not header_state.read_only else [trusted(" READ-ONLY ", "strong"), mode]
+    if header_state.layout != "orders" and not header_state.read_only:
+        words.append(trusted(" replays are real "))
+    tail = trusted(f" operator {safe(header_state.operator, 24)} ")
+    is_address = "/" in header_state.store and header_state.label.endswith(f" {header_state.store}")
+    name = "" if is_address else safe(header_state.store, 40)  # an address is said once
     room = size - width((*words, tail)) - len(name) - 8
     between = " · " if name else ""
-    label = f"{between}{value_label(standing.label, room)}" if room > 8 and standing.label != standing.store else ""
-    return (*words, own(f"· {name}{label} ·"), tail)
+    label = (
+        f"{between}{value_label(header_state.label, room)}"
+        if room > 8 and header_state.label != header_state.store
+        else ""
+    )
+    return (*words, trusted(f"· {name}{label} ·"), tail)
 
 
 def value_label(label: str, room: int) -> str:
@@ -68,34 +72,36 @@ def value_label(label: str, room: int) -> str:
     return text if len(text) <= room else f"…{text[-(room - 1) :]}"
 
 
-def status(standing: Standing, now: datetime, size: int) -> Line:
+def status(header_state: HeaderState, now: datetime, size: int) -> Line:
     alarms: list[Line] = []
-    if standing.lost is not None:
-        alarms.append(line(own("STORE LOST", "danger"), own(" "), said(standing.lost, "danger", limit=200)))
-    if standing.halt is not None:
-        alarms.append(_halt(standing.halt))
-    if standing.cut is not None:
-        alarms.append(line(said(standing.cut, "warning", limit=120)))
-    if standing.running is not None:
-        alarms.append(line(said(standing.running, "accent", limit=60)))
-    counts, trend = _counts(standing, now), _sparkline(standing.trend)
+    if header_state.lost is not None:
+        alarms.append(
+            line(trusted("STORE LOST", "danger"), trusted(" "), untrusted(header_state.lost, "danger", limit=200))
+        )
+    if header_state.halt is not None:
+        alarms.append(_halt(header_state.halt))
+    if header_state.cut is not None:
+        alarms.append(line(untrusted(header_state.cut, "warning", limit=120)))
+    if header_state.running is not None:
+        alarms.append(line(untrusted(header_state.running, "accent", limit=60)))
+    counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
     if not alarms:
-        return _calm(standing, counts, trend, size)
+        return _calm(header_state, counts, trend, size)
     # The counts are always said in full: the alarm's own words give way, and the trend before them.
     left = joined([clip(joined(alarms), max(12, size - width(counts) - 4)), counts])
     return spread(left, trend if width(left) + width(trend) < size else (), size)
 
 
-def _calm(standing: Standing, counts: Line, trend: Line, size: int) -> Line:
+def _calm(header_state: HeaderState, counts: Line, trend: Line, size: int) -> Line:
     """Nothing is wrong with the store itself: what should be looked at follows the counts, then the trend."""
     # In quarters, so that a screen nobody touches stays still; the health screen has the percent.
-    quarter = None if standing.indexing is None else standing.indexing // 25 * 25
-    index = line(own(f"index > {quarter:d} %" if quarter else "indexing", "dim")) if quarter is not None else ()
-    raised = alert_words(standing.alerts, size)
+    quarter = None if header_state.indexing is None else header_state.indexing // 25 * 25
+    index = line(trusted(f"index > {quarter:d} %" if quarter else "indexing", "dim")) if quarter is not None else ()
+    raised = alert_words(header_state.alerts, size)
     tails = [tail for tail in (joined([index, trend]), index) if tail]
     tail = next((tail for tail in tails if width(joined([counts, raised])) + width(tail) + 3 <= size), ())
     room = size - width(counts) - (width(tail) + 3 if tail else 0) - 3
-    return spread(joined([counts, alert_words(standing.alerts, room)]), tail, size)
+    return spread(joined([counts, alert_words(header_state.alerts, room)]), tail, size)
 
 
 def alert_words(alerts: Sequence[Alert], room: int) -> Line:
@@ -103,38 +109,44 @@ def alert_words(alerts: Sequence[Alert], room: int) -> Line:
     if not alerts or room < 12:
         return ()
     first = next((alert for alert in alerts if alert.rule != "in-doubt"), alerts[0])
-    more = line(own(f" +{len(alerts) - 1}", "warning")) if len(alerts) > 1 else ()
-    text = line(own("alert: ", "warning"), said(first.brief or first.text, "warning", limit=60))
+    more = line(trusted(f" +{len(alerts) - 1}", "warning")) if len(alerts) > 1 else ()
+    text = line(trusted("alert: ", "warning"), untrusted(first.brief or first.text, "warning", limit=60))
     return (*clip(text, room - width(more)), *more)
 
 
 def _halt(halt: Halt) -> Line:
     who, note = safe(halt.operator, 20), safe(halt.note, 60)
-    return line(own("HALT", "danger"), own(f" by {who}: {note}", "danger"))
+    return line(trusted("HALT", "danger"), trusted(f" by {who}: {note}", "danger"))
 
 
-def _counts(standing: Standing, now: datetime) -> Line:
-    counts = standing.counts
+def _counts(header_state: HeaderState, now: datetime) -> Line:
+    counts = header_state.counts
     if counts is None:
-        waiting = "attaching …" if standing.attaching else "counting …" if standing.attached else "no store is attached"
-        return line(own(waiting, "dim"))
+        waiting = (
+            "attaching …"
+            if header_state.attaching
+            else "counting …"
+            if header_state.attached
+            else "no store is attached"
+        )
+        return line(trusted(waiting, "dim"))
     pending, doubt = counts.by_state.get("pending", 0), counts.by_state.get("in_doubt", 0)
     flight = counts.by_state.get("in_flight", 0)
     parts = [
-        line(own("pending ", "dim"), own(value.count(pending), "strong")),
-        line(own("in doubt ", "dim"), own(value.count(doubt), "danger" if doubt else "strong")),
+        line(trusted("pending ", "dim"), trusted(value.count(pending), "strong")),
+        line(trusted("in doubt ", "dim"), trusted(value.count(doubt), "danger" if doubt else "strong")),
     ]
     if flight:
-        parts.append(line(own("in flight ", "dim"), own(value.count(flight), "warning")))
+        parts.append(line(trusted("in flight ", "dim"), trusted(value.count(flight), "warning")))
     if counts.oldest_pending is not None:
-        parts.append(line(own("oldest ", "dim"), own(long_age(counts.oldest_pending, now))))
+        parts.append(line(trusted("oldest ", "dim"), trusted(long_age(counts.oldest_pending, now))))
     return joined(parts)
 
 
 def _sparkline(trend: Trend | None) -> Line:
     if trend is None or not any(trend.tally):
         return ()
-    return line(own(sparkline(trend.tally), "accent"), own(f" {trend.hours}h", "dim"))
+    return line(trusted(sparkline(trend.tally), "accent"), trusted(f" {trend.hours}h", "dim"))
 
 
 def sparkline(tally: Sequence[int]) -> str:

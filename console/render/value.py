@@ -11,10 +11,10 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from rich.cells import cell_len
 
 from backends.records import Entry, number, parse_time, readable
-from console.duration import age
 from console.render.line import Tone, middle
-from console.safetext import safe
-from console.services import layout
+from console.services import layout_fields as layout
+from console.text.durations import age
+from console.text.untrusted import safe
 
 OUTCOMES: Mapping[str, Tone] = {
     "accepted": "good",

@@ -9,10 +9,10 @@ from textual.widget import Widget
 
 from backends.store import BadTarget
 from backends.target import parse_target
-from console.config import StoreConfig
-from console.render.line import Cell, Line, fit, line, own, said
-from console.safetext import safe
-from console.screens.framed import FramedScreen
+from console.render.line import Cell, Line, fit, line, trusted, untrusted
+from console.screens.frame import FramedScreen
+from console.settings.config import StoreConfig
+from console.text.untrusted import safe
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.prompt_line import PromptLine
@@ -23,7 +23,7 @@ _NAME_LENGTH, _KIND_LENGTH = 24, 40
 
 
 class AttachScreen(FramedScreen):
-    place = "attach"
+    key_context = "attach"
 
     def __init__(self, problem: str | None = None) -> None:
         super().__init__()
@@ -41,13 +41,13 @@ class AttachScreen(FramedScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
-        self._list.put([*self._choices(), (_TYPED, line(own(" another: type a path or a URL", "dim")))])
+        self._head.show(line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim")))
+        self._list.put([*self._choices(), (_TYPED, line(trusted(" another: type a path or a URL", "dim")))])
         self.failed(self._problem)
 
     def hints(self) -> tuple[str, ...]:
         """Back only where there is something to go back to."""
-        return ("open", "down", "up", *(("back",) if self.console.place is not None else ()), "quit")
+        return ("open", "down", "up", *(("back",) if self.console.session is not None else ()), "quit")
 
     def _choices(self) -> Iterable[tuple[str, Line]]:
         stores = self.console.setup.config.stores
@@ -61,24 +61,24 @@ class AttachScreen(FramedScreen):
                 line(
                     Cell(f" {fit(safe(name, _NAME_LENGTH), named)}  ", "strong"),
                     Cell(f"{fit(kinds[name], kind)}  ", "dim"),
-                    own(f"{(store.mode or 'paper').upper():5}  "),
-                    said(environment, "dim", limit=40),
+                    trusted(f"{(store.mode or 'paper').upper():5}  "),
+                    untrusted(environment, "dim", limit=40),
                 ),
             )
         for target in self.console.setup.recent:
             if target not in stores:
-                yield target, line(said(f" {target}", limit=200), own("  opened lately", "dim"))
+                yield target, line(untrusted(f" {target}", limit=200), trusted("  opened lately", "dim"))
 
     def failed(self, problem: str | None) -> None:
         """Inline: what stood in the way."""
         self._problem = problem
         self._said.set_class(problem is not None, "-shown")
-        self._said.put([line(own("✗ ", "danger"), said(problem, "danger", limit=500))] if problem else [])
+        self._said.put([line(trusted("✗ ", "danger"), untrusted(problem, "danger", limit=500))] if problem else [])
         if problem is not None:
             self.restand_head()
 
     def restand_head(self) -> None:
-        self._head.show(line(own("Attach to a store", "strong"), own("   enter opens it", "dim")))
+        self._head.show(line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim")))
 
     def take_key(self, event: events.Key) -> None:
         if not self._line.is_asking:
@@ -116,14 +116,14 @@ class AttachScreen(FramedScreen):
             self.failed(str(problem))
             return
         self.failed(None)
-        self._head.show(line(own("attaching …", "accent")))
+        self._head.show(line(trusted("attaching …", "accent")))
         self.console.attach(known or StoreConfig(name=target, url=target))
 
     def on_choice_list_opened(self) -> None:
         self.do_open()
 
     def do_back(self) -> None:
-        if self.console.place is not None:
+        if self.console.session is not None:
             self.dismiss()
 
     def do_down(self) -> None:

@@ -6,14 +6,14 @@ from collections import deque
 
 from backends.records import AuditEvent
 from console.render.event import event_lines
-from console.render.line import Line, line, own, said
+from console.render.line import Line, line, trusted, untrusted
 from console.screens.reading import ReadingScreen
 
 _SHOWN = 2000
 
 
 class AuditScreen(ReadingScreen):
-    place = "audit"
+    key_context = "audit"
     FOOTER = ("back", "verify", "export", "down", "up")
 
     def __init__(self) -> None:
@@ -24,21 +24,21 @@ class AuditScreen(ReadingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.head.show(line(own("Audit trail", "strong"), own("   v checks the whole chain", "dim")))
+        self.head.show(line(trusted("Audit trail", "strong"), trusted("   v checks the whole chain", "dim")))
         self.start(self._read, group="audit", exclusive=True)
 
     async def _read(self) -> None:
-        place = self.console.place
-        if place is None:
+        session = self.console.session
+        if session is None:
             return
         last: deque[AuditEvent] = deque(maxlen=_SHOWN)
-        async for events in place.store.audit():
+        async for events in session.store.audit():
             last.extend(events)
         self._events = last
         self._show()
 
-    def stood(self) -> None:
-        super().stood()
+    def header_changed(self) -> None:
+        super().header_changed()
         if self.text.size.width != self._width:
             self._show()
 
@@ -47,23 +47,23 @@ class AuditScreen(ReadingScreen):
             return
         self._width = self.text.size.width
         lines = event_lines(reversed(self._events), self._width)
-        self.text.put([*self._verified, *(lines or [line(own("nothing was ever done here", "dim"))])])
+        self.text.put([*self._verified, *(lines or [line(trusted("nothing was ever done here", "dim"))])])
 
     def do_verify(self) -> None:
-        self.head.show(line(own("checking …", "accent")))
+        self.head.show(line(trusted("checking …", "accent")))
         self.start(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
-        place = self.console.place
-        if place is None:
+        session = self.console.session
+        if session is None:
             return
-        seen = await place.verify()
+        seen = await session.verify()
         if seen.problem is not None:
-            self.head.show(line(own("BROKEN  ", "danger"), said(seen.problem, "danger", limit=200)))
+            self.head.show(line(trusted("BROKEN  ", "danger"), untrusted(seen.problem, "danger", limit=200)))
             return
-        self.head.show(line(own(f"the chain holds: {seen.events:,} events", "good")))
+        self.head.show(line(trusted(f"the chain holds: {seen.events:,} events", "good")))
         kept = "Keep this head elsewhere: with it a later check also finds truncation and rewriting."
-        self._verified = [line(own(seen.head, "strong")), line(own(kept, "dim")), ()]
+        self._verified = [line(trusted(seen.head, "strong")), line(trusted(kept, "dim")), ()]
         self._show()
 
     def do_export(self) -> None:

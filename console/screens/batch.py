@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from console.render.batch import bar, ended_line, report
-from console.render.line import line, own, said
+from console.render.line import line, trusted, untrusted
 from console.screens.reading import ReadingScreen
 
 
 class BatchScreen(ReadingScreen):
-    place = "batch"
+    key_context = "batch"
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,9 +18,9 @@ class BatchScreen(ReadingScreen):
         run = self.console.activity.run
         return ("stop", "back", "down") if run is not None and not run.over else ("back", "export", "down")
 
-    def stood(self) -> None:
+    def header_changed(self) -> None:
         """Also when it is opened again after its end: then nothing more will ever land."""
-        super().stood()
+        super().header_changed()
         run = self.console.activity.run
         if run is None or not self.is_mounted:
             return
@@ -29,14 +29,14 @@ class BatchScreen(ReadingScreen):
             self._hush()  # it has stopped: the report says so, and the keys are wanted again
         self.head.show(bar(run, max(20, self.size.width - 4)))
         lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
-        if run.store and run.store != self.console.standing.store:
-            lines = [line(own("on another store: ", "warning"), said(run.store, "strong", limit=60)), *lines]
-        self.text.put(lines or [line(own("nothing has landed yet", "dim"))], keep_place=True)
+        if run.store and run.store != self.console.header_state.store:
+            lines = [line(trusted("on another store: ", "warning"), untrusted(run.store, "strong", limit=60)), *lines]
+        self.text.put(lines or [line(trusted("nothing has landed yet", "dim"))], keep_place=True)
 
     def do_stop(self) -> None:
         self._said_stopping = self.console.activity.has_batch
-        self.tell(line(own(self.console.activity.stop(), "warning")))
-        self.stood()
+        self.show_notice(line(trusted(self.console.activity.stop(), "warning")))
+        self.header_changed()
 
     def do_export(self) -> None:
         self.start(self.console.export_batch, group="export", exclusive=True)

@@ -8,13 +8,13 @@ from textual.widget import Widget
 
 from backends.records import Entry
 from console.render.entry import Shown, summary
-from console.screens.acting import ActingScreen, Pick, Picks
+from console.screens.action_screen import ActingScreen, Pick, Picks
 from console.widgets.canvas import Canvas
 from console.widgets.entry_pane import EntryPane
 
 
 class EntryScreen(ActingScreen):
-    place = "entry"
+    key_context = "entry"
 
     def __init__(self, shown: Shown, tab: int) -> None:
         super().__init__()
@@ -32,20 +32,20 @@ class EntryScreen(ActingScreen):
         self._put()
         self.acted()
 
-    def stood(self) -> None:
-        super().stood()
+    def header_changed(self) -> None:
+        super().header_changed()
         self._order.show(summary(self._shown.row.entry, max(20, self.size.width - 4)))
 
     def _put(self) -> None:
         self.pane.put(self._shown, self.console.now())
-        self.stood()
+        self.header_changed()
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
         self.acted()
 
     def acted(self) -> None:
-        if self.console.place is not None:
+        if self.console.session is not None:
             self.start(self._read, group="entry", exclusive=True)
 
     async def _read(self) -> None:

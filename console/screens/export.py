@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 from backends.records import AuditEvent, readable
 from console.render.event import pairs
-from console.render.line import line, own, said
-from console.screens.framed import FramedScreen
-from console.services.layout import ORDERS, bytes_text
+from console.render.line import line, trusted, untrusted
+from console.screens.frame import FramedScreen
+from console.services.layout_fields import ORDERS, bytes_text
 
 if TYPE_CHECKING:
     from backends.records import Entry
     from console.app import ConsoleApp
-    from console.services.lineup import View
+    from console.services.browse.queue_order import View
 
 
 async def export_view(app: ConsoleApp, view: View) -> None:
-    place = app.place
-    if place is None:
+    session = app.session
+    if session is None:
         return
     path = _path(app, "entries")
     written = 0
-    async for entries in place.lineup.chosen(view):
-        whole = await place.store.many(tuple(entry.id for entry in entries if entry.clipped))
+    async for entries in session.queue_order.chosen(view):
+        whole = await session.store.many(tuple(entry.id for entry in entries if entry.clipped))
         lines = [_entry(whole.get(entry.id, entry)) for entry in entries]
         if not await _append(app, path, lines):
             return
@@ -37,12 +37,12 @@ async def export_view(app: ConsoleApp, view: View) -> None:
 
 
 async def export_audit(app: ConsoleApp) -> None:
-    place = app.place
-    if place is None:
+    session = app.session
+    if session is None:
         return
     path = _path(app, "audit")
     written = 0
-    async for events in place.store.audit():
+    async for events in session.store.audit():
         if not await _append(app, path, [_event(event) for event in events]):
             return
         written += len(events)
@@ -95,7 +95,7 @@ async def _append(app: ConsoleApp, path: Path, lines: Iterable[str]) -> bool:
     try:
         await asyncio.to_thread(_write, path, "".join(f"{text}\n" for text in lines))
     except OSError as problem:
-        _screen(app).complain(f"{path} cannot be written: {problem.strerror}")
+        _screen(app).warn(f"{path} cannot be written: {problem.strerror}")
         return False
     return True
 
@@ -106,7 +106,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _told(app: ConsoleApp, what: str, path: Path) -> None:
-    _screen(app).tell(line(own(f"{what} written to ", "good"), said(path.name, limit=300)))
+    _screen(app).show_notice(line(trusted(f"{what} written to ", "good"), untrusted(path.name, limit=300)))
 
 
 def _screen(app: ConsoleApp) -> FramedScreen:

@@ -14,19 +14,19 @@ from textual.widget import Widget
 from backends.records import Entry
 from console.render.entry import Shown
 from console.render.group import Story, group_header, group_line, story_lines
-from console.render.line import Line, line, own, said
+from console.render.line import Line, line, trusted, untrusted
 from console.render.value import many
-from console.screens.acting import ActingScreen, Pick, Picks
-from console.services.expression import parse_expression, with_field
-from console.services.group import Group
-from console.services.groups import Groups, GroupView
+from console.screens.action_screen import ActingScreen, Pick, Picks
+from console.services.browse.filter_syntax import parse_expression, with_field
+from console.services.stats.group import Group
+from console.services.stats.groups import Groups, GroupView
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from console.services.insight import Insight
-    from console.services.workplace import Workplace
+    from console.services.index.status import IndexStatus
+    from console.services.session import StoreSession
 
 _RENEW_SECONDS = 1.0
 _REST_SECONDS = 0.06
@@ -35,7 +35,7 @@ _SPLIT_SECONDS = 0.3
 
 
 class GroupsScreen(ActingScreen):
-    place = "groups"
+    key_context = "groups"
     FOOTER = ("open", "dismiss", "replay", "note", "back", "pane", "undo")
     CSS_PATH = "../styles/groups.tcss"
 
@@ -63,7 +63,7 @@ class GroupsScreen(ActingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._head.show(line(own("reading …", "dim")))
+        self._head.show(line(trusted("reading …", "dim")))
         self._renew()
         if self.console.setup.watch:
             self.set_interval(_RENEW_SECONDS, self._renew_if_changed)
@@ -72,29 +72,29 @@ class GroupsScreen(ActingScreen):
         self.start(self._read, group="groups", exclusive=True)
 
     def _renew_if_changed(self) -> None:
-        if self.console.place is not None and self._view is not None and not self._filter:
+        if self.console.session is not None and self._view is not None and not self._filter:
             self.start(self._read_if_changed, group="groups", exclusive=True)
 
     async def _read_if_changed(self) -> None:
-        if (await self._insight()).stamp != self._stamp:
+        if (await self._index_status()).stamp != self._stamp:
             await self._read()
 
     async def _read(self) -> None:
-        insight = await self._insight()
-        self._stamp = insight.stamp
+        index_status = await self._index_status()
+        self._stamp = index_status.stamp
         if not self._filter:
-            self._put(await insight.groups.view())
+            self._put(await index_status.groups.view())
             return
-        async for view in insight.groups.growing(parse_expression(self._filter, self.console.now())):
+        async for view in index_status.groups.growing(parse_expression(self._filter, self.console.now())):
             self._put(view)
 
-    async def _insight(self) -> Insight:
-        place = self.console.place
-        assert place is not None  # it is opened from an attached queue
-        return await place.insight()
+    async def _index_status(self) -> IndexStatus:
+        session = self.console.session
+        assert session is not None  # it is opened from an attached queue
+        return await session.index_status()
 
     async def _groups(self) -> Groups:
-        return (await self._insight()).groups
+        return (await self._index_status()).groups
 
     def _put(self, view: GroupView) -> None:
         self._view = view
@@ -107,16 +107,16 @@ class GroupsScreen(ActingScreen):
 
     def _scope(self, view: GroupView) -> Line:
         """How much of the store this is."""
-        known = own(f"{many(len(view.groups), 'group')}", "strong")
-        which = (own(" in ", "dim"), said(self._filter, "accent", limit=60)) if self._filter else ()
+        known = trusted(f"{many(len(view.groups), 'group')}", "strong")
+        which = (trusted(" in ", "dim"), untrusted(self._filter, "accent", limit=60)) if self._filter else ()
         if view.complete:
-            return (known, *which, own(f" · {many(view.count, 'entry')}, all counted", "dim"))
+            return (known, *which, trusted(f" · {many(view.count, 'entry')}, all counted", "dim"))
         told = f" · {view.covered:,} entries counted so far"
         if view.source == "index":
             told = f" · {view.covered:,} of {view.total:,} entries indexed so far"
         elif not self._filter:
             told = f" · of the newest {view.covered:,} of {view.total:,} entries: there is no index yet"
-        return (known, *which, own(told, "warning"))
+        return (known, *which, trusted(told, "warning"))
 
     @property
     def group(self) -> Group | None:
@@ -172,10 +172,10 @@ class GroupsScreen(ActingScreen):
     def _leave(self) -> None:
         """What was shown counts as seen."""
         view = self._view
-        place = self.console.place
-        if view is not None and view.source == "index" and place is not None:
+        session = self.console.session
+        if view is not None and view.source == "index" and session is not None:
             seen = tuple(group.fingerprint for group in view.groups)
-            self.console.queue.start(lambda: _look(place, seen), group="looked", exclusive=True)
+            self.console.queue.start(lambda: _look(session, seen), group="looked", exclusive=True)
         self.dismiss()
 
     def do_health(self) -> None:
@@ -195,7 +195,7 @@ class GroupsScreen(ActingScreen):
     def about(self) -> list[Line]:
         if self._about is None:
             return []
-        return [line(own(" group  ", "dim"), said(self._about.title, "strong", limit=60)), ()]
+        return [line(trusted(" group  ", "dim"), untrusted(self._about.title, "strong", limit=60)), ()]
 
     def acted(self) -> None:
         self._frozen = {}
@@ -210,15 +210,15 @@ class GroupsScreen(ActingScreen):
 
     def _freeze(self, act: Callable[[], None]) -> None:
         group = self.group
-        if group is None or self.workplace() is None:
+        if group is None or self.attached_session() is None:
             return
-        self.tell(line(own(f"reading the members: {many(group.count, 'entry')} …", "accent")))
+        self.show_notice(line(trusted(f"reading the members: {many(group.count, 'entry')} …", "accent")))
         self.start(lambda: self._read_members(group, act), group="ask", exclusive=True)
 
     async def _read_members(self, group: Group, act: Callable[[], None]) -> None:
         def tell(count: int) -> None:
             if count >= _TELL:
-                self.tell(line(own(f"reading the members: {count:,} so far; esc gives up", "accent")))
+                self.show_notice(line(trusted(f"reading the members: {count:,} so far; esc gives up", "accent")))
 
         query = parse_expression(self._filter, self.console.now())
         members = await (await self._groups()).members(group.fingerprint, query, tell=tell)
@@ -227,25 +227,25 @@ class GroupsScreen(ActingScreen):
         self._frozen, self._about = {entry.id: entry for entry in members.entries}, group
         self._hush()
         if not members.entries:
-            self.complain("nothing of this group is open any more")
+            self.warn("nothing of this group is open any more")
             self._renew()
             return
         if not members.complete:
-            self.complain(f"only the first {len(members.entries):,} of it are taken: repeat it for the rest")
+            self.warn(f"only the first {len(members.entries):,} of it are taken: repeat it for the rest")
         act()
 
     def do_note(self) -> None:
         """On the group itself: it stays when its entries are settled."""
-        from console.screens.gate_word import WordGate, a_note
+        from console.screens.gates.prompts import WordGate, a_note
 
         group = self.group
-        if group is None or self.workplace() is None:
+        if group is None or self.attached_session() is None:
             return
         lines = [
-            line(said(f" {group.title}", limit=300)),
-            line(own(" It stays with the group when it comes again.", "dim")),
+            line(untrusted(f" {group.title}", limit=300)),
+            line(trusted(" It stays with the group when it comes again.", "dim")),
         ]
-        gate = WordGate(line(own("Note on a group")), lines, ask="note", judge=a_note)
+        gate = WordGate(line(trusted("Note on a group")), lines, ask="note", judge=a_note)
 
         def answered(answer: str | None) -> None:
             if answer is not None:
@@ -255,7 +255,7 @@ class GroupsScreen(ActingScreen):
 
     async def _write(self, group: Group, text: str) -> None:
         await (await self._groups()).note(group.fingerprint, text)
-        self.tell(line(own("noted", "good")))
+        self.show_notice(line(trusted("noted", "good")))
         self._rested()
 
     def do_pane(self) -> None:
@@ -281,5 +281,5 @@ class GroupsScreen(ActingScreen):
         self._story.scroll_to_line(1 << 30) if self.in_story else self._list.move_to(1 << 30)
 
 
-async def _look(place: Workplace, seen: tuple[str, ...]) -> None:
-    await (await place.insight()).groups.looked(seen)
+async def _look(session: StoreSession, seen: tuple[str, ...]) -> None:
+    await (await session.index_status()).groups.looked(seen)

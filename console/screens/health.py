@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from console.render.health import Frame, health_lines
-from console.render.line import Line, line, own
+from console.render.line import Line, line, trusted
 from console.screens.reading import ReadingScreen
-from console.services.health import HealthView
+from console.services.stats.health import HealthView
 
 _RENEW_SECONDS = 2.0
 
 
 class HealthScreen(ReadingScreen):
-    place = "health"
+    key_context = "health"
     FOOTER = ("back", "groups", "down", "up", "refresh")
 
     def __init__(self) -> None:
@@ -20,13 +20,13 @@ class HealthScreen(ReadingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.head.show(line(own("Health", "strong"), own("   reading …", "dim")))
+        self.head.show(line(trusted("Health", "strong"), trusted("   reading …", "dim")))
         self.do_refresh()
         if self.console.setup.watch:
             self.set_interval(_RENEW_SECONDS, self.do_refresh)
 
-    def stood(self) -> None:
-        super().stood()
+    def header_changed(self) -> None:
+        super().header_changed()
         self._paint()
 
     def do_refresh(self) -> None:
@@ -37,11 +37,11 @@ class HealthScreen(ReadingScreen):
         self.console.queue.do_groups()
 
     async def _read(self) -> None:
-        place = self.console.place
-        if place is None:
+        session = self.console.session
+        if session is None:
             return
-        insight = await place.insight()
-        health = insight.health
+        index_status = await session.index_status()
+        health = index_status.health
         self._view = None if health is None else await health.view(points=self._room().plot)
         self._paint()
 
@@ -53,21 +53,25 @@ class HealthScreen(ReadingScreen):
             return
         view = self._view
         if view is None:
-            self.head.show(line(own("Health", "strong")))
+            self.head.show(line(trusted("Health", "strong")))
             self.text.put(self._without(), keep_place=True)
             return
-        self.head.show(line(own("Health", "strong"), own(f"   {view.at:%Y-%m-%d %H:%M:%SZ}, from the index", "dim")))
+        self.head.show(
+            line(trusted("Health", "strong"), trusted(f"   {view.at:%Y-%m-%d %H:%M:%SZ}, from the index", "dim"))
+        )
         self.text.put(health_lines(view, self.console.activity.breakers(), self._room()), keep_place=True)
 
     def _without(self) -> list[Line]:
         """What there is to say before there is an index."""
-        percent = self.console.standing.indexing
+        percent = self.console.header_state.indexing
         if percent is not None:
-            return [line(own(f"The index that this is drawn from is being built: {percent:d} %.", "accent"))]
+            return [line(trusted(f"The index that this is drawn from is being built: {percent:d} %.", "accent"))]
         return [
-            line(own("There is no index of this store that is up to date, so there is nothing to draw.", "warning")),
             line(
-                own(
+                trusted("There is no index of this store that is up to date, so there is nothing to draw.", "warning")
+            ),
+            line(
+                trusted(
                     "The console builds one by itself where it may act; `dlq index` builds one for a read-only console."
                 )
             ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from console import keys
-from console.render.line import HANG, Cell, Line, columns, fit, line, own
+from console import keymap as keys
+from console.render.line import HANG, Cell, Line, columns, fit, line, trusted
 from console.screens.reading import ReadingScreen
 
 _FILTER = (
@@ -23,28 +23,30 @@ _GATES = (
 
 
 class HelpScreen(ReadingScreen):
-    place = "help"
+    key_context = "help"
     FOOTER = ("back", "down", "up")
 
-    def __init__(self, about: keys.Place) -> None:
+    def __init__(self, about: keys.KeyContext) -> None:
         super().__init__()
         self._about = about
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.head.show(line(own("Keys", "strong"), own("   remap them in the config: [keymap] id = key", "dim")))
+        self.head.show(
+            line(trusted("Keys", "strong"), trusted("   remap them in the config: [keymap] id = key", "dim"))
+        )
         self.text.put(self._lines())
 
     def _lines(self) -> list[Line]:
         there = self.console.keys_at(self._about)
         lines = columns([(" ".join(keys.spelled(name) for name in key.keys), _meaning(key)) for key in there])
-        lines += [(), line(own("The filter line", "strong"))]
-        lines += columns([(word, line(own(text))) for word, text in _FILTER])
-        if not self.console.standing.read_only:
-            lines += [(), line(own("Gates", "strong"))]
-            lines += [line(own(" "), HANG, own(text)) for text in _GATES]
+        lines += [(), line(trusted("The filter line", "strong"))]
+        lines += columns([(word, line(trusted(text))) for word, text in _FILTER])
+        if not self.console.header_state.read_only:
+            lines += [(), line(trusted("Gates", "strong"))]
+            lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]
         return lines
 
 
 def _meaning(key: keys.Key) -> Line:
-    return (Cell(fit(key.id, 12), "accent"), own(key.tooltip))
+    return (Cell(fit(key.id, 12), "accent"), trusted(key.tooltip))

@@ -8,11 +8,11 @@ from textual.timer import Timer
 
 from backends.records import Entry
 from console.render.entry import Shown
-from console.render.line import Line, line, own
+from console.render.line import Line, line, trusted
 from console.render.value import count, many
-from console.screens.acting import ActingScreen, Pick, Picks
-from console.screens.feed import Feed
-from console.services.triage import look
+from console.screens.action_screen import ActingScreen, Pick, Picks
+from console.screens.queue.loader import QueueLoader
+from console.services.triage.triage import classified
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
 
@@ -25,9 +25,9 @@ _HINTS_OF_NOTHING = ("filter", "refresh", "audit", "stores", "command", "quit")
 class ListingScreen(ActingScreen):
     def __init__(self) -> None:
         super().__init__()
-        self.feed = Feed(self)
+        self.loader = QueueLoader(self)
         self.marks: dict[str, Pick] = {}
-        self.table = EntryTable(self.console.now(), look, id="table")
+        self.table = EntryTable(self.console.now(), classified, id="table")
         self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")
         self.in_pane = False  # j and k move in the pane's text
@@ -39,14 +39,14 @@ class ListingScreen(ActingScreen):
 
     def say_empty(self, *, filtered: bool) -> None:
         text = "nothing matches: esc clears the filter" if filtered else "nothing is dead: the queue is empty"
-        self.table.blank = line(own(f"   {text}", "dim"))
+        self.table.blank = line(trusted(f"   {text}", "dim"))
 
     def tell_back(self) -> None:
-        self.tell(line(own("the store is back", "good")))
+        self.show_notice(line(trusted("the store is back", "good")))
 
     def changed(self) -> None:
         """The store has moved."""
-        self.start(self.feed.after_change, group="change", exclusive=False)
+        self.start(self.loader.after_change, group="change", exclusive=False)
 
     def acted(self) -> None:
         self.marks.clear()
@@ -69,15 +69,15 @@ class ListingScreen(ActingScreen):
 
     def lead(self) -> Line:
         if self.table.range_from is not None:
-            return line(own(f"{len(self.table.range_ids())} in range, v marks them", "accent"))
-        return line(own(f"{count(len(self.marks))} marked", "accent")) if self.marks else ()
+            return line(trusted(f"{len(self.table.range_ids())} in range, v marks them", "accent"))
+        return line(trusted(f"{count(len(self.marks))} marked", "accent")) if self.marks else ()
 
     def hints(self) -> tuple[str, ...]:
         running = self.console.activity.run
         stop = ("stop", "batch") if running is not None and not running.over else ()
         spot = self.table.window.current
         if spot is None and not self.marks:
-            return (*stop, *(("back",) if self.feed.text else ()), *_HINTS_OF_NOTHING)
+            return (*stop, *(("back",) if self.loader.text else ()), *_HINTS_OF_NOTHING)
         if self.table.range_from is not None:
             return (*stop, "range", "down", "up", "back")  # an act would be about the cursor's entry alone
         state = spot.entry.state if spot else "pending"
@@ -100,10 +100,10 @@ class ListingScreen(ActingScreen):
     def do_top(self) -> None:
         if self.in_pane:
             self.pane.text.scroll_to_line(0)
-        elif self.table.window.at_top and not self.feed.fresh:
+        elif self.table.window.at_top and not self.loader.fresh:
             self.table.move_to(0)
         else:
-            self.read(self.feed.start)
+            self.read(self.loader.start)
 
     def do_bottom(self) -> None:
         if self.in_pane:
@@ -111,10 +111,10 @@ class ListingScreen(ActingScreen):
         elif self.table.window.at_end:
             self.table.move_to(len(self.table.window.spots) - 1)
         else:
-            self.read(self.feed.finish)
+            self.read(self.loader.finish)
 
     def read(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self.feed.ready():
+        if self.loader.ready():
             self.start(work, group="page", exclusive=True)
 
     def do_pane(self) -> None:
@@ -128,13 +128,15 @@ class ListingScreen(ActingScreen):
         self.pane.turn(1)
 
     def on_entry_table_wants(self, message: EntryTable.Wants) -> None:
-        if self.feed.ready():
-            self.start(lambda: self.feed.grow(message.where), group=f"grow-{message.where}", exclusive=False)
+        if self.loader.ready():
+            self.start(lambda: self.loader.grow(message.where), group=f"grow-{message.where}", exclusive=False)
 
     def moved(self) -> None:
         """The cursor is on another entry."""
         row = self.table.row
-        self.pane.put(None if row is None else Shown(row, read_only=self.console.standing.read_only), self.table.now)
+        self.pane.put(
+            None if row is None else Shown(row, read_only=self.console.header_state.read_only), self.table.now
+        )
         self._show_footer()
         self.show_filter()
         if self._rest is not None:
@@ -142,7 +144,7 @@ class ListingScreen(ActingScreen):
         self._rest = self.set_timer(_PANE_SECONDS, self._rested)
 
     def _rested(self) -> None:
-        if self.feed.ready() and self.table.row is not None:
+        if self.loader.ready() and self.table.row is not None:
             self.start(self._read_entry, group="entry", exclusive=True)
 
     async def _read_entry(self) -> None:
@@ -185,16 +187,16 @@ class ListingScreen(ActingScreen):
     async def _mark_all(self) -> None:
         """A frozen set: what matches now, as it is now."""
         marks: dict[str, Pick] = {}
-        async for entries in self.feed.place.lineup.chosen(self.feed.view):
+        async for entries in self.loader.session.queue_order.chosen(self.loader.view):
             marks |= {entry.id: Pick(entry.version, entry.state) for entry in entries}
             if len(marks) > 2000:
-                self.tell(line(own(f"marking … {len(marks):,}; esc stops", "accent")))
+                self.show_notice(line(trusted(f"marking … {len(marks):,}; esc stops", "accent")))
             if len(marks) >= _MOST_MARKS:
-                self.complain(f"only the first {_MOST_MARKS:,} are marked: narrow the filter for the rest")
+                self.warn(f"only the first {_MOST_MARKS:,} are marked: narrow the filter for the rest")
                 break
         self.marks = marks
         self._remark()
-        self.tell(line(own(f"{many(len(marks), 'entry')} marked, as they are now", "accent")))
+        self.show_notice(line(trusted(f"{many(len(marks), 'entry')} marked, as they are now", "accent")))
 
     def do_unmark(self) -> None:
         self.marks.clear()

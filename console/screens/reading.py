@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.widget import Widget
 
-from console.screens.framed import FramedScreen
+from console.screens.frame import FramedScreen
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from console.services.capture import submit_or_dead_letter
-    from console.services.resend import replay_order
+    from console.services.engine.capture import submit_or_dead_letter
+    from console.services.engine.replay_order import replay_order
 
 __all__ = ["replay_order", "submit_or_dead_letter"]
 
 
 def __getattr__(name: str) -> object:
     if name == "submit_or_dead_letter":
-        from console.services.capture import submit_or_dead_letter
+        from console.services.engine.capture import submit_or_dead_letter
 
         return submit_or_dead_letter
     if name == "replay_order":
-        from console.services.resend import replay_order
+        from console.services.engine.replay_order import replay_order
 
         return replay_order
     raise AttributeError(f"module 'console.services' has no attribute {name!r}")

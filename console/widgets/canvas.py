@@ -9,8 +9,8 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from console.palette import PALETTES, ROLES
 from console.render.line import Line, Tone, clip
+from console.theme.palette import PALETTES, ROLES
 
 
 class Canvas(Widget):

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from console.render.entry import Shown, tab_lines, tabs, titles
-from console.render.line import own, spread, width
+from console.render.line import spread, trusted, width
 from console.render.status import value_label
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
@@ -51,10 +51,10 @@ class EntryPane(Vertical):
 
     def _paint(self, *, keep_place: bool = False) -> None:
         shown = self.shown
-        lead = (own("▸", "accent"),) if self._is_chosen else (own(" "),)
+        lead = (trusted("▸", "accent"),) if self._is_chosen else (trusted(" "),)
         titles_line = (*lead, *tabs(shown, self.tab, self.kind))
         room = max(_LONGEST_ID, self.size.width - width(titles_line) - 3)  # a longer id gives way to the tabs
-        name = (own(value_label(shown.row.entry.id, room), "dim"), own(" ")) if shown else ()
+        name = (trusted(value_label(shown.row.entry.id, room), "dim"), trusted(" ")) if shown else ()
         self._tabs.show(spread(titles_line, name, max(1, self.size.width)))
         size = max(1, self.text.size.width)
         lines = tab_lines(shown, self.tab, self._now, size=size) if shown and self._now else []

@@ -11,13 +11,13 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from backends.records import Entry, Place, Version
-from console.render.line import Line, own
+from backends.records import Entry, RowKey, Version
+from console.render.line import Line, trusted
 from console.render.row import header, row_line
 from console.render.value import entry_age
-from console.services.lineup import Spot
-from console.services.triage import Row
-from console.services.window import Window
+from console.services.browse.queue_order import ListedEntry
+from console.services.browse.queue_window import Window
+from console.services.triage.triage import ClassifiedEntry
 from console.widgets.canvas import Canvas
 
 _WHEEL = 3
@@ -37,22 +37,22 @@ class EntryTable(Canvas):
     class Painted(Message):
         """For the first time."""
 
-    def __init__(self, now: datetime, look: Callable[[Entry], Row], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+    def __init__(self, now: datetime, look: Callable[[Entry], ClassifiedEntry], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.window = Window()
         self.kind = "orders"  # the layout of what is listed
         self.marks: Mapping[str, Version] = {}
         self.range_from: str | None = None
-        self.seen: Place | None = None  # what came after this place is new
+        self.seen: RowKey | None = None  # what came after this place is new
         self.now = now
-        self.blank: Line = (own("reading …", "dim"),)
+        self.blank: Line = (trusted("reading …", "dim"),)
         self.on_move: Callable[[], None] = lambda: None  # at once: what it changes is painted in the same frame
         self._is_painted = False
         self._classify = look
-        self._looked: dict[str, Row] = {}
+        self._looked: dict[str, ClassifiedEntry] = {}
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> ClassifiedEntry | None:
         spot = self.window.current
         return None if spot is None else self._look(spot)
 
@@ -111,13 +111,13 @@ class EntryTable(Canvas):
             return self.strip(self.blank if y == 1 and not window.spots else ())
         return self.strip(self._line(window.spots[at]), cursor=at == window.cursor)
 
-    def _line(self, spot: Spot) -> Line:
+    def _line(self, spot: ListedEntry) -> Line:
         entry = spot.entry
         marked = entry.id in self.marks or (self.range_from is not None and entry.id in self.range_ids())
-        fresh = self.seen is not None and spot.part > 0 and _is_after(entry.place, self.seen)
+        fresh = self.seen is not None and spot.part > 0 and _is_after(entry.row_key, self.seen)
         return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh)
 
-    def _look(self, spot: Spot) -> Row:
+    def _look(self, spot: ListedEntry) -> ClassifiedEntry:
         """What the error says of it, worked out only for what is seen."""
         known = self._looked.get(spot.entry.id)
         if known is None or known.entry is not spot.entry:
@@ -159,7 +159,7 @@ class EntryTable(Canvas):
             self.post_message(self.Opened())
 
 
-def _is_after(place: Place, seen: Place) -> bool:
+def _is_after(place: RowKey, seen: RowKey) -> bool:
     try:
         return tuple(place) > tuple(seen)
     except TypeError:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from textual import events
 
-from console.render.line import Cell, Line, own, said
+from console.render.line import Cell, Line, trusted, untrusted
 from console.widgets.canvas import Canvas
 
 Purpose = Literal["filter", "command", "target"]
@@ -89,8 +89,8 @@ class PromptLine(Canvas):
         lead = {"filter": "filter: ", "command": ":", "target": "path or URL: "}[self.purpose]
         # What is far left of the cursor makes room, so that it stays in view.
         hidden = max(0, self._at - max(10, self.size.width - len(lead) - 4))
-        before, after = said(text[hidden : self._at]), said(text[self._at :], limit=_LONGEST)
-        self.show((own(lead, "accent"), before, Cell("▏", "accent"), after))
+        before, after = untrusted(text[hidden : self._at]), untrusted(text[self._at :], limit=_LONGEST)
+        self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))
 
     def _remember(self) -> None:
         past, text = self._past[self.purpose], self.text.strip()

@@ -9,7 +9,7 @@ from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
-from console.render.line import Line, own, wrap
+from console.render.line import Line, trusted, wrap
 from console.widgets.canvas import Canvas
 
 _MOST = 20_000  # lines after wrapping: a text of a million line ends must not hold up the screen
@@ -59,7 +59,7 @@ class TextPane(Canvas):
         at = self._top + y
         hidden = len(rows) - self._top - height
         if y == height - 1 and hidden > 0 and height > 1:
-            return self.strip((own(f"↓ {hidden + 1:,} more lines", "dim"),))
+            return self.strip((trusted(f"↓ {hidden + 1:,} more lines", "dim"),))
         return self.strip(rows[at] if at < len(rows) else ())
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import chromium
-from tests.orders import row, sqlite_store
-from tests.served import serving
+from tests.support import chromium
+from tests.support.orders import row, sqlite_store
+from tests.support.serve import serving
 
 pytestmark = pytest.mark.skipif(
     chromium.PROGRAM is None and "DLQ_BROWSER" not in os.environ, reason="no Chromium here; make browser insists on it"

@@ -16,7 +16,7 @@ import pytest
 
 from backends.target import SQLiteTarget, parse_target
 from console.cli.main import run
-from tests.orders import postgres_store, sqlite_store
+from tests.support.orders import postgres_store, sqlite_store
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Dlq, Make, fetch
-from tests.orders import postgres_store, row, sqlite_store
+from tests.support.orders import postgres_store, row, sqlite_store
 
 ONE, TWO = "dlq_0000000000000001", "dlq_0000000000000002"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.hub import TOKEN, FakeHub, failed_item
-from tests.integration import REQUEST, SECRET, IntegrationRig, entry_id, failed_row
-from tests.loopback import Loopback, reply
-from tests.outbox import Consumer, OutboxRig, broker, dead_row
+from tests.support.http_server import Loopback, reply
+from tests.support.integration import REQUEST, SECRET, IntegrationRig, entry_id, failed_row
+from tests.support.outbox import Consumer, OutboxRig, broker, dead_row
+from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -54,7 +54,7 @@ class Command:
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
             "PYTHONPATH": str(ROOT),
-            "PYTHON_KEYRING_BACKEND": "tests.fakes.vault.FileKeyring",
+            "PYTHON_KEYRING_BACKEND": "tests.support.keyrings.FileKeyring",
             "DLQ_TEST_VAULT": str(vault),
         }
         process = await asyncio.create_subprocess_exec(

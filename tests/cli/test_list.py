@@ -11,7 +11,7 @@ import pytest
 
 from backends.layouts import orders
 from tests.cli.conftest import Dlq, Make, fetch
-from tests.orders import row, sqlite_store
+from tests.support.orders import row, sqlite_store
 
 COLUMNS = set(orders.COLUMNS)
 

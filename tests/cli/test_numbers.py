@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from console.cli import numbers
+from console.cli import stats as numbers
 from tests.cli.conftest import Dlq, Make, fetch
-from tests.orders import row, sqlite_store
+from tests.support.orders import row, sqlite_store
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT, REFUSED = "RuntimeError: HTTP 429 after {} attempts", "RiskRejected: notional {} exceeds the limit"

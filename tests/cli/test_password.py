@@ -13,14 +13,14 @@ import keyring
 import pytest
 
 import backends
-from console.cli.arguments import build_parser
+from console.cli.console import attach
 from console.cli.context import Context
-from console.cli.screen import attach
-from console.config import load_config
-from console.identity import current_actor
+from console.cli.parser import build_parser
+from console.settings.config import load_config
+from console.settings.identity import current_actor
 from tests.cli.conftest import Dlq
-from tests.orders import postgres_store, row
-from tests.unit.test_vault import Windows
+from tests.support.orders import postgres_store, row
+from tests.unit.test_secrets import Windows
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "HOME": str(tmp_path),
         "XDG_CONFIG_HOME": str(tmp_path),
         "PYTHONPATH": str(ROOT),
-        "PYTHON_KEYRING_BACKEND": "tests.fakes.vault.FileKeyring",
+        "PYTHON_KEYRING_BACKEND": "tests.support.keyrings.FileKeyring",
         "DLQ_TEST_VAULT": str(tmp_path / "vault.json"),
         "TERM": "xterm",
     }
@@ -105,9 +105,9 @@ def test_a_pem_comes_by_stdin_with_its_lines(environment: dict[str, str]) -> Non
     [
         ("keyring.backends.null.Keyring", "no keyring backend"),
         ("keyring.backends.fail.Keyring", "no keyring backend"),
-        ("tests.fakes.vault.PlaintextKeyring", "plain text"),
-        ("tests.fakes.vault.UnderAnotherName", "plain text"),
-        ("tests.fakes.vault.BrokenKeyring", "did not answer"),
+        ("tests.support.keyrings.PlaintextKeyring", "plain text"),
+        ("tests.support.keyrings.UnderAnotherName", "plain text"),
+        ("tests.support.keyrings.BrokenKeyring", "did not answer"),
         ("no.such.module.Keyring", "cannot be loaded"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_file_that_is_read_first_is_not_shadowed_by_what_is_set(environment: d
     environment["CREDENTIALS_DIRECTORY"] = str(tmp_path)
     typed = f"api_key=K\nsecret_key={CANARY}\n"
     kept = dlq(environment, "secrets", "set", "alpaca", "--paper", stdin=typed)
-    assert kept.stdout == "set alpaca paper: api_key, secret_key (keyring tests.fakes.vault.FileKeyring)\n"
+    assert kept.stdout == "set alpaca paper: api_key, secret_key (keyring tests.support.keyrings.FileKeyring)\n"
     path = tmp_path / "alpaca.paper.secret_key"
     path.touch(0o600)
     for verb in ("set", "delete"):

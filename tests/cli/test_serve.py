@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from tests.cli.conftest import Dlq
-from tests.orders import row, sqlite_store
-from tests.served import serving
+from tests.support.orders import row, sqlite_store
+from tests.support.serve import serving
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.conftest import Dlq
-from tests.orders import row, sqlite_store
+from tests.support.orders import row, sqlite_store
 
 ROOT = Path(__file__).parent.parent.parent
 

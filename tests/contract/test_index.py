@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from backends.index import Cache, Feed, IndexUnavailable, Pace, Reader, Writer
-from backends.index.place import spell, unspell
+from backends.index import BuildPace, Cache, IndexBuilder, IndexUnavailable, IndexWriter, Reader
 from backends.index.role import roles
+from backends.index.row_keys import spell, unspell
 from backends.records import Selection
 from backends.store import Result
-from console.services import tally
-from console.services.index import is_current, label
-from tests.indexing import SMALL_STEPS, Indexed, indexed, plain
-from tests.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
+from console.services.index.keeper import is_current, label
+from console.services.stats import tally
+from tests.support.index import SMALL_STEPS, Indexed, indexed, plain
+from tests.support.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
 
 ERRORS = (
     "RuntimeError: HTTP 429 after {n} attempts",
@@ -132,7 +132,7 @@ async def foreign(rig: Rig, action: str, numbers: list[int]) -> None:
 async def killed_somewhere(index: Indexed, rng: random.Random) -> None:
     """Feeds for a while, then dies within a statement, as a killed process does: uncommitted."""
     with index.cache.writing() as connection, suppress(IndexUnavailable):
-        feed = Feed(index.store, Writer(connection), label, now=lambda: BASE, pace=SMALL_STEPS)
+        feed = IndexBuilder(index.store, IndexWriter(connection), label, now=lambda: BASE, pace=SMALL_STEPS)
         left = rng.randint(20, 6000)
 
         def dies() -> bool:
@@ -321,7 +321,7 @@ async def test_a_running_feed_hears_of_new_rows(rig: Rig, tmp_path: Path) -> Non
         progress = await index.reader.progress()
         return progress is not None and progress.complete and sum(progress.states.values()) == count
 
-    with index.feed(Pace(tick=0.05)) as feed:
+    with index.feed(BuildPace(tick=0.05)) as feed:
         running = asyncio.create_task(feed.run())
         try:
             await until(lambda: holds(5))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from backends.records import Filter
 from backends.store import Store
-from console.services.search import Search
-from tests.indexing import Indexed, indexed
-from tests.integration import IntegrationRig, failed_row
-from tests.outbox import OutboxRig, dead_row
+from console.services.browse.search import Search
+from tests.support.index import Indexed, indexed
+from tests.support.integration import IntegrationRig, failed_row
+from tests.support.outbox import OutboxRig, dead_row
 
 
 async def found(index: Indexed, term: str) -> list[str]:

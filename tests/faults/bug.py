@@ -14,11 +14,14 @@ from typing import Any
 
 from backends.records import Attempt
 from backends.sql import claims
-from backends.sql.briefing import SQLBriefing
+from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.transaction import Transaction
-from console.services import payload, reconcile, record, send, verdict
-from console.services.journey import Journey, Sent
-from console.services.reconcile import Waited
+from console.services.replay import attempt as record
+from console.services.replay import lookup_verdict as verdict
+from console.services.replay import payload, reconcile
+from console.services.replay import submit as send
+from console.services.replay.attempt_context import AttemptContext, SubmitResult
+from console.services.replay.reconcile import Waited
 from tests.faults.ground import Ground
 from venues import Outcome, Prepared, Rejected, Unknown
 
@@ -36,27 +39,27 @@ def nothing(_: Ground) -> None:
 
 
 def submit_before_intent(_: Ground) -> None:
-    async def wrong(self: send.Sender, journey: Journey) -> Sent:
-        prepared = send._prepare(journey)
+    async def wrong(self: send.OrderSubmitter, context: AttemptContext) -> SubmitResult:
+        prepared = send._prepare(context)
         assert isinstance(prepared, Prepared)
-        outcome = await self._submit(journey.road, prepared)
+        outcome = await self._submit(context.lane, prepared)
         self._at("answered")
-        attempt = await self._recorder.intend(journey, prepared, "late")
+        attempt = await self._recorder.intend(context, prepared, "late")
         assert isinstance(attempt, Attempt)
-        return await self._outcome(journey, outcome)
+        return await self._outcome(context, outcome)
 
-    plant(send.Sender, "_intend_and_submit", wrong)
+    plant(send.OrderSubmitter, "_intend_and_submit", wrong)
 
 
 def submit_again(change: Callable[[Prepared], Prepared]) -> Patch:
     def patch(_: Ground) -> None:
-        submit = send.Sender._submit
+        submit = send.OrderSubmitter._submit
 
-        async def wrong(self: send.Sender, road: Any, prepared: Prepared) -> Outcome:
-            outcome = await submit(self, road, prepared)
-            return await submit(self, road, change(prepared)) if isinstance(outcome, Unknown) else outcome
+        async def wrong(self: send.OrderSubmitter, lane: Any, prepared: Prepared) -> Outcome:
+            outcome = await submit(self, lane, prepared)
+            return await submit(self, lane, change(prepared)) if isinstance(outcome, Unknown) else outcome
 
-        plant(send.Sender, "_submit", wrong)
+        plant(send.OrderSubmitter, "_submit", wrong)
 
     return patch
 
@@ -69,12 +72,12 @@ def renamed(prepared: Prepared) -> Prepared:
 
 def outcome_as(wrong_one: type[Unknown] | type[Rejected], outcome: Callable[[Any], Outcome]) -> Patch:
     def patch(_: Ground) -> None:
-        right = send.Sender._outcome
+        right = send.OrderSubmitter._outcome
 
-        async def wrong(self: send.Sender, journey: Journey, seen: Outcome) -> Sent:
-            return await right(self, journey, outcome(seen) if isinstance(seen, wrong_one) else seen)
+        async def wrong(self: send.OrderSubmitter, context: AttemptContext, seen: Outcome) -> SubmitResult:
+            return await right(self, context, outcome(seen) if isinstance(seen, wrong_one) else seen)
 
-        plant(send.Sender, "_outcome", wrong)
+        plant(send.OrderSubmitter, "_outcome", wrong)
 
     return patch
 
@@ -93,7 +96,7 @@ def no_claim(ground: Ground) -> None:
     async def nobody(*_: object) -> dict[str, str]:
         return {}
 
-    plant(SQLBriefing, "live_claims", nobody)
+    plant(SQLPlanReads, "live_claims", nobody)
     plant(claims.SQLClaims, "_obstacle", free)
     plant(claims.SQLClaims, "claim", taken_anyway)
     plant(claims, "_HOLDS", ())
@@ -148,25 +151,25 @@ def _sql(ground: Ground, statement: str) -> None:
 
 
 def reconcile_submits(_: Ground) -> None:
-    ask = reconcile.Reconcile._ask
+    ask = reconcile.Reconciliation._ask
 
-    async def wrong(self: reconcile.Reconcile, attempt: Attempt, *, sure: bool) -> verdict.Verdict:
+    async def wrong(self: reconcile.Reconciliation, attempt: Attempt, *, sure: bool) -> verdict.LookupVerdict:
         seen = await ask(self, attempt, sure=sure)
         if seen.kind == "absent":
             prepared = payload.decode(attempt.payload)
             assert prepared is not None
-            await (await self._desk.client(attempt.venue, "paper")).submit(prepared)
+            await (await self._pool.client(attempt.venue, "paper")).submit(prepared)
             return await ask(self, attempt, sure=sure)
         return seen
 
-    plant(reconcile.Reconcile, "_ask", wrong)
+    plant(reconcile.Reconciliation, "_ask", wrong)
 
 
 def absent_too_early(_: Ground) -> None:
     async def at_once(*_: object) -> Waited:
         return Waited(True, "", unbounded=False)
 
-    plant(reconcile.Reconcile, "_waited", at_once)
+    plant(reconcile.Reconciliation, "_waited", at_once)
     plant(reconcile, "LOOK_UPS", 1)
 
 
@@ -174,15 +177,15 @@ def failed_look_up_as_absent(ground: Ground) -> None:
     absent_too_early(ground)
     judge = verdict.judge
 
-    def wrong(action: Any, lookup: Any) -> verdict.Verdict:
+    def wrong(action: Any, lookup: Any) -> verdict.LookupVerdict:
         seen = judge(action, lookup)
-        return verdict.Verdict("absent", "not found") if seen.kind == "no-answer" else seen
+        return verdict.LookupVerdict("absent", "not found") if seen.kind == "no-answer" else seen
 
     plant(reconcile, "judge", wrong)
 
 
 def adopts_a_different_order(_: Ground) -> None:
-    def wrong(action: Any, lookup: Any) -> verdict.Verdict:
+    def wrong(action: Any, lookup: Any) -> verdict.LookupVerdict:
         seen = verdict.judge(action, lookup)
         return replace(seen, kind="ours") if seen.kind == "conflict" else seen
 
@@ -193,14 +196,14 @@ def never_gives_back(_: Ground) -> None:
     async def keep(*_: object) -> None:
         return None
 
-    plant(record.Recorder, "release", keep)
+    plant(record.AttemptLedger, "release", keep)
 
 
 def other_bytes(_: Ground) -> None:
-    submit = send.Sender._submit
+    submit = send.OrderSubmitter._submit
 
-    async def wrong(self: send.Sender, road: Any, prepared: Prepared) -> Outcome:
+    async def wrong(self: send.OrderSubmitter, lane: Any, prepared: Prepared) -> Outcome:
         body = prepared.body.replace(b'"limit_price":"1"', b'"limit_price":"2"')
-        return await submit(self, road, replace(prepared, body=body))
+        return await submit(self, lane, replace(prepared, body=body))
 
-    plant(send.Sender, "_submit", wrong)
+    plant(send.OrderSubmitter, "_submit", wrong)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.orders import row
+from tests.support.orders import row
 from venues.practice import BEHAVIOURS
 
 KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)

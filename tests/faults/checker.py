@@ -204,9 +204,9 @@ def _strangers(facts: _Facts) -> Iterator[str]:
 
 
 def _one_order(facts: _Facts, entry: Row) -> Iterator[str]:
-    standing = [order["order_id"] for order in facts.orders_of(entry) if _stands(order)]
-    if len(standing) > 1:
-        yield f"{len(standing)} orders at the venue: {', '.join(standing)}"
+    header_state = [order["order_id"] for order in facts.orders_of(entry) if _stands(order)]
+    if len(header_state) > 1:
+        yield f"{len(header_state)} orders at the venue: {', '.join(header_state)}"
 
 
 def _attempts(facts: _Facts, entry: Row) -> Iterator[str]:
@@ -274,9 +274,9 @@ def _phase(facts: _Facts, entry: Row, phase: Phase) -> Iterator[str]:
     states = [attempt["state"] for attempt in facts.attempts[entry["dlq_id"]]]
     if phase != "any" and (still := [state for state in states if state in OPEN]):
         yield f"still {still[0]} after reconciling"
-    standing = [order for order in facts.orders_of(entry) if _stands(order)]
-    if phase == "final" and ("accepted" not in states or len(standing) != 1):
-        yield f"in the end {states[-1] if states else 'pending'}, with {len(standing)} orders at the venue"
+    header_state = [order for order in facts.orders_of(entry) if _stands(order)]
+    if phase == "final" and ("accepted" not in states or len(header_state) != 1):
+        yield f"in the end {states[-1] if states else 'pending'}, with {len(header_state)} orders at the venue"
 
 
 def main() -> int:

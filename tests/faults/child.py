@@ -20,14 +20,14 @@ from backends import open_store
 from backends.records import Actor
 from console import clock
 from console.cli.progress import run_batch
-from console.config import Limits, VenueConfig
-from console.services.batch import Handle
-from console.services.desk import Desk
-from console.services.outcome import Ended
-from console.services.plan import plan
-from console.services.preflight import Preflight, Request
-from console.services.reconcile import Reconcile
-from console.services.replay import Replay
+from console.services.replay.background_run import RunHandle
+from console.services.replay.batch import ReplayBatch
+from console.services.replay.outcome import EntryOutcome
+from console.services.replay.plan import plan
+from console.services.replay.preflight import Preflight, ReplayRequest
+from console.services.replay.reconcile import Reconciliation
+from console.services.replay.venue_pool import VenuePool
+from console.settings.config import Limits, VenueConfig
 from venues import Credentials, Mode, Prepared, VenueClient
 
 ACTOR = Actor("ann", "ann", "desk1", "faults")
@@ -48,7 +48,7 @@ class Where:
     window: float = 0.8
     kinds: Mapping[str, str] = field(default_factory=dict)  # venue_name → type, where they differ
 
-    def desk(self) -> Desk:
+    def desk(self) -> VenuePool:
         def settings(name: str) -> VenueConfig:
             return VenueConfig(
                 type=self.kinds.get(name),
@@ -58,7 +58,7 @@ class Where:
                 visibility_seconds=self.window,
             )
 
-        return Desk({name: settings(name) for name in self.secrets}, self._credentials)
+        return VenuePool({name: settings(name) for name in self.secrets}, self._credentials)
 
     def _credentials(self, name: str, _: str, __: Mode) -> Credentials:
         return Credentials(self.secrets[name])
@@ -70,7 +70,7 @@ class Killer:
 
     point: str | None
     number: signal.Signals = signal.SIGKILL
-    handle: Handle | None = None
+    handle: RunHandle | None = None
     passed: list[str] = field(default_factory=list)
     armed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -127,16 +127,16 @@ def on_the_wire(client: VenueClient, ledger: Path, killer: Killer) -> None:
     client.submit = watched  # type: ignore[method-assign]  # a test's eye on the wire
 
 
-async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Handle) -> tuple[Ended, ...]:
+async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     killer.handle = handle
     store, desk = await open_store(where.target), where.desk()
     try:
         entries = list((await store.many(ids)).values())
-        facts = await Preflight(store, desk, LIMITS, clock.now, live_store=False).facts(entries, Request("paper"))
+        facts = await Preflight(store, desk, LIMITS, clock.now, live_store=False).facts(entries, ReplayRequest("paper"))
         made = plan(entries, facts)
         for name in {step.command.venue for step in made.steps}:
             on_the_wire(await desk.client(name, "paper"), where.ledger, killer)
-        running = Replay(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE)
+        running = ReplayBatch(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE)
         handle.attend(running)
         return await running.run(made, tell=handle.tell)
     finally:
@@ -144,10 +144,10 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Han
         await store.aclose()
 
 
-async def reconcile(where: Where, handle: Handle) -> tuple[Ended, ...]:
+async def reconcile(where: Where, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     store, desk = await open_store(where.target), where.desk()
     try:
-        running = Reconcile(store, desk, ACTOR, clock.now)
+        running = Reconciliation(store, desk, ACTOR, clock.now)
         handle.attend(running)
         return await running.run(await running.open((), "paper"), tell=handle.tell)
     finally:

@@ -19,14 +19,14 @@ from typing import Any
 import asyncpg
 
 from backends.layouts import orders
-from tests.contract.venues.extra_rig import CCXT_SECRETS, HYPERLIQUID_SECRETS
-from tests.contract.venues.practice_rig import KALSHI_SECRETS
-from tests.exchange import Exchange, in_process
 from tests.faults import checker
 from tests.faults.cell import SECONDS, Cell, Scene, order
 from tests.faults.child import GRACE, Killer, Where, forked, reconciling, replaying
-from tests.orders import add_sqlite, sqlite_store
-from tests.stagehand import ident
+from tests.support.exchange import Exchange, in_process
+from tests.support.orders import add_sqlite, sqlite_store
+from tests.support.session import ident
+from tests.support.venue.rigs_practice import KALSHI_SECRETS
+from tests.support.venue.rigs_sdk import CCXT_SECRETS, HYPERLIQUID_SECRETS
 from venues import venue_profile
 
 SECRETS = {

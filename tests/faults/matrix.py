@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.faults.cell import HOUSE, Cell, Scene, cells, other_scenes, sampled, scenes
 from tests.faults.ground import Figures, Ground, grounds
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 from venues import venue_profile
 
 ROOT = Path(__file__).parents[2]

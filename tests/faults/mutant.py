@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.exchange import in_process
 from tests.faults import bug, checker
 from tests.faults.cell import SECONDS, Scene
 from tests.faults.child import Killer, forked, forked_together, reconciling, replaying
 from tests.faults.ground import Ground
-from tests.stagehand import ident
+from tests.support.exchange import in_process
+from tests.support.session import ident
 from venues import Accepted, Rejected, Unknown
 
 

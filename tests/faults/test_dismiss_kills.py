@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store import ACTOR, PostgresRig, Rig, events_of, pick, sqlite_rig, verdict, why
+from tests.support.store import ACTOR, PostgresRig, Rig, events_of, pick, sqlite_rig, verdict, why
 
 KILLS = int(os.environ.get("DLQ_KILLS", "12"))
 ROWS, CHUNK = 1200, 120

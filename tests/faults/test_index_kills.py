@@ -16,9 +16,9 @@ import pytest
 from backends import open_store
 from backends.index import Reader
 from backends.store import Store
-from console.services.index import Keeper, cache_of
-from tests.indexing import Indexed
-from tests.orders import row, sqlite_store
+from console.services.index.keeper import IndexProcess, cache_of
+from tests.support.index import Indexed
+from tests.support.orders import row, sqlite_store
 
 KILLS = int(os.environ.get("DLQ_KILLS", "6"))
 ROOT = Path(__file__).parent.parent.parent
@@ -89,7 +89,7 @@ async def test_kills_during_the_build_leave_a_true_index(tmp_path: Path, target:
 async def test_a_keeper_builds_follows_and_stops(tmp_path: Path, target: str, store: Store) -> None:
     cache = await cache_of(store, tmp_path / "dlq-console")
     reader = Reader(cache)
-    keeper = Keeper((), environment(tmp_path, target))
+    keeper = IndexProcess((), environment(tmp_path, target))
     await keeper.start()
 
     async def complete() -> bool:
@@ -110,7 +110,7 @@ async def test_a_keeper_builds_follows_and_stops(tmp_path: Path, target: str, st
 def test_a_keeper_goes_when_its_console_is_killed(tmp_path: Path, target: str) -> None:
     console = """
 import asyncio, os, sys
-from console.services.index import Keeper
+from console.services.index.keeper import Keeper
 async def main():
     keeper = Keeper((), os.environ)
     await keeper.start()

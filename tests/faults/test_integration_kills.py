@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from backends.records import Filter
-from console.services.abandoned import Abandoned
-from tests.integration import IntegrationRig, clock, entries, entry_id, failed_row, providers, redelivery
-from tests.loopback import Loopback, reply
-from tests.store import ACTOR, ids, only, verdict
+from console.services.resend.orphaned_calls import OrphanedCalls
+from tests.support.http_server import Loopback, reply
+from tests.support.integration import IntegrationRig, clock, entries, entry_id, failed_row, providers, redelivery
+from tests.support.store import ACTOR, ids, only, verdict
 
 ROOT = Path(__file__).parent.parent.parent
 # Each child sends one entry and is killed before its n-th statement, its n-th commit, or just behind that.
@@ -22,7 +22,7 @@ import asyncio, os, signal, sys
 from backends import open_store
 from backends.sql.transaction import Transaction
 from sqlalchemy.ext.asyncio import AsyncConnection
-from tests.integration import entries, providers, redelivery
+from tests.support.integration import entries, providers, redelivery
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -108,7 +108,7 @@ async def test_killed_at_every_step_nothing_is_lost_and_nothing_sent_unseen(rig:
             assert entry_id(number) in listed or number == 10 + len(points) - 1, points[number - 10]
         before = len(server.requests)
         await rig.sql("UPDATE dlq_console.claim SET expires_at = 0")
-        await Abandoned(store, ACTOR, clock).run(())
+        await OrphanedCalls(store, ACTOR, clock).run(())
         assert len(server.requests) == before, "recovery sends nothing"
         assert await ids(store, only("in_flight", "in_doubt")) == []
         there = providers(server.url)

@@ -16,16 +16,17 @@ from pathlib import Path
 import pytest
 
 from backends import engine
-from backends.records import Why
-from console.config import VenueConfig
-from console.services import record, send
-from tests.console import Console
-from tests.exchange import in_process
-from tests.fakes.venue import FakeVenue
+from backends.records import ActContext
+from console.services.replay import attempt as record
+from console.services.replay import submit as send
+from console.settings.config import VenueConfig
 from tests.faults import checker
-from tests.orders import postgres_store, row, sqlite_store
-from tests.postgres import Postgres
-from tests.stagehand import Stage, fresh, ident
+from tests.support.command import Console
+from tests.support.exchange import in_process
+from tests.support.orders import postgres_store, row, sqlite_store
+from tests.support.postgres import Postgres
+from tests.support.session import Stage, fresh, ident
+from tests.support.venue.in_process import FakeVenue
 from venues import Prepared
 
 ENTRIES = 40
@@ -66,8 +67,8 @@ async def test_a_locked_store_sends_nothing_and_says_so(tmp_path: Path) -> None:
         assert {one.outcome for one in (await stage.replay(1, 2)).values()} == {"accepted"}
 
 
-def _why() -> Why:
-    return Why(datetime.now(UTC), "op")
+def _why() -> ActContext:
+    return ActContext(datetime.now(UTC), "op")
 
 
 @pytest.mark.parametrize("moment", ["look-up", "send"])

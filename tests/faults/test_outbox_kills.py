@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from backends.records import Filter
-from tests.outbox import Consumer, OutboxRig, broker, dead_row, requeue, settled_rows
-from tests.store import ids, only, verdict
+from tests.support.outbox import Consumer, OutboxRig, broker, dead_row, requeue, settled_rows
+from tests.support.store import ids, only, verdict
 
 ROOT = Path(__file__).parent.parent.parent
 # Each child replays one entry and is killed before its n-th statement, before its commit, or just behind it.
@@ -20,7 +20,7 @@ import asyncio, os, signal, sys
 from backends import open_store
 from backends.sql.transaction import Transaction
 from sqlalchemy.ext.asyncio import AsyncConnection
-from tests.outbox import requeue
+from tests.support.outbox import requeue
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

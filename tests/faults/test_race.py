@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.console import Console
-from tests.exchange import in_process
 from tests.faults import checker
-from tests.orders import postgres_store, row, sqlite_store
-from tests.stagehand import ident
+from tests.support.command import Console
+from tests.support.exchange import in_process
+from tests.support.orders import postgres_store, row, sqlite_store
+from tests.support.session import ident
 
 # As many as the issue asks for: make faults.
 CONSOLES, ENTRIES = map(int, os.environ.get("DLQ_RACE", "4x60").split("x"))

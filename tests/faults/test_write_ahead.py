@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.console import ROOT, Console
-from tests.exchange import in_thread
-from tests.orders import row, sqlite_store
-from tests.stagehand import ident
+from tests.support.command import ROOT, Console
+from tests.support.exchange import in_thread
+from tests.support.orders import row, sqlite_store
+from tests.support.session import ident
 
 CALLS = "pwrite64,write,fsync,fdatasync,sendto"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange, in_thread
-from tests.stage import Stage, make_store, twelve
+from tests.support.app import Stage, make_store, twelve
+from tests.support.exchange import Exchange, in_thread
 
 
 @pytest.fixture

@@ -12,15 +12,13 @@ from textual.command import CommandList
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
-from console.screens.dialog import Dialog
 from console.screens.entry import EntryScreen
-from console.screens.gate import DEAD_SECONDS, Gate
-from console.screens.gate_word import LookupGate
-from tests.exchange import Exchange
-from tests.scene import DISMISSED, IN_DOUBT, live_through, shift
+from console.screens.error_dialog import Dialog
+from console.screens.gates.gate import DEAD_SECONDS, Gate
+from console.screens.gates.prompts import LookupGate
 from tests.screens.test_gates import states
-from tests.screens.test_sending import over, stage_with
-from tests.stage import (
+from tests.screens.test_replay_actions import over, stage_with
+from tests.support.app import (
     Stage,
     answer,
     config,
@@ -38,6 +36,8 @@ from tests.stage import (
     typed,
     until,
 )
+from tests.support.exchange import Exchange
+from tests.support.snapshots.order_store import DISMISSED, IN_DOUBT, live_through, shift
 
 ANSWERS = "zj1\r1\rlive 1\rquit\rbecause\rv "
 SLOW = {"dead_seconds": DEAD_SECONDS}
@@ -99,8 +99,8 @@ async def test_a_burst_behind_a_capital_is_the_gates_and_does_nothing(stage: Sta
         heard = heard_by_queue(app)
         burst(app, f"{capital}{ANSWERS}")
         await gate_stands(pilot, app, heard, capital)
-        assert app.standing.mode == "paper"
-        assert app.standing.halt is None
+        assert app.header_state.mode == "paper"
+        assert app.header_state.halt is None
         assert app.activity.run is None
     assert await states(stage) == before
 
@@ -138,12 +138,12 @@ async def test_a_capital_that_is_refused_leaves_no_keys_to_the_queue(stage: Stag
         if capital in "NR":
             await press(pilot, "slash")
             await answer(pilot, "zebra")
-        at, newest = current(app), app.queue.feed.newest_first
+        at, newest = current(app), app.queue.loader.newest_first
         burst(app, f"{capital}js zq\r1\r")
         await settled(pilot)
         assert on_queue(app)
         assert not app._exit
-        assert (current(app), app.queue.feed.newest_first) == (at, newest)
+        assert (current(app), app.queue.loader.newest_first) == (at, newest)
         assert not app.queue.marks
         assert "nothing to undo" not in notice(app)
 
@@ -297,7 +297,7 @@ async def test_keys_behind_a_command_of_the_palette_are_nobodys(stage: Stage) ->
         burst(app, "\rjsz")
         await until(pilot, lambda: in_gate(app))
         await settled(pilot)
-        assert (current(app), app.queue.feed.newest_first, typed(app)) == (at, True, "")
+        assert (current(app), app.queue.loader.newest_first, typed(app)) == (at, True, "")
 
 
 async def test_another_capital_right_behind_a_refused_one_opens_its_gate(stage: Stage) -> None:

@@ -11,12 +11,12 @@ import pytest
 from textual.worker import WorkerFailed
 
 from backends.store import Unreachable
-from console import keys
-from console.config import StoreConfig
+from console import keymap as keys
 from console.screens.attach import AttachScreen
-from console.screens.framed import FramedScreen
-from console.services.workplace import Workplace
-from tests.stage import (
+from console.screens.frame import FramedScreen
+from console.services.session import StoreSession
+from console.settings.config import StoreConfig
+from tests.support.app import (
     Stage,
     answer,
     config,
@@ -68,7 +68,7 @@ def test_a_read_only_console_never_loads_what_can_send(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from console.app import ConsoleApp
-from tests.stage import Stage, settled, press
+from tests.support.app import Stage, settled, press
 async def main():
     app = Stage(Path({str(store)!r}), read_only=True).console()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -76,7 +76,8 @@ async def main():
         await press(pilot, "enter", "right_square_bracket", "right_square_bracket", "escape", "A", "v", "escape", "f")
 loaded = [name for name in sys.modules if name.startswith("venues.")]
 asyncio.run(main())
-new = [n for n in sys.modules if n.startswith(("venues.http", "venues.alpaca", "console.services.send", "httpx"))]
+senders = ("venues.http", "venues.alpaca.client", "console.services.replay.submit", "httpx")
+new = [n for n in sys.modules if n.startswith(senders)]
 print(new)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
@@ -160,14 +161,14 @@ async def test_attach_lists_stores_and_says_what_is_wrong_inline(tmp_path: Path)
         await answer(pilot, "mysql://x")
         assert "unknown kind of target" in screen_text(app)
         await press(pilot, "g", "enter")
-        await until(pilot, lambda: app.place is not None)
+        await until(pilot, lambda: app.session is not None)
         await settled(pilot)
         assert on_queue(app)
         assert ident(1) in screen_text(app)
 
 
 async def test_a_store_that_cannot_be_opened_is_said_and_the_exit_code_tells(stage: Stage) -> None:
-    async def refused(_: StoreConfig) -> Workplace:
+    async def refused(_: StoreConfig) -> StoreSession:
         raise Unreachable("postgres db1/trading does not answer: is the server up?")
 
     stage.attaching = refused
@@ -183,10 +184,10 @@ async def test_a_lost_store_is_said_and_so_is_its_return(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        app.restand(lost="the connection was lost")
+        app.update_header(lost="the connection was lost")
         await pilot.pause()
         assert "STORE LOST the connection was lost" in screen_text(app)
-        app.restand(lost=None)
+        app.update_header(lost=None)
         app.queue.tell_back()
         await pilot.pause()
         assert "the store is back" in screen_text(app)
@@ -243,8 +244,8 @@ async def test_every_key_of_every_screen_has_a_meaning(stage: Stage) -> None:
             await press(pilot, *opening)
             screen = app.screen
             assert isinstance(screen, FramedScreen)
-            missing = [key.id for key in app.keys_at(screen.place) if not hasattr(screen, f"do_{key.action}")]
-            assert not missing, (screen.place, missing)
+            missing = [key.id for key in app.keys_at(screen.key_context) if not hasattr(screen, f"do_{key.action}")]
+            assert not missing, (screen.key_context, missing)
             if opening:
                 await press(pilot, "escape")
 

@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 
 from backends.records import STATES, Filter
 from console.app import ConsoleApp
-from console.screens.gate import Gate
-from tests.stage import (
+from console.screens.gates.gate import Gate
+from tests.support.app import (
     Stage,
     answer,
     app_of,
@@ -252,7 +252,7 @@ async def test_live_asks_for_the_word_and_paper_does_not(stage: Stage) -> None:
         await answer(pilot, "LIVE")
         assert "that is not live" in gate_message(app)
         await answer(pilot, "live")
-        assert app.standing.mode == "live"
+        assert app.header_state.mode == "live"
         assert "LIVE" in screen_text(app)
         assert "PAPER" not in screen_text(app)
         assert app.queue.has_class("-live")

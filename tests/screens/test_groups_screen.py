@@ -10,10 +10,10 @@ import pytest
 from textual.pilot import Pilot
 
 from backends import DeadLetteredOrder, PostgresDLQ, SQLiteDLQ
-from console.config import StoreConfig
 from console.screens.groups import GroupsScreen
-from console.services.index import Keeping
-from tests.stage import (
+from console.services.index.keeper import IndexJob
+from console.settings.config import StoreConfig
+from tests.support.app import (
     NOW,
     Stage,
     answer,
@@ -59,10 +59,10 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Both:
 
 async def index(pilot: Pilot[Any]) -> None:
     """Built up to now, in this process."""
-    place = app_of(pilot).place
-    assert place is not None
-    assert await Keeping(place.store, lambda: NOW, folder=place.setting.cache).build()
-    await (await place.insight()).look()
+    session = app_of(pilot).session
+    assert session is not None
+    assert await IndexJob(session.store, lambda: NOW, folder=session.setting.cache).build()
+    await (await session.index_status()).look()
 
 
 async def dismissed(stage: Stage) -> set[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from backends.store import Unreachable
-from console import keys
-from console.config import StoreConfig
-from console.crash import describe
+from console import keymap as keys
 from console.screens.attach import AttachScreen
-from console.screens.palette import KeyProvider
-from console.services.workplace import Workplace
-from tests.stage import Stage, answer, make_store, on_queue, press, screen_text, settled, until
+from console.screens.command_palette import KeyProvider
+from console.services.session import StoreSession
+from console.settings.config import StoreConfig
+from console.terminal.crash_report import describe
+from tests.support.app import Stage, answer, make_store, on_queue, press, screen_text, settled, until
 
 CANARY = "CANARY-HUNTER2"
 
@@ -73,7 +73,7 @@ async def test_esc_leaves_the_choice_of_a_store_only_where_there_is_one(stage: S
 
 
 async def test_a_refused_store_is_not_counted_for_ever(stage: Stage) -> None:
-    async def refused(_: StoreConfig) -> Workplace:
+    async def refused(_: StoreConfig) -> StoreSession:
         raise Unreachable("it cannot be reached")
 
     stage.attaching = refused

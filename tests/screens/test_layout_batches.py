@@ -15,16 +15,13 @@ from textual.pilot import Pilot
 
 from backends import open_store
 from console import clock
-from console.config import StoreConfig
-from console.integration import ProviderConfig
-from console.services import redelivery
-from console.services.breaker import OPEN_SECONDS, Breaker
-from console.services.redelivery import Pulse
-from console.services.retry import Backoff
-from tests.integration import IntegrationRig, entry_id
-from tests.layout_scene import LayoutStage
-from tests.loopback import Answer, Loopback, Received, reply
-from tests.stage import (
+from console.services.replay.flow_control import OPEN_SECONDS, Breaker
+from console.services.resend import provider as redelivery
+from console.services.resend.delivery import Backoff
+from console.services.resend.provider import Pulse
+from console.settings.config import StoreConfig
+from console.settings.providers import ProviderConfig
+from tests.support.app import (
     answer,
     app_of,
     config,
@@ -36,6 +33,9 @@ from tests.stage import (
     twelve,
     until,
 )
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.integration import IntegrationRig, entry_id
+from tests.support.snapshots.layout_stores import LayoutStage
 
 NOWHERE = Path("unused")
 
@@ -94,7 +94,7 @@ async def test_a_batch_goes_on_at_the_store_that_was_left(postgres_db: str, tmp_
             await until(pilot, lambda: provider.requests)
             await press(pilot, "escape", "colon")
             await answer(pilot, "store orders")
-            await until(pilot, lambda: app.standing.store == "orders" and app.standing.counts is not None)
+            await until(pilot, lambda: app.header_state.store == "orders" and app.header_state.counts is not None)
             await settled(pilot)
             assert len(ids(app)) == 12
             assert app.activity.has_batch
@@ -142,8 +142,8 @@ async def test_an_open_breaker_holds_a_batch_until_it_lets_a_try_through(
         app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, providers=known).console()
         async with app.run_test(size=(120, 40)) as pilot:
             await settled(pilot)
-            assert app.place is not None
-            breakers = app.place._foreign_tools().breakers
+            assert app.session is not None
+            breakers = app.session._foreign_tools().breakers
             breakers["prov-1"] = Breaker("open", opened_at=held.now)  # as five failures in a row leave it
             await _replay_all(pilot, 2)
             assert "prov-1: its breaker is open, the first try is held for" in screen_text(app)

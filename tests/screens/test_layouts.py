@@ -8,13 +8,9 @@ from typing import Any
 from textual.pilot import Pilot
 
 from console import clock
-from console.config import StoreConfig
-from console.integration import ProviderConfig
-from tests.integration import IntegrationRig, entry_id, failed_row
-from tests.layout_scene import LayoutStage, fill_integration, fill_outbox
-from tests.loopback import Answer, Loopback, Received, reply
-from tests.outbox import Consumer, OutboxRig, broker
-from tests.stage import (
+from console.settings.config import StoreConfig
+from console.settings.providers import ProviderConfig
+from tests.support.app import (
     Stage,
     answer,
     app_of,
@@ -30,6 +26,10 @@ from tests.stage import (
     twelve,
     until,
 )
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.integration import IntegrationRig, entry_id, failed_row
+from tests.support.outbox import Consumer, OutboxRig, broker
+from tests.support.snapshots.layout_stores import LayoutStage, fill_integration, fill_outbox
 
 NOWHERE = Path("unused")
 
@@ -177,11 +177,11 @@ async def test_nothing_of_one_store_survives_the_switch_to_another(postgres_db: 
         assert "no store of that name; there are: orders outbox" in notice(app)
         await press(pilot, "colon")
         await answer(pilot, "store outbox")
-        await until(pilot, lambda: app.standing.store == "outbox" and app.standing.counts is not None)
+        await until(pilot, lambda: app.header_state.store == "outbox" and app.header_state.counts is not None)
         await settled(pilot)
         assert app.mode == "paper"
         assert app.queue.marks == {}
-        assert app.queue.feed.text == ""
+        assert app.queue.loader.text == ""
         assert ids(app) == [str(n) for n in range(9, 2, -1)]
         assert "QUEUE" in screen_text(app)
         await press(pilot, "z")
@@ -198,6 +198,6 @@ async def test_a_gate_does_not_outlive_its_store(postgres_db: str, tmp_path: Pat
         await press(pilot, "D")
         assert in_gate(app)
         app.attach(stores["outbox"])  # as an attach that took its time would end
-        await until(pilot, lambda: app.standing.store == "outbox")
+        await until(pilot, lambda: app.header_state.store == "outbox")
         await settled(pilot)
         assert app.screen is app.queue

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from backends import SQLiteDLQ
-from tests.stage import (
+from tests.support.app import (
     NOW,
     Stage,
     answer,
@@ -180,7 +180,7 @@ async def test_keys_typed_ahead_are_letters_of_the_filter(stage: Stage) -> None:
         await settled(pilot)
         await pilot.press("slash", *"DRzqaAHm", "enter")
         await settled(pilot)
-        assert app.queue.feed.text == "DRzqaAHm"
+        assert app.queue.loader.text == "DRzqaAHm"
         assert on_queue(app)
         assert ids(app) == []
         assert "nothing matches" in screen_text(app)
@@ -216,7 +216,7 @@ async def test_live_updates_leave_the_cursor_on_its_entry_and_count_what_is_new(
         with SQLiteDLQ(stage.path) as sink:
             for n in range(30, 44):
                 sink.write(order(n, minutes=0.1))
-        await until(pilot, lambda: app.queue.feed.fresh == 14)
+        await until(pilot, lambda: app.queue.loader.fresh == 14)
         assert current(app) == ident(7)
         assert app.queue.table.window.cursor - app.queue.table.window.top == line
         assert "14 new since you looked" in screen_text(app)
@@ -310,4 +310,4 @@ async def test_the_palette_has_every_command_and_no_screenshot(stage: Stage) -> 
         await pilot.press("enter")
         await pilot.press("enter")
         await settled(pilot)
-        assert not app.queue.feed.newest_first
+        assert not app.queue.loader.newest_first

@@ -9,10 +9,10 @@ import pytest
 from textual.pilot import Pilot
 
 from backends import PostgresDLQ, SQLiteDLQ
-from console.config import StoreConfig
 from console.render.line import plain
+from console.settings.config import StoreConfig
 from tests.screens.test_groups_screen import index
-from tests.stage import (
+from tests.support.app import (
     Stage,
     answer,
     app_of,
@@ -45,7 +45,7 @@ def long_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
 async def typed(pilot: Pilot[Any], text: str) -> None:
     """And searched for, but not handed over."""
     app = app_of(pilot)
-    app.queue.tell(())
+    app.queue.show_notice(())
     await pilot.press(*text)
     await until(pilot, lambda: "found" in plain(app.queue.noticed))
     await settled(pilot)
@@ -79,7 +79,7 @@ async def test_given_up_the_list_is_where_it_was(long_stage: Stage) -> None:
         assert current(app) == ident(440)
         await press(pilot, "escape")
         assert current(app) == before
-        assert app.queue.feed.text == ""
+        assert app.queue.loader.text == ""
         assert len(ids(app)) > 3
 
 
@@ -87,8 +87,8 @@ async def test_a_step_says_what_it_covered_and_enter_goes_on(long_stage: Stage) 
     app = long_stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert app.place is not None
-        (await app.place.insight()).budget = 0.0
+        assert app.session is not None
+        (await app.session.index_status()).budget = 0.0
         await press(pilot, "slash")
         await typed(pilot, "zebra")
         assert f"1 found · newest 100 of {COUNT} searched; enter goes on" in screen_text(app)
@@ -146,13 +146,13 @@ async def test_a_store_that_moves_does_not_begin_a_search_anew(stage: Stage) -> 
         await settled(pilot)
         await press(pilot, "slash")
         await answer(pilot, "zebra")
-        pursuit = app.queue.feed.pursuit
+        pursuit = app.queue.loader.pursuit
         assert pursuit is not None
         with SQLiteDLQ(stage.path) as sink:
             sink.write(order(60, minutes=0.1, error="zebra crossing"))
         app.queue.changed()
         await until(pilot, lambda: ids(app) == [ident(60)])
-        assert app.queue.feed.pursuit is pursuit
+        assert app.queue.loader.pursuit is pursuit
         await until(pilot, lambda: "1 matching · 13 open" in screen_text(app))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.orders import postgres_store, sqlite_store
-from tests.stagehand import Stage, fresh
+from tests.support.orders import postgres_store, sqlite_store
+from tests.support.session import Stage, fresh
 
 Make = Callable[..., str]
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from backends.records import State
-from console.config import Alerts
-from console.services.alerts import alerts, change
-from console.services.tally import Tally, VenueTally
-from tests.shift import a_group
-from tests.store import BASE
+from console.services.stats.alerts import alerts, change
+from console.services.stats.tally import Tally, VenueTally
+from console.settings.config import Alerts
+from tests.support.shift_store import a_group
+from tests.support.store import BASE
 
 QUIET = Tally(BASE, {"pending": 0}, {}, {}, (), 0, (0,) * 10)
 LIMITS = Alerts()

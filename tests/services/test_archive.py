@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from backends.store import Store
-from console.services.archive import Archived, ArchiveError, archive
-from console.services.bundle import ATTEMPTS, AUDIT, ENTRIES, MANIFEST, SEAL, SUMS, seal, verify
-from tests.shift import BEGAN, shift
-from tests.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig, walk
+from console.services.triage.archive import Archived, ArchiveError, archive
+from console.services.triage.archive_bundle import ATTEMPTS, AUDIT, ENTRIES, MANIFEST, SEAL, SUMS, seal, verify
+from tests.support.shift_store import BEGAN, shift
+from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig, walk
 
 BEFORE = BEGAN + timedelta(minutes=10)  # rows 0 to 9
 NOW = BEGAN + timedelta(days=1)

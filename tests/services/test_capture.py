@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from backends import DeadLetteredOrder, DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ, open_store
-from backends.records import Actor, Attempt, Entry, Why
+from backends.records import ActContext, Actor, Attempt, Entry
 from backends.store import Unreachable
-from console.services import replay_order, resend, submit_or_dead_letter
-from console.services.capture import REJECTS, dead_letter
+from console.services import replay_order, submit_or_dead_letter
+from console.services.engine import replay_order as resend
+from console.services.engine.capture import REJECTS, dead_letter
 
 REFUSED = '{"code":40310000,"message":"insufficient buying power"}'
 TIMEOUT = TimeoutError("no answer in 10 s")
@@ -327,7 +328,7 @@ def test_a_halt_holds_engines_too(sql_sink: SQLiteDLQ | PostgresDLQ) -> None:
 
     async def halt() -> None:
         store = await open_store(sql_sink.url)
-        await store.halt(Actor("ann", "ann", "h", "p"), Why(datetime.now(UTC), "op", note="stop"))
+        await store.halt(Actor("ann", "ann", "h", "p"), ActContext(datetime.now(UTC), "op", note="stop"))
         await store.aclose()
 
     asyncio.run(halt())

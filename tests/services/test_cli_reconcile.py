@@ -13,10 +13,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.console import Console, Ran
-from tests.exchange import Exchange, in_thread
-from tests.orders import postgres_store, row, sqlite_store
-from tests.stagehand import ident
+from tests.support.command import Console, Ran
+from tests.support.exchange import Exchange, in_thread
+from tests.support.orders import postgres_store, row, sqlite_store
+from tests.support.session import ident
 
 KEYS = ["dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail"]
 
@@ -46,15 +46,15 @@ def state(console: Console, number: int) -> tuple[str, int]:
 
 
 def doubted(console: Any, symbol: str, **given: Any) -> Console:
-    desk: Console = console([order(1, market_id=symbol)], **given)
-    assert desk.inline("replay", ident(1), "--paper").code == 3
-    return desk
+    pool: Console = console([order(1, market_id=symbol)], **given)
+    assert pool.inline("replay", ident(1), "--paper").code == 3
+    return pool
 
 
-def settled(desk: Console, *words: str) -> Ran:
+def settled(pool: Console, *words: str) -> Ran:
     """Reconcile until the window is over; a hang ends by the count."""
     for _ in range(100):
-        ran = desk.inline("reconcile", *words, "--json")
+        ran = pool.inline("reconcile", *words, "--json")
         if ran.code != 3 or "not found yet" not in ran.row["detail"]:
             return ran
         time.sleep(0.05)
@@ -62,58 +62,58 @@ def settled(desk: Console, *words: str) -> Ran:
 
 
 def test_found_is_accepted_and_said_in_horizons_line(console: Any, exchange: Exchange) -> None:
-    desk = doubted(console, "DROP", settings={"visibility_seconds": 60})
-    ran = desk("reconcile", "--paper")
+    pool = doubted(console, "DROP", settings={"visibility_seconds": 60})
+    ran = pool("reconcile", "--paper")
     (booked,) = exchange.orders
     assert (ran.code, ran.out) == (0, f"replayed {ident(1)}  -> venue order {booked['order_id']}\n")
-    assert state(desk, 1) == ("replayed", 1)
-    again = desk.inline("reconcile", "--paper")
+    assert state(pool, 1) == ("replayed", 1)
+    again = pool.inline("reconcile", "--paper")
     assert (again.code, again.out, again.err) == (0, "", "dlq: nothing is in doubt\n")
 
 
 def test_rows_have_the_contracts_keys(console: Any, exchange: Exchange) -> None:
-    desk = doubted(console, "DROP")
-    ran = desk.inline("reconcile", ident(1), "--paper", "--json")
+    pool = doubted(console, "DROP")
+    ran = pool.inline("reconcile", ident(1), "--paper", "--json")
     assert list(ran.row) == KEYS
     assert (ran.row["outcome"], ran.row["mode"], ran.row["client_order_id"]) == ("accepted", "paper", "cid-1")
 
 
 def test_absent_is_not_sent_after_the_window_and_pending_again(console: Any, exchange: Exchange) -> None:
-    desk = doubted(console, "LOST", settings={"visibility_seconds": 60})
-    ran = desk.inline("reconcile", "--paper", "--json")
+    pool = doubted(console, "LOST", settings={"visibility_seconds": 60})
+    ran = pool.inline("reconcile", "--paper", "--json")
     assert (ran.code, ran.row["outcome"]) == (3, "unknown")
     assert "not found yet" in ran.row["detail"]
-    desk.settings["visibility_seconds"] = 0.1
-    ran = settled(desk, "--paper")
+    pool.settings["visibility_seconds"] = 0.1
+    ran = settled(pool, "--paper")
     assert (ran.code, ran.row["outcome"], ran.row["detail"][:7]) == (4, "not_sent", "absent:")
-    assert state(desk, 1) == ("pending", 1)
+    assert state(pool, 1) == ("pending", 1)
     assert len(exchange.posts) == 1
 
 
 def test_found_but_different_is_a_conflict_and_stays_in_doubt(console: Any, exchange: Exchange) -> None:
-    desk = doubted(console, "DROP")
+    pool = doubted(console, "DROP")
     exchange.fault("lookup_different", on="lookup", times=None)
-    ran = desk.inline("reconcile", "--paper", "--json")
+    ran = pool.inline("reconcile", "--paper", "--json")
     assert (ran.code, ran.row["outcome"]) == (3, "unknown")
     assert ran.row["detail"].startswith("conflict: quantity")
-    assert state(desk, 1) == ("in_doubt", 1)
+    assert state(pool, 1) == ("in_doubt", 1)
 
 
 @pytest.mark.parametrize("fault", ["http_500", "http_429", "accept_then_drop", "garbage_200", "truncated_json"])
 def test_a_look_up_that_fails_proves_nothing(console: Any, exchange: Exchange, fault: str) -> None:
-    desk = doubted(console, "LOST", settings={"visibility_seconds": 0})
+    pool = doubted(console, "LOST", settings={"visibility_seconds": 0})
     exchange.fault(fault, on="lookup", times=None)
-    ran = desk.inline("reconcile", "--paper", "--json")
+    ran = pool.inline("reconcile", "--paper", "--json")
     assert (ran.code, ran.row["outcome"]) == (3, "unknown")
     assert ran.row["detail"].startswith("look-up failed")
-    assert state(desk, 1) == ("in_doubt", 1)
+    assert state(pool, 1) == ("in_doubt", 1)
 
 
 def test_an_order_booked_late_is_found_when_it_is_there(console: Any, exchange: Exchange) -> None:
-    desk = console([order(1)], settings={"visibility_seconds": 60})
+    pool = console([order(1)], settings={"visibility_seconds": 60})
     exchange.fault("late_booking", seconds=0.4)
-    assert desk.inline("replay", ident(1), "--paper").code == 3
-    ran = settled(desk, "--paper")
+    assert pool.inline("replay", ident(1), "--paper").code == 3
+    ran = settled(pool, "--paper")
     assert (ran.code, ran.row["outcome"], ran.row["venue_order_id"]) == (
         0,
         "accepted",
@@ -122,16 +122,16 @@ def test_an_order_booked_late_is_found_when_it_is_there(console: Any, exchange: 
 
 
 def test_words_that_are_off(console: Any) -> None:
-    desk = console([order(1)])
-    assert desk.inline("reconcile").code == 2
-    assert desk.inline("reconcile", "dlq_nope", "--paper").code == 2
-    ran = desk.inline("reconcile", ident(1), "--paper", "--json")
+    pool = console([order(1)])
+    assert pool.inline("reconcile").code == 2
+    assert pool.inline("reconcile", "dlq_nope", "--paper").code == 2
+    ran = pool.inline("reconcile", ident(1), "--paper", "--json")
     assert (ran.code, ran.row["outcome"], ran.row["detail"]) == (4, "skipped", "not in doubt")
 
 
 def test_the_other_mode_is_named(console: Any) -> None:
-    desk = doubted(console, "DROP")
-    ran = desk.inline("reconcile", ident(1), "--live", "--json")
+    pool = doubted(console, "DROP")
+    ran = pool.inline("reconcile", ident(1), "--live", "--json")
     assert (ran.code, ran.row["detail"]) == (4, "in doubt in paper: say --paper")
 
 

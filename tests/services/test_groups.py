@@ -12,12 +12,12 @@ import pytest
 
 from backends.records import Filter, Selection
 from backends.store import Store
-from console.services.group import TREND_HOURS
-from console.services.groups import Groups
-from console.services.lineup import Lineup, View
-from console.services.triage import Query, Triage, look
-from tests.indexing import Indexed, indexed, plain
-from tests.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
+from console.services.browse.queue_order import QueueOrder, View
+from console.services.stats.group import TREND_HOURS
+from console.services.stats.groups import Groups
+from console.services.triage.triage import Query, Triage, classified
+from tests.support.index import Indexed, indexed, plain
+from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
 
 LIMIT, REFUSED = "RuntimeError: HTTP 429 after {} attempts", "RiskRejected: notional {} exceeds the limit"
 NOW = BASE + timedelta(hours=2)
@@ -108,7 +108,7 @@ async def test_members_are_a_frozen_set_of_what_still_belongs(rig: Rig, index: I
     await rig.sql(f"UPDATE order_dlq SET dismissed = {rig.flag(True)} WHERE dlq_id = '{order_row(3)['dlq_id']}'")
     members = await groups.members(limited)
     assert [entry.id for entry in members.entries] == [f"dlq_{n:016x}" for n in (0, 1, 2, 4, 5, 6, 7)]
-    assert {look(entry).fingerprint for entry in members.entries} == {limited}
+    assert {classified(entry).fingerprint for entry in members.entries} == {limited}
     kalshi = await groups.members(limited, Query(Filter(venue="kalshi")))
     assert [entry.id for entry in kalshi.entries] == [f"dlq_{n:016x}" for n in (6, 7)]
     later = await groups.members(limited, Query(Filter(since=BASE + timedelta(seconds=5), terms=("ATTEMPTS",))))
@@ -189,5 +189,5 @@ async def test_a_stack_too_long_for_a_page_has_one_group_wherever_it_is_asked_fo
     assert [entry.id for entry in await triage.select(asked)] == ids
     assert [entry.id for entry in (await groups.members(long.fingerprint)).entries] == ids
     assert sum(one.count for one in await groups.split(long.fingerprint)) == 3
-    stretch = await Lineup(store).after(View(asked), None, 50)
+    stretch = await QueueOrder(store).after(View(asked), None, 50)
     assert sorted(spot.entry.id for spot in stretch.spots) == ids

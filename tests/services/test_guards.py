@@ -9,12 +9,12 @@ from decimal import Decimal
 import pytest
 
 from backends.records import Halt
-from console.config import Limits
-from console.services.command import Command, Problem
-from console.services.guards import BLOCKS, OVERRIDABLE, Facts, Guard, Replayed, VenueFacts, likeness, notional
-from console.services.plan import Blocked, plan
-from tests.fakes.venue import PROFILE, READY
-from tests.planning import NOW, command, entry, facts
+from console.services.replay.command import Command, Problem
+from console.services.replay.guards import BLOCKS, OVERRIDABLE, Facts, Guard, Replayed, VenueFacts, likeness, notional
+from console.services.replay.plan import Blocked, plan
+from console.settings.config import Limits
+from tests.support.planning import NOW, command, entry, facts
+from tests.support.venue.in_process import PROFILE, READY
 from venues import Readiness
 
 HALT = Halt("2026-04-18T14:59:00Z", "ann", "venue melts")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from console.config import Alerts
-from console.services.health import Health, levels
-from tests.indexing import indexed
-from tests.shift import BEGAN, at, shift
-from tests.store import ACTOR, BASE, sqlite_rig
+from console.services.stats.health import Health, levels
+from console.settings.config import Alerts
+from tests.support.index import indexed
+from tests.support.shift_store import BEGAN, at, shift
+from tests.support.store import ACTOR, BASE, sqlite_rig
 
 NOW = BEGAN + timedelta(minutes=30)
 

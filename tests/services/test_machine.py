@@ -18,16 +18,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backends.ledger.chain import Verifier
-from backends.records import Entry, Selection, Why
+from backends.ledger.audit_chain import Verifier
+from backends.records import ActContext, Entry, Selection
 from console import clock
-from console.config import Limits, VenueConfig
-from console.services import payload
-from console.services.replay import Replay
-from console.services.send import Point
-from tests.fakes.venue import FakeDesk, FakeVenue, Held, dedup
-from tests.orders import sqlite_store
-from tests.stagehand import ANN, BOB, Stage, fresh
+from console.services.replay import payload
+from console.services.replay.batch import ReplayBatch
+from console.services.replay.submit import Point
+from console.settings.config import Limits, VenueConfig
+from tests.support.orders import sqlite_store
+from tests.support.session import ANN, BOB, Stage, fresh
+from tests.support.venue.in_process import FakeDesk, FakeVenue, Held, dedup
 from venues import Dedup, Outcome, Prepared, Status
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class TwoOperators(RuleBasedStateMachine):
             await old.store.aclose()
         limits = Limits(poison_after=99, retry_limit=99)
         stage = Stage(self.rig.target, venue=self.rig.venue, actor=ANN if name == "ann" else BOB, limits=limits)
-        stage.desk = FakeDesk({"fake": self.rig.venue}, {"fake": VenueConfig(visibility_seconds=window)})
+        stage.pool = FakeDesk({"fake": self.rig.venue}, {"fake": VenueConfig(visibility_seconds=window)})
         self.rig.stages[name] = await stage.__aenter__()
         return stage
 
@@ -132,7 +132,7 @@ class TwoOperators(RuleBasedStateMachine):
 
         async def run() -> None:
             made = await stage.plan(which)
-            await Replay(stage.store, stage.at_desk(), stage.actor, clock.now, at=die).run(made)
+            await ReplayBatch(stage.store, stage.at_desk(), stage.actor, clock.now, at=die).run(made)
 
         try:
             self.run(run())
@@ -184,8 +184,8 @@ class TwoOperators(RuleBasedStateMachine):
     @invariant()
     def every_entry_has_at_most_one_order_that_stands(self) -> None:
         for number in NUMBERS if hasattr(self, "rig") else ():
-            standing = [one for one in self._orders(number) if one.order.status in LIVE]
-            assert len(standing) <= 1, standing
+            header_state = [one for one in self._orders(number) if one.order.status in LIVE]
+            assert len(header_state) <= 1, header_state
 
     @invariant()
     def every_request_has_its_intent(self) -> None:
@@ -242,8 +242,8 @@ class TwoOperators(RuleBasedStateMachine):
         return verifier.finish()
 
 
-def _why() -> Why:
-    return Why(clock.now(), "op", "test")
+def _why() -> ActContext:
+    return ActContext(clock.now(), "op", "test")
 
 
 TestTwoOperators = pytest.mark.xdist_group("machine")(TwoOperators.TestCase)

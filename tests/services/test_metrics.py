@@ -18,21 +18,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from backends.records import StoreInfo
-from console.cli import exporter
-from console.cli.arguments import build_parser
+from console.cli import metrics_server as exporter
 from console.cli.context import Context
-from console.config import REASONS, Alerts, Config
-from console.services import tally
-from console.services.activity import Activity
-from console.services.alerts import alerts
-from console.services.index import reader_of
-from console.services.metrics import Numbers, escape, families, render
-from console.services.tally import Tally, VenueTally
-from tests.indexing import indexed
-from tests.orders import row, sqlite_store
-from tests.promql import Prometheus, rules
-from tests.shift import BEGAN, a_group, shift
-from tests.store import ACTOR, BASE, PostgresRig, Rig, sqlite_rig
+from console.cli.parser import build_parser
+from console.services.index.keeper import reader_of
+from console.services.stats import tally
+from console.services.stats.activity import ShiftActivity
+from console.services.stats.alerts import alerts
+from console.services.stats.metrics import Numbers, escape, families, render
+from console.services.stats.tally import Tally, VenueTally
+from console.settings.config import REASONS, Alerts, Config
+from tests.support.index import indexed
+from tests.support.orders import row, sqlite_store
+from tests.support.promql import Prometheus, rules
+from tests.support.shift_store import BEGAN, a_group, shift
+from tests.support.store import ACTOR, BASE, PostgresRig, Rig, sqlite_rig
 
 ROOT = Path(__file__).parent.parent.parent
 NOW = BEGAN + timedelta(hours=1)
@@ -59,7 +59,7 @@ async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[R
 
 async def test_a_prometheus_parser_reads_every_number(rig: Rig, tmp_path: Path) -> None:
     store = await shift(rig)
-    activity = Activity(store.info.table)
+    activity = ShiftActivity(store.info.table)
     async for block in store.audit():
         activity.feed(block)
     counted = await tally.counted(store, NOW)
@@ -110,7 +110,7 @@ def scraped(minute: int, **changes: object) -> str:
     quiet = Tally(BASE + timedelta(minutes=minute), {"pending": 5}, {}, {}, (), 0, (0,) * 10)
     halted = bool(changes.pop("halted", False))
     given = replace(quiet, **changes)  # type: ignore[arg-type]  # fields of a tally
-    return render(Numbers(INFO, given, Activity("order_dlq"), (), halted, REASONS))
+    return render(Numbers(INFO, given, ShiftActivity("order_dlq"), (), halted, REASONS))
 
 
 def firing(prometheus: Prometheus, minute: int) -> dict[str, int]:
@@ -156,7 +156,7 @@ def test_the_rules_have_the_limits_of_the_config() -> None:
 
 def _told() -> set[str]:
     empty = Tally(BASE, {}, {}, {}, (), 0, ())
-    return {family.name for family in families(Numbers(INFO, empty, Activity("t"), (), False, REASONS))}
+    return {family.name for family in families(Numbers(INFO, empty, ShiftActivity("t"), (), False, REASONS))}
 
 
 def test_the_dashboard_shows_only_what_is_told() -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from console.services import reconcile as reconciling
-from console.services.replay import Replay
-from console.services.triage import Triage
-from tests.exchange import Exchange, in_thread
-from tests.orders import row, sqlite_store
-from tests.parity import Act, Case, Side, params, traces
-from tests.stagehand import BOB, ident
+from console.services.replay import reconcile as reconciling
+from console.services.replay.batch import ReplayBatch
+from console.services.triage.triage import Triage
+from tests.support.exchange import Exchange, in_thread
+from tests.support.orders import row, sqlite_store
+from tests.support.parity import Act, Case, Side, params, traces
+from tests.support.session import BOB, ident
 
 ONE, TWO, THREE = (ident(number) for number in (1, 2, 3))
 KEYS = {f"alpaca.{mode}.{name}": "practice" for mode in ("paper", "live") for name in ("api_key", "secret_key")}
@@ -201,7 +201,7 @@ REPLAY = {
     ),
     "halted": Case(replay(ONE), 4, {ONE: "refused"}, ("refused-replay",), (HALT,), orders(order(1))),
     "counted up meanwhile": Case(
-        replay(ONE), 4, {ONE: "skipped"}, (), given=orders(order(1)), meanwhile=(Replay, "run", counted_up),
+        replay(ONE), 4, {ONE: "skipped"}, (), given=orders(order(1)), meanwhile=(ReplayBatch, "run", counted_up),
     ),
     "needs a second person": Case(
         replay(ONE), 4, {ONE: "refused"}, ("ask-approval",), given=orders(order(1), limits={"four_eyes_over": 10}),

@@ -17,17 +17,17 @@ import pytest
 from backends import open_store
 from backends.records import Actor
 from backends.store import Claim, Intent
-from console.services import hub_retry
-from console.services.hub_retry import HubRetry
-from console.services.redelivery import Redelivery
-from console.services.requeue import Requeue
-from tests.fakes.hub import TOKEN, FakeHub, failed_item
-from tests.integration import REQUEST, IntegrationRig, entry_id, failed_row
-from tests.loopback import Handler, Loopback, reply
-from tests.outbox import OutboxRig
-from tests.parity import Act, Case, Side, apart, params, traces
-from tests.stagehand import BOB
-from tests.store import why
+from console.services.resend import hub as hub_retry
+from console.services.resend.hub import HubBatch
+from console.services.resend.outbox import OutboxBatch
+from console.services.resend.provider import ProviderBatch
+from tests.support.http_server import Handler, Loopback, reply
+from tests.support.integration import REQUEST, IntegrationRig, entry_id, failed_row
+from tests.support.outbox import OutboxRig
+from tests.support.parity import Act, Case, Side, apart, params, traces
+from tests.support.session import BOB
+from tests.support.store import why
+from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 
 CALL, OTHER = entry_id(1), entry_id(2)
 HALT = Act("halt", note="provider trouble")
@@ -134,7 +134,7 @@ OUTBOX = {
         act("replay", "1", "2"), 4, {"1": "skipped", "2": "accepted"}, SENT, (act("dismiss", "1"),)
     ),
     "gone meanwhile": Case(
-        act("replay", "1", "2"), 4, {"1": "skipped", "2": "accepted"}, SENT, meanwhile=(Requeue, "run", gone)
+        act("replay", "1", "2"), 4, {"1": "skipped", "2": "accepted"}, SENT, meanwhile=(OutboxBatch, "run", gone)
     ),
     "nothing to put it back into": Case(
         act("replay", "1"), 4, {"1": "refused"}, REFUSED, given={"outboxes": ()},
@@ -216,7 +216,7 @@ PROVIDER = {
     ),
     "in flight": Case(act("replay", CALL), 4, {CALL: "refused"}, REFUSED, given=UNDER_WAY),
     "tried by the hub meanwhile": Case(
-        act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(Redelivery, "run", counted_up)
+        act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(ProviderBatch, "run", counted_up)
     ),
     "reconciled, abandoned": Case(act("reconcile", CALL), 1, {CALL: "rejected"}, ("outcome",), given=ABANDONED),
     "reconciled while in flight": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, given=UNDER_WAY),
@@ -252,9 +252,9 @@ HUB = {
     "without an end": Case(RETRY, 3, {CALL: "unknown"}, SENT, given=ENDLESS),
     "halted": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (HALT,)),
     "in doubt": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (RETRY,), ENDLESS),
-    "tried by the hub meanwhile": Case(RETRY, 4, {CALL: "skipped"}, (), meanwhile=(HubRetry, "run", tried)),
+    "tried by the hub meanwhile": Case(RETRY, 4, {CALL: "skipped"}, (), meanwhile=(HubBatch, "run", tried)),
     "reconciled, its end seen": Case(
-        ASK, 1, {CALL: "rejected"}, ("reconcile",), (RETRY,), ENDLESS, (HubRetry, "settle", tried)
+        ASK, 1, {CALL: "rejected"}, ("reconcile",), (RETRY,), ENDLESS, (HubBatch, "settle", tried)
     ),
     "reconciled, needs a second person": Case(ASK, 3, {CALL: "unknown"}, ("ask-approval",), (RETRY,), ENDLESS),
     "reconciled, approved": Case(ASK, 4, {CALL: "not_sent"}, ("reconcile",), (RETRY, ASK, APPROVE), ENDLESS),

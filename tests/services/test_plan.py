@@ -11,11 +11,11 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.config import Limits
-from console.services.command import Command, Problem
-from console.services.guards import OVERRIDABLE, Facts
-from console.services.plan import ReplayPlan, collapse, plan
-from tests.planning import NOW, command, entry, entry_id, facts
+from console.services.replay.command import Command, Problem
+from console.services.replay.guards import OVERRIDABLE, Facts
+from console.services.replay.plan import ReplayPlan, collapse, plan
+from console.settings.config import Limits
+from tests.support.planning import NOW, command, entry, entry_id, facts
 from venues import Verb
 
 _STRENGTH = ("new", "replace", "cancel")
@@ -87,7 +87,7 @@ def test_a_plan_is_the_same_in_whatever_order_its_entries_come(
     case: tuple[list[Command | Problem], Facts], chance: random.Random
 ) -> None:
     commands, known = case
-    entries = [entry(one, place=number) for number, one in enumerate(commands)]
+    entries = [entry(one, row_key=number) for number, one in enumerate(commands)]
     made = plan(entries, known)
     shuffled = entries * 2  # twice the same entry is one entry
     chance.shuffle(shuffled)
@@ -97,7 +97,7 @@ def test_a_plan_is_the_same_in_whatever_order_its_entries_come(
 @given(cases())
 def test_no_entry_is_lost_and_no_order_has_two_commands(case: tuple[list[Command | Problem], Facts]) -> None:
     commands, known = case
-    made = plan([entry(one, place=number) for number, one in enumerate(commands)], known)
+    made = plan([entry(one, row_key=number) for number, one in enumerate(commands)], known)
     named = [step.command.entry_id for step in made.steps]
     named += [one.entry_id for one in made.superseded] + [one.entry_id for one in made.blocked]
     assert sorted(named) == sorted(one.entry_id for one in commands)
@@ -113,7 +113,7 @@ def test_no_entry_is_lost_and_no_order_has_two_commands(case: tuple[list[Command
 @given(cases())
 def test_waves_are_one_then_five_then_the_rest(case: tuple[list[Command | Problem], Facts]) -> None:
     commands, known = case
-    made = plan([entry(one, place=number) for number, one in enumerate(commands)], known)
+    made = plan([entry(one, row_key=number) for number, one in enumerate(commands)], known)
     count = len(made.steps)
     assert [step.wave for step in made.steps] == [0 if n == 0 else 1 if n <= 5 else 2 for n in range(count)]
     assert sum(made.wave_sizes) == count

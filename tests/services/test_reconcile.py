@@ -10,16 +10,16 @@ from decimal import Decimal
 
 import pytest
 
-from backends.records import Selection, Why
-from backends.store import Claim, Intent, Taken
+from backends.records import ActContext, Selection
+from backends.store import Claim, ClaimRefused, Intent
 from console import clock
-from console.config import Limits, VenueConfig
-from console.services import payload
-from console.services.reconcile import LOOK_UPS, Reconcile
-from console.services.triage import Triage
-from tests.fakes.venue import FakeVenue, dedup
+from console.services.replay import payload
+from console.services.replay.reconcile import LOOK_UPS, Reconciliation
+from console.services.triage.triage import Triage
+from console.settings.config import Limits, VenueConfig
 from tests.services.conftest import Make
-from tests.stagehand import ANN, BOB, Stage, fresh, ident
+from tests.support.session import ANN, BOB, Stage, fresh, ident
+from tests.support.venue.in_process import FakeVenue, dedup
 from venues import Prepared, Status
 
 At = Callable[..., Awaitable[Stage]]
@@ -45,7 +45,7 @@ async def abandoned(stage: Stage, *, lease: float, ago: float = 0.0, sent: bool 
     assert isinstance(claim, Claim)
     at = datetime.now(UTC) - timedelta(seconds=ago)
     intent = Intent("paper", "fake", prepared.client_order_id, payload.encode(prepared), "h")
-    assert not isinstance(await stage.store.intend(claim, intent, BOB, Why(at, "op")), Taken)
+    assert not isinstance(await stage.store.intend(claim, intent, BOB, ActContext(at, "op")), ClaimRefused)
     if sent:
         stage.venue.place(prepared)
     if lease <= 0:
@@ -218,7 +218,7 @@ async def test_only_the_mode_that_was_sent_in_is_asked(make: Make, at: At) -> No
 async def test_live_absence_that_nothing_bounds_needs_a_second_person(make: Make, at: At) -> None:
     stage = await at(make(1), venue=FakeVenue(script=["lost"], mode="live"), settings=window(0))
     assert (await stage.replay_one(1, mode="live")).outcome == "unknown"
-    reconcile = Reconcile(stage.store, stage.at_desk(), ANN, clock.now)
+    reconcile = Reconciliation(stage.store, stage.at_desk(), ANN, clock.now)
     attempts = await reconcile.open((), "live")
     assert [one.outcome for one in await reconcile.run(attempts)] == ["unknown"]
     assert reconcile.needing_second == list(attempts)
@@ -254,7 +254,7 @@ async def test_a_rehearsal_in_doubt_can_be_reconciled_too(make: Make, at: At) ->
 async def test_stopping_asks_no_further(make: Make, at: At) -> None:
     stage = await at(make(3), venue=FakeVenue(script=["drop"] * 3), settings=window(0))
     await stage.replay(1, 2, 3)
-    reconcile = Reconcile(stage.store, stage.at_desk(), ANN, clock.now)
+    reconcile = Reconciliation(stage.store, stage.at_desk(), ANN, clock.now)
     attempts = await reconcile.open((), "paper")
     asked = len(stage.venue.asked)
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from console.config import Alerts
-from console.services import tally
-from console.services.activity import Activity
-from console.services.alerts import alerts
-from console.services.report import Report, as_json, as_markdown, gather
-from console.services.triage import Triage
-from tests.shift import BEGAN, shift
-from tests.store import ACTOR, PostgresRig, Rig, order_row, sqlite_rig
+from console.services.stats import tally
+from console.services.stats.activity import ShiftActivity
+from console.services.stats.alerts import alerts
+from console.services.stats.report import Report, as_json, as_markdown, gather
+from console.services.triage.triage import Triage
+from console.settings.config import Alerts
+from tests.support.shift_store import BEGAN, shift
+from tests.support.store import ACTOR, PostgresRig, Rig, order_row, sqlite_rig
 
 NOW = BEGAN + timedelta(hours=1)
 
@@ -81,7 +81,7 @@ def test_what_a_store_says_is_never_markup(report: Report) -> None:
 
 
 def test_a_quiet_shift_says_so(report: Report) -> None:
-    quiet = replace(report, arrived=0, activity=Activity("t"), in_doubt=(), alerts=())
+    quiet = replace(report, arrived=0, activity=ShiftActivity("t"), in_doubt=(), alerts=())
     assert as_markdown(quiet).count("Nothing.") == 3
 
 

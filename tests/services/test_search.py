@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.index.text import contains, expression
+from backends.index.search_text import contains, expression
 from backends.records import STATES, Filter
-from console.services.match import fits
-from console.services.search import Search
-from tests.indexing import Indexed, indexed
-from tests.store import PostgresRig, Rig, only, order_row, sqlite_rig
+from console.services.browse.filter_match import fits
+from console.services.browse.search import Search
+from tests.support.index import Indexed, indexed
+from tests.support.store import PostgresRig, Rig, only, order_row, sqlite_rig
 
 PLENTY = 30.0  # seconds: for tests that are not about time
 

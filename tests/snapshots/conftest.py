@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scene import stores
+from tests.support.snapshots.order_store import stores
 
 
 @pytest.fixture(scope="session")

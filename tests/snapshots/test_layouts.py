@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.gallery import Size
-from tests.gallery_layout import LayoutScene, scenes
-from tests.play import rested, then
+from tests.support.snapshots.layout_states import LayoutScene, scenes
+from tests.support.snapshots.play import rested, then
+from tests.support.snapshots.states import Size
 
 EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.picture import HOME, PICTURES, made_of, render, scene
+from tests.support.snapshots.pictures import HOME, PICTURES, made_of, render, scene
 
 
 @pytest.mark.parametrize("name", PICTURES)

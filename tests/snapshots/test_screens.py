@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gallery import Scene, Size, scenes
-from tests.play import rested, then
+from tests.support.snapshots.play import rested, then
+from tests.support.snapshots.states import Scene, Size, scenes
 
 EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
 

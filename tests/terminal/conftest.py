@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange, in_process
+from tests.support.exchange import Exchange, in_process
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange
-from tests.terminal_desk import Desk, fresh
+from tests.support.exchange import Exchange
+from tests.support.terminal.console import Desk, fresh
 
 SCREENS = (("?", "remap them in the config"), ("A", "Audit trail"), ("f", "COUNT "), ("D", "Dismiss 1"))
 _REVERSE = re.compile(rb"\x1b\[(?:\d+;)*7(?:;\d+)*m")

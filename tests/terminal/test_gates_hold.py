@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange
-from tests.terminal_desk import Desk, fresh
-from tests.terminal_driver import Size, Terminal, click, pasted
+from tests.support.exchange import Exchange
+from tests.support.terminal.console import Desk, fresh
+from tests.support.terminal.pty import Size, Terminal, click, pasted
 
 RESIZES = int(os.environ.get("DLQ_RESIZES", "60"))
 FLOOD_SECONDS = float(os.environ.get("DLQ_FLOOD_SECONDS", "2"))

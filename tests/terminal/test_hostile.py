@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange
-from tests.hostile import forbidden, hostile_store, tag
-from tests.terminal_desk import Desk
-from tests.terminal_driver import Size, Terminal, click
+from tests.support.exchange import Exchange
+from tests.support.hostile_rows import forbidden, hostile_store, tag
+from tests.support.terminal.console import Desk
+from tests.support.terminal.pty import Size, Terminal, click
 
 ROWS = int(os.environ.get("DLQ_HOSTILE", "300"))
 SIZE = Size(160, 50)

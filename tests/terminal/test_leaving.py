@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.exchange import Exchange
-from tests.terminal_desk import Desk, fresh
-from tests.terminal_driver import Size, Terminal, wait_for
-from tests.terminal_entry import CANARY
+from tests.support.exchange import Exchange
+from tests.support.terminal.console import Desk, fresh
+from tests.support.terminal.entry import CANARY
+from tests.support.terminal.pty import Size, Terminal, wait_for
 
 STALL_SECONDS = float(os.environ.get("DLQ_STALL_SECONDS", "3"))
 _MODES = (b"1000", b"1003", b"1006", b"2004", b"1004", b"1049")
@@ -118,7 +118,7 @@ def test_an_answer_that_never_comes_is_in_doubt(tmp_path: Path, venue: Exchange)
 
 
 def test_a_bug_tells_no_value(desk: Desk, venue: Exchange) -> None:
-    with desk.open(module="tests.terminal_entry", environ={"DLQ_TEST_ENTRY": "crash"}) as terminal:
+    with desk.open(module="tests.support.terminal.entry", environ={"DLQ_TEST_ENTRY": "crash"}) as terminal:
         terminal.shows("pending 1 ", "1 of 1 open")
         terminal.press("t")
         assert terminal.ended() == 70
@@ -132,7 +132,7 @@ def test_a_bug_tells_no_value(desk: Desk, venue: Exchange) -> None:
 
 
 def test_a_bug_while_submitting_loses_no_outcome(desk: Desk, venue: Exchange) -> None:
-    with desk.open(module="tests.terminal_entry", environ={"DLQ_TEST_ENTRY": "crash"}) as terminal:
+    with desk.open(module="tests.support.terminal.entry", environ={"DLQ_TEST_ENTRY": "crash"}) as terminal:
         _submitting(terminal, venue, 1.5)
         terminal.press("t")
         assert terminal.ended() == 70

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.exchange import Exchange
-from tests.terminal_desk import Desk, fresh
-from tests.terminal_driver import pasted
+from tests.support.exchange import Exchange
+from tests.support.terminal.console import Desk, fresh
+from tests.support.terminal.pty import pasted
 
 _ACTING = "DRCUzNPHm!b"
 
@@ -16,7 +16,7 @@ def test_read_only_acts_on_nothing_and_loads_no_venue(tmp_path: Path, venue: Exc
     before = desk.query("SELECT * FROM order_dlq")
     loaded = tmp_path / "modules.txt"
     environ = {"DLQ_TEST_ENTRY": "modules", "DLQ_TEST_OUT": str(loaded)}
-    with desk.open("--read-only", module="tests.terminal_entry", environ=environ) as terminal:
+    with desk.open("--read-only", module="tests.support.terminal.entry", environ=environ) as terminal:
         terminal.shows("READ-ONLY", "pending 2 ", "1 of 2 open")
         for key in _ACTING:
             terminal.type(f"{key}1\r")

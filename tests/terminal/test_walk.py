@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.exchange import Exchange
-from tests.terminal_desk import Desk, fresh
-from tests.terminal_driver import Terminal
+from tests.support.exchange import Exchange
+from tests.support.terminal.console import Desk, fresh
+from tests.support.terminal.pty import Terminal
 
 BULK = 500
 SENT = ("AAPL", "MSFT", "DROP")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from console.services.fingerprint import KEY_LENGTH, READ_LENGTH, TITLE_LENGTH, VERSION, fingerprint, normalise
+from console.services.errors.fingerprint import KEY_LENGTH, READ_LENGTH, TITLE_LENGTH, VERSION, fingerprint, normalise
 from tests.data.errors import Half, Labelled, labelled
 
 HALVES: tuple[Half, ...] = ("dev", "heldout")

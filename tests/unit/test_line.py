@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from console.render.line import HANG, Cell, clip, fit, line, middle, own, plain, spread, width, wrap
-from console.render.status import Standing, title
-from console.safetext import safe
+from console.render.line import HANG, Cell, clip, fit, line, middle, plain, spread, trusted, width, wrap
+from console.render.status import HeaderState, title
+from console.text.untrusted import safe
 
 _SAFE = st.text(max_size=60).map(safe)
 
@@ -38,9 +38,9 @@ def test_wrap_loses_nothing_but_space_and_is_never_wider(texts: list[str], size:
 
 
 def test_spread_gives_the_right_side_its_room() -> None:
-    made = spread(line(own("a long left side")), line(own("right")), 14)
+    made = spread(line(trusted("a long left side")), line(trusted("right")), 14)
     assert plain(made) == "a long … right"
-    assert width(spread(line(own("l")), line(own("r")), 9)) == 9
+    assert width(spread(line(trusted("l")), line(trusted("r")), 9)) == 9
 
 
 @given(st.text(" ab", min_size=1, max_size=8), st.lists(_SAFE, max_size=4), st.integers(2, 30))
@@ -66,8 +66,8 @@ def test_middle_keeps_both_ends_and_is_never_wider(text: str, size: int) -> None
 
 def test_an_address_is_said_once_in_the_title() -> None:
     label = "sqlite /srv/orders.db"
-    standing = Standing(store="/srv/orders.db", label=label, operator="me", mode="paper", read_only=False)
-    shown = "".join(cell.text for cell in title(standing, 70))
+    header_state = HeaderState(store="/srv/orders.db", label=label, operator="me", mode="paper", read_only=False)
+    shown = "".join(cell.text for cell in title(header_state, 70))
     assert shown == " PAPER · sqlite /srv/orders.db · operator me "
-    named = "".join(cell.text for cell in title(standing._replace(store="prod"), 70))
+    named = "".join(cell.text for cell in title(header_state._replace(store="prod"), 70))
     assert "· prod · sqlite /srv/orders.db ·" in named

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backends.options import Options
-from console.config import Config, ConfigError, StoreConfig, load_config
-from console.integration import ProviderConfig
+from console.settings.config import Config, ConfigError, StoreConfig, load_config
+from console.settings.providers import ProviderConfig
 
 
 def load(tmp_path: Path, text: str) -> Config:

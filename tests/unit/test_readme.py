@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from console.cli.arguments import build_parser
 from console.cli.completion import words
-from console.keys import table
+from console.cli.parser import build_parser
+from console.keymap import table
 
 README = Path(__file__).parent.parent.parent / "README.md"
 

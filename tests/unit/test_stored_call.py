@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from venues.call import StoredCall, read_call
+from venues.integration.call import StoredCall, read_call
 from venues.orders import Refused
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from backends.records import Entry
-from console.services.lineup import Spot, Stretch
-from console.services.window import MOST, PAGE, Window
+from console.services.browse.queue_order import ListedEntry, QueueSection
+from console.services.browse.queue_window import MOST, PAGE, Window
 
 
-def spot(number: int, part: int = 1) -> Spot:
-    return Spot(part, Entry("orders", f"e{number}", "pending", (0,), (number,), ("dlq_id",), (f"e{number}",)))
+def spot(number: int, part: int = 1) -> ListedEntry:
+    return ListedEntry(part, Entry("orders", f"e{number}", "pending", (0,), (number,), ("dlq_id",), (f"e{number}",)))
 
 
-def spots(*numbers: int) -> tuple[Spot, ...]:
+def spots(*numbers: int) -> tuple[ListedEntry, ...]:
     return tuple(spot(number) for number in numbers)
 
 
 def started(count: int, *, height: int = 5, more: bool = False) -> Window:
     window = Window()
-    window.start(Stretch(spots(*range(count)), more))
+    window.start(QueueSection(spots(*range(count)), more))
     window.resize(height)
     return window
 
@@ -52,14 +52,14 @@ def test_what_comes_above_leaves_the_entry_on_its_line() -> None:
     window = started(20)
     window.move(7)
     line = window.cursor - window.top
-    window.renew(Stretch(spots(100, 101, *range(7)), more=False), Stretch(spots(*range(7, 20)), more=False))
+    window.renew(QueueSection(spots(100, 101, *range(7)), more=False), QueueSection(spots(*range(7, 20)), more=False))
     assert window.current == spot(7)
     assert window.cursor - window.top == line
 
 
 def test_a_short_list_stays_whole_in_view_when_something_comes() -> None:
     window = started(3)
-    window.renew(Stretch(spots(100), more=False), Stretch(spots(0, 1, 2), more=False))
+    window.renew(QueueSection(spots(100), more=False), QueueSection(spots(0, 1, 2), more=False))
     assert window.top == 0
     assert window.current == spot(0)
 
@@ -67,7 +67,7 @@ def test_a_short_list_stays_whole_in_view_when_something_comes() -> None:
 def test_an_entry_that_is_gone_leaves_the_cursor_on_the_next() -> None:
     window = started(20)
     window.move(7)
-    window.renew(Stretch(spots(*range(7)), more=False), Stretch(spots(*range(8, 20)), more=False))
+    window.renew(QueueSection(spots(*range(7)), more=False), QueueSection(spots(*range(8, 20)), more=False))
     assert window.current == spot(8)
 
 
@@ -77,7 +77,7 @@ def test_growing_below_lets_go_above_and_memory_stays_flat() -> None:
     for _ in range(10):
         window.move(len(window.spots) - 1)
         held = window.current
-        window.grow_below(Stretch(spots(*range(at, at + PAGE)), more=True))
+        window.grow_below(QueueSection(spots(*range(at, at + PAGE)), more=True))
         at += PAGE
         assert window.current == held
         assert len(window.spots) <= MOST + PAGE
@@ -89,13 +89,13 @@ def test_growing_below_lets_go_above_and_memory_stays_flat() -> None:
 def test_growing_above_keeps_the_entry_and_lets_go_below() -> None:
     window = Window()
     window.resize(5)
-    window.finish(Stretch(spots(*range(1000, 1000 + PAGE)), more=True), total=2000)
+    window.finish(QueueSection(spots(*range(1000, 1000 + PAGE)), more=True), total=2000)
     assert window.position == 2000
     for n in range(5):
         window.move(0)
         held = window.current
         low = 1000 - (n + 1) * PAGE
-        window.grow_above(Stretch(spots(*range(low, low + PAGE)), more=True))
+        window.grow_above(QueueSection(spots(*range(low, low + PAGE)), more=True))
         assert window.current == held
         assert len(window.spots) <= MOST + PAGE
     assert not window.at_end

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from venues.practice.book import Order
 from venues.practice.exchange import PracticeError, PracticeExchange
-from venues.practice.fault import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError
+from venues.practice.faults import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError
 
 __all__ = [
     "BEHAVIOURS",

@@ -15,9 +15,9 @@ from typing import cast
 
 from venues.practice.alpaca_account import account, asset, asset_id, clock, listed, problem
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.fault import Kind
+from venues.practice.faults import Kind
 from venues.practice.format import Call, Moment, says
-from venues.practice.wire import Reply, Request, decimal, plain, text
+from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
 
 TIFS = frozenset(("day", "gtc", "opg", "cls", "ioc", "fok"))
 STATUS = {
@@ -46,7 +46,7 @@ class Alpaca:
     quantities = frozenset(("qty",))
     stranger = "somebody-elses-order"
 
-    def route(self, request: Request, desk: Desk) -> Call | None:
+    def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] != ("v2",):
             return None
         call = _call(request, desk)
@@ -54,7 +54,7 @@ class Alpaca:
             return replace(call, act=lambda desk: self.error(401, Moment(desk.now)))
         return call
 
-    def error(self, status: int, moment: Moment, /) -> Reply:
+    def error(self, status: int, moment: Moment, /) -> WireReply:
         code, message = MESSAGES.get(status, (status * 100_000, "error"))
         if status != 429:
             return problem(status, message, code=code)
@@ -62,18 +62,18 @@ class Alpaca:
         limits = {"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
         return replace(problem(status, message, code=code), headers=limits)
 
-    def refusal(self, call: Call, /) -> Reply:
+    def refusal(self, call: Call, /) -> WireReply:
         if call.kind == "new":
             return problem(403, "insufficient buying power", code=40310000, buying_power="0", cost_basis="100")
         return problem(422, "order is not open", code=42210000)
 
 
-def _authorised(request: Request) -> bool:
+def _authorised(request: WireRequest) -> bool:
     pair = ("apca-api-key-id", "apca-api-secret-key")
     return all(request.headers.get(name) for name in pair) or bool(request.headers.get("authorization"))
 
 
-def _call(request: Request, desk: Desk) -> Call:
+def _call(request: WireRequest, desk: Desk) -> Call:
     match request.method, request.parts[1:]:
         case "POST", ("orders",):
             return _new(request)
@@ -99,17 +99,17 @@ def _call(request: Request, desk: Desk) -> Call:
         case "GET", ("assets", *symbol):
             return Call("other", says(asset("/".join(symbol))))
         case "GET", ("positions",):
-            return Call("other", says(Reply(200, [])))
+            return Call("other", says(WireReply(200, [])))
         case _:
             return Call("other", says(problem(404, "endpoint not found", code=40410000)))
 
 
-def _on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], Reply]) -> Call:
+def _on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], WireReply]) -> Call:
     call = Call(kind, act)
     return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
 
 
-def _new(request: Request) -> Call:
+def _new(request: WireRequest) -> Call:
     body = request.object()
     if body is None:
         return Call("new", says(problem(400, "request body format is invalid", code=40010000)))
@@ -117,16 +117,16 @@ def _new(request: Request) -> Call:
     return Call("new", partial(_place, body), symbol, client_order_id)
 
 
-def _place(body: dict[str, object], desk: Desk) -> Reply:
+def _place(body: dict[str, object], desk: Desk) -> WireReply:
     draft = _draft(body)
-    if isinstance(draft, Reply):
+    if isinstance(draft, WireReply):
         return draft
     if any(desk.named(draft.client_order_id)):
         return problem(422, "client_order_id must be unique", code=40010001)
-    return Reply(200, document(desk.place(draft, desk.new_uuid())))
+    return WireReply(200, document(desk.place(draft, desk.new_uuid())))
 
 
-def _draft(body: dict[str, object]) -> Draft | Reply:
+def _draft(body: dict[str, object]) -> Draft | WireReply:
     symbol, side, kind = text(body.get("symbol")), text(body.get("side")), text(body.get("type"))
     tif, price = text(body.get("time_in_force")), decimal(body.get("limit_price"))
     client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
@@ -150,7 +150,7 @@ def _draft(body: dict[str, object]) -> Draft | Reply:
     )
 
 
-def _wrong_words(side: str | None, kind: str | None, *, tif: str | None) -> Reply | None:
+def _wrong_words(side: str | None, kind: str | None, *, tif: str | None) -> WireReply | None:
     if side not in ("buy", "sell"):
         return problem(422, "invalid side", code=40010001)
     if kind not in ("market", "limit"):
@@ -160,7 +160,7 @@ def _wrong_words(side: str | None, kind: str | None, *, tif: str | None) -> Repl
     return None
 
 
-def _wrong_figures(quantity: Decimal | None, price: Decimal | None, *, kind: str | None) -> Reply | None:
+def _wrong_figures(quantity: Decimal | None, price: Decimal | None, *, kind: str | None) -> WireReply | None:
     if quantity is None:
         return problem(422, "qty or notional is required", code=40010001)
     if quantity <= 0:
@@ -176,7 +176,7 @@ def _wrong_figures(quantity: Decimal | None, price: Decimal | None, *, kind: str
     return None
 
 
-def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
+def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
     order = desk.order(order_id)
     if order is None:
         return problem(404, f"order not found for {order_id}", code=40410000)
@@ -203,25 +203,25 @@ def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Re
     )
     fresh = desk.new_uuid()
     desk.revise(order, state="replaced", wire={**order.wire, "replaced_by": fresh})
-    return Reply(200, document(desk.place(draft, fresh)))
+    return WireReply(200, document(desk.place(draft, fresh)))
 
 
-def _cancel(order_id: str, desk: Desk) -> Reply:
+def _cancel(order_id: str, desk: Desk) -> WireReply:
     order = desk.order(order_id)
     if order is None:
         return problem(404, f"order not found for {order_id}", code=40410000)
     if not order.live:
         return problem(422, f'order is already in "{_status(order)}" state', code=42210000)
     desk.cancel(order)
-    return Reply(204)
+    return WireReply(204)
 
 
-def _cancel_all(desk: Desk) -> Reply:
+def _cancel_all(desk: Desk) -> WireReply:
     live = [order for order in desk.shown() if order.live]
-    return Reply(207, [{"id": desk.cancel(order).order_id, "status": 200} for order in live])
+    return WireReply(207, [{"id": desk.cancel(order).order_id, "status": 200} for order in live])
 
 
-def _list(params: dict[str, str], desk: Desk) -> Reply:
+def _list(params: dict[str, str], desk: Desk) -> WireReply:
     status = params.get("status", "open")
     symbols = set(filter(None, params.get("symbols", "").split(",")))
     rows = [
@@ -230,21 +230,21 @@ def _list(params: dict[str, str], desk: Desk) -> Reply:
         if (status == "all" or order.live == (status == "open")) and (not symbols or order.symbol in symbols)
     ]
     limit = int(params["limit"]) if params.get("limit", "").isdigit() else 50
-    return Reply(200, (rows[::-1] if params.get("direction") == "asc" else rows)[: min(limit, 500)])
+    return WireReply(200, (rows[::-1] if params.get("direction") == "asc" else rows)[: min(limit, 500)])
 
 
-def _shown_by_id(order_id: str, desk: Desk) -> Reply:
+def _shown_by_id(order_id: str, desk: Desk) -> WireReply:
     return _found(desk.shown_by_id(order_id), order_id)
 
 
-def _shown_by_name(client_order_id: str, desk: Desk) -> Reply:
+def _shown_by_name(client_order_id: str, desk: Desk) -> WireReply:
     return _found(desk.shown_by_name(client_order_id), client_order_id)
 
 
-def _found(order: Order | None, wanted: str) -> Reply:
+def _found(order: Order | None, wanted: str) -> WireReply:
     if order is None:
         return problem(404, f"order not found for {wanted}", code=40410000)
-    return Reply(200, document(order))
+    return WireReply(200, document(order))
 
 
 def _status(order: Order) -> str:

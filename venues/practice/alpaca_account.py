@@ -10,15 +10,15 @@ import uuid
 from datetime import timedelta
 
 from venues.practice.book import Desk
-from venues.practice.wire import Reply
+from venues.practice.wire import WireReply
 
 SYMBOL = re.compile(r"[A-Z][A-Z0-9]*([./][A-Z0-9]+)?")
 UNKNOWN_SYMBOL = "NOSUCH"  # every other well-formed symbol is listed
 ACCOUNT = "e6fe16f3-64a4-4921-8928-cadf02f92f98"
 
 
-def problem(status: int, message: str, *, code: int, **more: str) -> Reply:
-    return Reply(status, {"code": code, "message": message, **more})
+def problem(status: int, message: str, *, code: int, **more: str) -> WireReply:
+    return WireReply(status, {"code": code, "message": message, **more})
 
 
 def listed(symbol: str) -> bool:
@@ -29,14 +29,14 @@ def asset_id(symbol: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, symbol))
 
 
-def clock(desk: Desk) -> Reply:
+def clock(desk: Desk) -> WireReply:
     bell = desk.now.replace(hour=14, minute=30, second=0, microsecond=0) + timedelta(days=1)
     close = desk.now + timedelta(hours=4) if not desk.closed else bell + timedelta(hours=6, minutes=30)
     times = {"timestamp": desk.now, "next_open": bell, "next_close": close}
-    return Reply(200, {"is_open": not desk.closed} | {name: at.isoformat() for name, at in times.items()})
+    return WireReply(200, {"is_open": not desk.closed} | {name: at.isoformat() for name, at in times.items()})
 
 
-def account(key: str) -> Reply:
+def account(key: str) -> WireReply:
     """A paper key has a paper account and a live key a live one; any other key says nothing of either."""
     number = {"PK": "PA3PRACTICE1", "AK": "927341058"}.get(key[:2], "PRACTICE1")
     money = dict.fromkeys(("cash", "equity", "last_equity", "portfolio_value"), "100000")
@@ -50,15 +50,15 @@ def account(key: str) -> Reply:
         "currency": "USD",
     }
     made = {"created_at": "2024-01-02T15:04:05Z", "multiplier": "2", "shorting_enabled": True}
-    return Reply(200, {**who, **money, **power, **made, **dict.fromkeys(flags, False)})
+    return WireReply(200, {**who, **money, **power, **made, **dict.fromkeys(flags, False)})
 
 
-def asset(symbol: str) -> Reply:
+def asset(symbol: str) -> WireReply:
     if not listed(symbol):
         return problem(404, f"asset not found for {symbol}", code=40410000)
     flags = ("tradable", "marginable", "shortable", "easy_to_borrow", "fractionable")
     crypto = "/" in symbol
-    return Reply(
+    return WireReply(
         200,
         {
             "id": asset_id(symbol),

@@ -26,9 +26,9 @@ from venues.practice.binance_market import (
     system_status,
 )
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.fault import Kind
+from venues.practice.faults import Kind
 from venues.practice.format import Call, Moment, says
-from venues.practice.wire import Reply, Request, decimal
+from venues.practice.wire import WireReply, WireRequest, decimal
 
 Params = Mapping[str, str]
 CLIENT_ID = re.compile(r"[a-zA-Z0-9-_]{1,36}")
@@ -59,7 +59,7 @@ class Binance:
     quantities = frozenset(("origQty",))
     stranger = "somebody-elses-order"
 
-    def route(self, request: Request, desk: Desk) -> Call | None:
+    def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] == () or request.parts[0] not in FAMILIES:
             return None
         call = _call(request, desk)
@@ -67,22 +67,22 @@ class Binance:
         wrong = _unsigned(request) if signed else None
         return call if wrong is None else replace(call, act=says(wrong))
 
-    def error(self, status: int, moment: Moment, /) -> Reply:
+    def error(self, status: int, moment: Moment, /) -> WireReply:
         code, message = CODES.get(status, (-1000, "An unknown error occurred while processing the request."))
         headers = {"Retry-After": str(max(1, round(moment.seconds)))} if status == 429 else {}
-        return Reply(status, {"code": code, "msg": message}, headers=headers)
+        return WireReply(status, {"code": code, "msg": message}, headers=headers)
 
-    def refusal(self, call: Call, /) -> Reply:
+    def refusal(self, call: Call, /) -> WireReply:
         if call.kind == "cancel":
             return problem(-2011, "Unknown order sent.")
         return problem(-2010, "Account has insufficient balance for requested action.")
 
 
-def problem(code: int, message: str, *, status: int = 400) -> Reply:
-    return Reply(status, {"code": code, "msg": message})
+def problem(code: int, message: str, *, status: int = 400) -> WireReply:
+    return WireReply(status, {"code": code, "msg": message})
 
 
-def _unsigned(request: Request) -> Reply | None:
+def _unsigned(request: WireRequest) -> WireReply | None:
     """Any key and any signature will do, but they must be there, and the signature must not be out of date.
 
     Its age is told by the machine's own clock: the client that signed it knows no other.
@@ -102,7 +102,7 @@ def _unsigned(request: Request) -> Reply | None:
     return None
 
 
-def _call(request: Request, desk: Desk) -> Call:
+def _call(request: WireRequest, desk: Desk) -> Call:
     params = request.params
     match request.method, request.parts[2:]:
         case "POST", ("order",):
@@ -111,7 +111,7 @@ def _call(request: Request, desk: Desk) -> Call:
             act = partial(_cancel_replace, params)
             return Call("replace", act, params.get("symbol"), params.get("newClientOrderId"))
         case "POST", ("order", "test"):
-            return Call("other", says(Reply(200, {})))
+            return Call("other", says(WireReply(200, {})))
         case "DELETE", ("order",):
             return _on_order("cancel", params, desk=desk, act=partial(_cancel, params))
         case "DELETE", ("openOrders",):
@@ -123,20 +123,20 @@ def _call(request: Request, desk: Desk) -> Call:
         case "GET", ("account",):
             return Call("probe", account)
         case "GET", ("ping",):
-            return Call("probe", says(Reply(200, {})))
+            return Call("probe", says(WireReply(200, {})))
         case "GET", ("time",):
-            return Call("probe", lambda desk: Reply(200, {"serverTime": millis(desk.now)}))
+            return Call("probe", lambda desk: WireReply(200, {"serverTime": millis(desk.now)}))
         case "GET", ("system", "status"):
             return Call("probe", system_status)
         case "GET", ("exchangeInfo",):
             return Call("other", exchange_info if request.parts[0] == "api" else no_symbols)
         case "GET", _ if request.parts[0] == "sapi":
-            return Call("other", says(Reply(200, [])))
+            return Call("other", says(WireReply(200, [])))
         case _:
             return Call("other", says(problem(-1100, "No such path.", status=404)))
 
 
-def _on_order(kind: Kind, params: Params, *, desk: Desk, act: Callable[[Desk], Reply]) -> Call:
+def _on_order(kind: Kind, params: Params, *, desk: Desk, act: Callable[[Desk], WireReply]) -> Call:
     order = _target(params, desk)
     name = order.client_order_id if order else params.get("origClientOrderId")
     return Call(kind, act, params.get("symbol"), name)
@@ -151,16 +151,16 @@ def _target(params: Params, desk: Desk) -> Order | None:
     return order if order is not None and order.symbol == params.get("symbol") else None
 
 
-def _place(params: Params, desk: Desk) -> Reply:
+def _place(params: Params, desk: Desk) -> WireReply:
     draft = _draft(params)
-    if isinstance(draft, Reply):
+    if isinstance(draft, WireReply):
         return draft
     if any(order.live for order in desk.named(draft.client_order_id)):
         return problem(-2010, "Duplicate order sent.")
-    return Reply(200, placed(desk.place(draft, desk.new_number())))
+    return WireReply(200, placed(desk.place(draft, desk.new_number())))
 
 
-def _draft(params: Params) -> Draft | Reply:
+def _draft(params: Params) -> Draft | WireReply:
     market = MARKETS.get(params.get("symbol", ""))
     if market is None:
         return problem(-1121, "Invalid symbol.")
@@ -194,7 +194,7 @@ def _draft(params: Params) -> Draft | Reply:
     )
 
 
-def _wrong_figures(market: Market, quantity: Decimal | None, *, price: Decimal | None) -> Reply | None:
+def _wrong_figures(market: Market, quantity: Decimal | None, *, price: Decimal | None) -> WireReply | None:
     if quantity is None or price is None:
         name = "quantity" if quantity is None else "price"
         return problem(-1102, f"Mandatory parameter '{name}' was not sent, was empty/null, or malformed.")
@@ -207,7 +207,7 @@ def _wrong_figures(market: Market, quantity: Decimal | None, *, price: Decimal |
     return None
 
 
-def _cancel_replace(params: Params, desk: Desk) -> Reply:
+def _cancel_replace(params: Params, desk: Desk) -> WireReply:
     wanted = dict(params)
     wanted.pop("orderId", None)
     if "cancelOrderId" in params:
@@ -216,7 +216,7 @@ def _cancel_replace(params: Params, desk: Desk) -> Reply:
     if order is None or not order.live:
         missing = {"code": -2011, "msg": "Unknown order sent."}
         results = {"cancelResult": "FAILURE", "newOrderResult": "NOT_ATTEMPTED", "cancelResponse": missing}
-        return Reply(400, {"code": -2022, "msg": "Order cancel-replace failed.", "data": results})
+        return WireReply(400, {"code": -2022, "msg": "Order cancel-replace failed.", "data": results})
     gone = canceled(desk.cancel(order), uuid.uuid4().hex)
     made = _place(params, desk)
     worked = made.status == 200
@@ -227,36 +227,36 @@ def _cancel_replace(params: Params, desk: Desk) -> Reply:
         "newOrderResponse": made.payload,
     }
     if worked:
-        return Reply(200, data)
-    return Reply(409, {"code": -2021, "msg": "Order cancel-replace is partially failed.", "data": data})
+        return WireReply(200, data)
+    return WireReply(409, {"code": -2021, "msg": "Order cancel-replace is partially failed.", "data": data})
 
 
-def _cancel(params: Params, desk: Desk) -> Reply:
+def _cancel(params: Params, desk: Desk) -> WireReply:
     order = _target(params, desk)
     if order is None or not order.live:
         return problem(-2011, "Unknown order sent.")
-    return Reply(200, canceled(desk.cancel(order), params.get("newClientOrderId") or uuid.uuid4().hex))
+    return WireReply(200, canceled(desk.cancel(order), params.get("newClientOrderId") or uuid.uuid4().hex))
 
 
-def _cancel_all(params: Params, desk: Desk) -> Reply:
+def _cancel_all(params: Params, desk: Desk) -> WireReply:
     live = [order for order in desk.shown(params.get("symbol", "")) if order.live]
     if not live:
         return problem(-2011, "Unknown order sent.")
-    return Reply(200, [canceled(desk.cancel(order), uuid.uuid4().hex) for order in live])
+    return WireReply(200, [canceled(desk.cancel(order), uuid.uuid4().hex) for order in live])
 
 
-def _one(params: Params, desk: Desk) -> Reply:
+def _one(params: Params, desk: Desk) -> WireReply:
     order = _target(params, desk)
     if order is None or not desk.shows(order):
         return problem(-2013, "Order does not exist.")
-    return Reply(200, document(order))
+    return WireReply(200, document(order))
 
 
-def _list(params: Params, desk: Desk, *, what: str) -> Reply:
+def _list(params: Params, desk: Desk, *, what: str) -> WireReply:
     """Oldest first, as Binance lists them."""
     rows = [*desk.shown(params.get("symbol"))][::-1]
     if what == "openOrders":
-        return Reply(200, [document(order) for order in rows if order.live])
+        return WireReply(200, [document(order) for order in rows if order.live])
     if what == "allOrders":
-        return Reply(200, [document(order) for order in rows][-500:])
-    return Reply(200, [trade for order in rows for trade in trades(order)][-500:])
+        return WireReply(200, [document(order) for order in rows][-500:])
+    return WireReply(200, [trade for order in rows for trade in trades(order)][-500:])

@@ -11,8 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from venues.practice.book import Desk
-from venues.practice.fault import DEMO_SYMBOLS
-from venues.practice.wire import Reply, plain
+from venues.practice.faults import DEMO_SYMBOLS
+from venues.practice.wire import WireReply, plain
 
 MIN_NOTIONAL = Decimal(5)
 
@@ -55,30 +55,30 @@ def millis(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def exchange_info(desk: Desk) -> Reply:
+def exchange_info(desk: Desk) -> WireReply:
     limits = [
         {"rateLimitType": "REQUEST_WEIGHT", "interval": "MINUTE", "intervalNum": 1, "limit": 6000},
         {"rateLimitType": "ORDERS", "interval": "SECOND", "intervalNum": 10, "limit": 100},
     ]
     symbols = [_listing(market, desk.closed) for market in MARKETS.values()]
     zone = {"timezone": "UTC", "serverTime": millis(desk.now), "exchangeFilters": []}
-    return Reply(200, {**zone, "rateLimits": limits, "symbols": symbols})
+    return WireReply(200, {**zone, "rateLimits": limits, "symbols": symbols})
 
 
-def no_symbols(desk: Desk) -> Reply:
+def no_symbols(desk: Desk) -> WireReply:
     """Futures exist as paths, so that a client which loads every market finds none there."""
     head = {"timezone": "UTC", "serverTime": millis(desk.now), "rateLimits": []}
-    return Reply(200, {**head, "exchangeFilters": [], "symbols": []})
+    return WireReply(200, {**head, "exchangeFilters": [], "symbols": []})
 
 
-def system_status(desk: Desk) -> Reply:
-    return Reply(200, {"status": 1, "msg": "system_maintenance"} if desk.closed else {"status": 0, "msg": "normal"})
+def system_status(desk: Desk) -> WireReply:
+    return WireReply(200, {"status": 1, "msg": "system_maintenance"} if desk.closed else {"status": 0, "msg": "normal"})
 
 
-def account(desk: Desk) -> Reply:
+def account(desk: Desk) -> WireReply:
     names = ("USDT", "BTC", "ETH", "BNB", "SOL")
     rates = dict.fromkeys(("maker", "taker", "buyer", "seller"), "0.00100000")
-    return Reply(
+    return WireReply(
         200,
         {
             "makerCommission": 10,

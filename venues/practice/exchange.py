@@ -18,16 +18,16 @@ from venues.practice import control
 from venues.practice.alpaca import Alpaca
 from venues.practice.binance import Binance
 from venues.practice.book import Book, Desk, Order, State, utc_now
-from venues.practice.fault import NORMAL, ORDER_KINDS, Fault, FaultError, FaultTable, On, parse_fault
+from venues.practice.faults import NORMAL, ORDER_KINDS, Fault, FaultError, FaultTable, On, parse_fault
 from venues.practice.format import Call, Format, Moment, Plan, answer
 from venues.practice.hyperliquid import Hyperliquid
 from venues.practice.kalshi import Kalshi
 from venues.practice.ledger import Ledger, LedgerError
 from venues.practice.server import Server
-from venues.practice.wire import Reply, Request
+from venues.practice.wire import WireReply, WireRequest
 
 Line = Mapping[str, object]
-NOTHING = Reply(200, None)
+NOTHING = WireReply(200, None)
 
 
 class PracticeError(Exception):
@@ -152,7 +152,7 @@ class PracticeExchange:
             late.call.act(desk)
             self._ledger.append(order.line() for order in desk.changed)
 
-    def handle(self, request: Request) -> Plan:
+    def handle(self, request: WireRequest) -> Plan:
         """Everything one request does, up to and including the ledger's fsync; only delivery is left."""
         self.settle()
         now = self._clock()
@@ -165,9 +165,9 @@ class PracticeExchange:
                 self._count(request, call)
                 return self._act(request, form, call=call, desk=desk)
         self._count(request, None)
-        return Plan(Reply(404, {"message": "no venue has this path"}), now)
+        return Plan(WireReply(404, {"message": "no venue has this path"}), now)
 
-    def _act(self, request: Request, form: Format, *, call: Call, desk: Desk) -> Plan:
+    def _act(self, request: WireRequest, form: Format, *, call: Call, desk: Desk) -> Plan:
         now = desk.now
         fault = self.faults.take(call.kind, call.symbol)
         behaviour = NORMAL if fault is None else fault.behaviour
@@ -194,7 +194,7 @@ class PracticeExchange:
             drip=seconds if behaviour.delivery == "drip" else 0.0,
         )
 
-    def _do(self, call: Call, desk: Desk) -> Reply:
+    def _do(self, call: Call, desk: Desk) -> WireReply:
         if call.once is not None:
             desk.repeated = call.once in self._book.used
             self._book.used.add(call.once)
@@ -204,7 +204,7 @@ class PracticeExchange:
         self._late.append(late)
         self._timers.append(asyncio.get_running_loop().call_later(seconds, self.settle))
 
-    def _record(self, request: Request, call: Call, *, desk: Desk, fault: Fault | None) -> None:
+    def _record(self, request: WireRequest, call: Call, *, desk: Desk, fault: Fault | None) -> None:
         self._n += 1
         order = desk.changed[-1] if desk.changed else None
         line: dict[str, object] = {
@@ -227,13 +227,13 @@ class PracticeExchange:
             line |= {"once": call.once, "taken": call.once in self._book.used}
         self._ledger.append([line, *(changed.line() for changed in desk.changed)])
 
-    def _count(self, request: Request, call: Call | None) -> None:
+    def _count(self, request: WireRequest, call: Call | None) -> None:
         self.kinds[call.kind if call else "unknown"] += 1
         self.paths[f"{request.method} {request.path}"] += 1
 
-    def _handle_decoy(self, _: Request) -> Plan:
+    def _handle_decoy(self, _: WireRequest) -> Plan:
         self.decoyed += 1
-        return Plan(Reply(404, {"message": "a redirect was followed to here"}), self._clock())
+        return Plan(WireReply(404, {"message": "a redirect was followed to here"}), self._clock())
 
 
 def _read_script(script: Path | None) -> list[Fault]:

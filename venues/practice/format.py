@@ -12,8 +12,8 @@ from http import HTTPStatus
 from typing import Protocol, assert_never
 
 from venues.practice.book import Desk
-from venues.practice.fault import Behaviour, Delivery, Kind
-from venues.practice.wire import Reply, Request, decimal, plain
+from venues.practice.faults import Behaviour, Delivery, Kind
+from venues.practice.wire import WireReply, WireRequest, decimal, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Call:
     """One request, understood. `act` does it and gives the venue's own answer; nothing happens before."""
 
     kind: Kind
-    act: Callable[[Desk], Reply]
+    act: Callable[[Desk], WireReply]
     symbol: str | None = None
     client_order_id: str | None = None
     once: str | None = None  # a token the venue takes a single time
@@ -31,7 +31,7 @@ class Call:
 class Plan:
     """A finished answer and how it is to reach the client."""
 
-    reply: Reply
+    reply: WireReply
     date: datetime
     delivery: Delivery = "whole"
     wait: float = 0.0
@@ -54,17 +54,17 @@ class Format(Protocol):
     quantities: frozenset[str]
     stranger: str  # a client id nobody sent
 
-    def route(self, request: Request, desk: Desk) -> Call | None:
+    def route(self, request: WireRequest, desk: Desk) -> Call | None:
         """None when the path is not this venue's."""
 
-    def error(self, status: int, moment: Moment, /) -> Reply:
+    def error(self, status: int, moment: Moment, /) -> WireReply:
         """The venue's own body for a status; after 429 `moment.seconds` says when to come back."""
 
-    def refusal(self, call: Call, /) -> Reply:
+    def refusal(self, call: Call, /) -> WireReply:
         """No to a well-formed order: not enough money."""
 
 
-def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment: Moment) -> Reply:
+def answer(form: Format, call: Call, *, own: WireReply, behaviour: Behaviour, moment: Moment) -> WireReply:
     """What a fault makes of the venue's own answer."""
     match behaviour.answer:
         case "own":
@@ -74,9 +74,9 @@ def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment
         case "gateway" | "proxy":
             reply = page(behaviour.status)
         case "garbage":
-            reply = Reply(200, raw=b'<<<{"order": accepted')
+            reply = WireReply(200, raw=b'<<<{"order": accepted')
         case "empty":
-            reply = Reply(200, raw=b"")
+            reply = WireReply(200, raw=b"")
         case "no_id":
             reply = altered(own, form.ids, change=lambda _: None)
         case "wrong_id":
@@ -84,7 +84,7 @@ def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment
         case "refusal":
             reply = form.refusal(call)
         case "redirect":
-            reply = Reply(behaviour.status, raw=b"", headers={"Location": moment.decoy})
+            reply = WireReply(behaviour.status, raw=b"", headers={"Location": moment.decoy})
         case "different":
             reply = altered(own, form.quantities, change=doubled)
         case never:
@@ -92,19 +92,19 @@ def answer(form: Format, call: Call, *, own: Reply, behaviour: Behaviour, moment
     return replace(reply, raw=reply.body[: len(reply.body) // 2]) if behaviour.cuts else reply
 
 
-def says(reply: Reply) -> Callable[[Desk], Reply]:
+def says(reply: WireReply) -> Callable[[Desk], WireReply]:
     """An answer that needs no book."""
     return lambda _: reply
 
 
-def page(status: int) -> Reply:
+def page(status: int) -> WireReply:
     """What stands between client and venue says it, in HTML: not the venue's own body."""
     title = f"{status} {HTTPStatus(status).phrase}"
     body = f"<html><head><title>{title}</title></head><body><center><h1>{title}</h1></center></body></html>\n"
-    return Reply(status, raw=body.encode(), content_type="text/html")
+    return WireReply(status, raw=body.encode(), content_type="text/html")
 
 
-def altered(reply: Reply, keys: frozenset[str], *, change: Callable[[object], object]) -> Reply:
+def altered(reply: WireReply, keys: frozenset[str], *, change: Callable[[object], object]) -> WireReply:
     """The same answer with the values under these keys changed, at any depth; left out where changed to None."""
 
     def walk(value: object) -> object:

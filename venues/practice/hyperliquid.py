@@ -14,10 +14,10 @@ from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.fault import Kind
+from venues.practice.faults import Kind
 from venues.practice.format import Call, Moment, says
 from venues.practice.hyperliquid_info import COINS, coin_of, info
-from venues.practice.wire import Reply, Request, decimal, plain, text
+from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
 
 CLOID = re.compile(r"0x[0-9a-fA-F]{32}")
 TIFS = {"Gtc": "gtc", "Ioc": "ioc", "Alo": "alo"}
@@ -41,7 +41,7 @@ class Hyperliquid:
     quantities = frozenset(("sz", "origSz"))
     stranger = "0x" + "f" * 32
 
-    def route(self, request: Request, desk: Desk) -> Call | None:
+    def route(self, request: WireRequest, desk: Desk) -> Call | None:
         match request.method, request.parts:
             case "POST", ("info",):
                 return info(request.object() or {}, desk)
@@ -52,11 +52,11 @@ class Hyperliquid:
             case _:
                 return None
 
-    def error(self, status: int, _: Moment, /) -> Reply:
+    def error(self, status: int, _: Moment, /) -> WireReply:
         phrases = {400: "Bad request", 422: MALFORMED, 429: "Too many requests", 500: "Internal server error"}
         return words(status, phrases.get(status, f"error {status}"))
 
-    def refusal(self, call: Call, /) -> Reply:
+    def refusal(self, call: Call, /) -> WireReply:
         kind = "cancel" if call.kind == "cancel" else "order"
         return statuses(kind, [{"error": MISSING if kind == "cancel" else "Insufficient margin to place order."}])
 
@@ -69,16 +69,16 @@ class Wanted:
     oid: object = None  # what a modify or cancel aims at: a number, or a cloid
 
 
-def words(status: int, message: str) -> Reply:
-    return Reply(status, raw=message.encode(), content_type="text/plain; charset=utf-8")
+def words(status: int, message: str) -> WireReply:
+    return WireReply(status, raw=message.encode(), content_type="text/plain; charset=utf-8")
 
 
-def statuses(kind: str, rows: list[object]) -> Reply:
-    return Reply(200, {"status": "ok", "response": {"type": kind, "data": {"statuses": rows}}})
+def statuses(kind: str, rows: list[object]) -> WireReply:
+    return WireReply(200, {"status": "ok", "response": {"type": kind, "data": {"statuses": rows}}})
 
 
-def err(message: str) -> Reply:
-    return Reply(200, {"status": "err", "response": message})
+def err(message: str) -> WireReply:
+    return WireReply(200, {"status": "err", "response": message})
 
 
 def _exchange(body: Item | None, desk: Desk) -> Call:
@@ -89,7 +89,7 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
         return Call("new", says(words(422, MALFORMED)))
     kind = TAKES.get(str(action.get("type")))
     if kind is None:
-        return Call("other", says(Reply(200, {"status": "ok", "response": {"type": "default"}})))
+        return Call("other", says(WireReply(200, {"status": "ok", "response": {"type": "default"}})))
     wanted = _wanted(action)
     if not wanted:
         return Call(cast(Kind, kind), says(words(422, MALFORMED)))
@@ -117,7 +117,7 @@ def _about(wanted: Wanted, desk: Desk) -> tuple[str | None, str | None]:
     return coin_of(asset) or (order.symbol if order else None), name
 
 
-def _checked(nonce: int, desk: Desk, *, expires: object, act: Callable[[Desk], Reply]) -> Reply:
+def _checked(nonce: int, desk: Desk, *, expires: object, act: Callable[[Desk], WireReply]) -> WireReply:
     """Nonces and expiry are told by the machine's own clock: the client that signed them knows no other."""
     now = int(time.time() * 1000)
     if desk.repeated:
@@ -129,7 +129,7 @@ def _checked(nonce: int, desk: Desk, *, expires: object, act: Callable[[Desk], R
     return act(desk)
 
 
-def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> Reply:
+def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> WireReply:
     match kind:
         case "order":
             return statuses("order", [_place(item.order, desk) for item in wanted])
@@ -140,7 +140,7 @@ def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> Reply:
             return (
                 err(str(row["error"]))
                 if "error" in row
-                else Reply(200, {"status": "ok", "response": {"type": "default"}})
+                else WireReply(200, {"status": "ok", "response": {"type": "default"}})
             )
         case _:
             return statuses("order", [_modify(item, desk) for item in wanted])

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from venues.practice.book import Desk, Order
-from venues.practice.fault import DEMO_SYMBOLS
+from venues.practice.faults import DEMO_SYMBOLS
 from venues.practice.format import Call, says
-from venues.practice.wire import Reply, plain
+from venues.practice.wire import WireReply, plain
 
 SPOT_OFFSET = 10_000
 STATUS = {
@@ -54,35 +54,35 @@ def coin_of(asset: object) -> str | None:
 def info(question: Mapping[str, object], desk: Desk) -> Call:
     match question.get("type"):
         case "meta":
-            return Call("other", says(Reply(200, _meta())))
+            return Call("other", says(WireReply(200, _meta())))
         case "spotMeta":
-            return Call("other", says(Reply(200, _spot_meta())))
+            return Call("other", says(WireReply(200, _spot_meta())))
         case "metaAndAssetCtxs":
-            return Call("other", says(Reply(200, [_meta(), [_context(coin) for coin in PERPS.values()]])))
+            return Call("other", says(WireReply(200, [_meta(), [_context(coin) for coin in PERPS.values()]])))
         case "spotMetaAndAssetCtxs":
-            return Call("other", says(Reply(200, [_spot_meta(), [_context(coin) for coin in SPOTS.values()]])))
+            return Call("other", says(WireReply(200, [_spot_meta(), [_context(coin) for coin in SPOTS.values()]])))
         case "perpDexs":
-            return Call("other", says(Reply(200, [None])))
+            return Call("other", says(WireReply(200, [None])))
         case "allMids":
-            return Call("other", says(Reply(200, {name: coin.mid for name, coin in COINS.items()})))
+            return Call("other", says(WireReply(200, {name: coin.mid for name, coin in COINS.items()})))
         case "exchangeStatus":
             return Call("probe", _exchange_status)
         case "clearinghouseState":
             return Call("probe", _perp_account)
         case "spotClearinghouseState":
-            return Call("probe", says(Reply(200, {"balances": [_usdc()]})))
+            return Call("probe", says(WireReply(200, {"balances": [_usdc()]})))
         case "userRateLimit":
-            return Call("other", says(Reply(200, {"cumVlm": "0.0", "nRequestsUsed": 0, "nRequestsCap": 10000})))
+            return Call("other", says(WireReply(200, {"cumVlm": "0.0", "nRequestsUsed": 0, "nRequestsCap": 10000})))
         case "userRole":
-            return Call("other", says(Reply(200, {"role": "user"})))
+            return Call("other", says(WireReply(200, {"role": "user"})))
         case "orderStatus":
             return _order_status(question.get("oid"), desk)
         case "openOrders" | "frontendOpenOrders" | "historicalOrders" | "userFills" | "userFillsByTime" as what:
             return Call("lookup", partial(_list, what))
         case "extraAgents" | "subAccounts" | "userFunding" | "delegations":
-            return Call("other", says(Reply(200, [])))
+            return Call("other", says(WireReply(200, [])))
         case _:
-            reply = Reply(
+            reply = WireReply(
                 422,
                 raw=b"Failed to deserialize the JSON body into the target type",
                 content_type="text/plain",
@@ -93,35 +93,35 @@ def info(question: Mapping[str, object], desk: Desk) -> Call:
 def _order_status(oid: object, desk: Desk) -> Call:
     known = desk.order(str(oid)) or next(desk.named(str(oid)), None)
 
-    def act(desk: Desk) -> Reply:
+    def act(desk: Desk) -> WireReply:
         order = desk.shown_by_id(str(oid)) or desk.shown_by_name(str(oid))
         if order is None:
-            return Reply(200, {"status": "unknownOid"})
-        return Reply(200, {"status": "order", "order": _with_status(order)})
+            return WireReply(200, {"status": "unknownOid"})
+        return WireReply(200, {"status": "order", "order": _with_status(order)})
 
     return Call("lookup", act, known.symbol if known else None, known.client_order_id if known else None)
 
 
-def _list(what: str, desk: Desk) -> Reply:
+def _list(what: str, desk: Desk) -> WireReply:
     orders = [*desk.shown()]
     match what:
         case "openOrders" | "frontendOpenOrders":
-            return Reply(200, [document(order) for order in orders if order.live])
+            return WireReply(200, [document(order) for order in orders if order.live])
         case "historicalOrders":
-            return Reply(200, [_with_status(order) for order in orders][:2000])
+            return WireReply(200, [_with_status(order) for order in orders][:2000])
         case _:
-            return Reply(200, [_fill(order) for order in orders if order.filled][:2000])
+            return WireReply(200, [_fill(order) for order in orders if order.filled][:2000])
 
 
-def _exchange_status(desk: Desk) -> Reply:
+def _exchange_status(desk: Desk) -> WireReply:
     special = {"trading": "halted"} if desk.closed else None
-    return Reply(200, {"specialStatuses": special, "time": int(desk.now.timestamp() * 1000)})
+    return WireReply(200, {"specialStatuses": special, "time": int(desk.now.timestamp() * 1000)})
 
 
-def _perp_account(desk: Desk) -> Reply:
+def _perp_account(desk: Desk) -> WireReply:
     summary = dict.fromkeys(("totalNtlPos", "totalMarginUsed"), "0.0")
     summary |= dict.fromkeys(("accountValue", "totalRawUsd"), "1000000.0")
-    return Reply(
+    return WireReply(
         200,
         {
             "marginSummary": summary,

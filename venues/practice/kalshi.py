@@ -14,10 +14,10 @@ from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft
-from venues.practice.fault import Kind
+from venues.practice.faults import Kind
 from venues.practice.format import Call, Moment, says
 from venues.practice.kalshi_document import book_side, count_text, document, dollars, millis, receipt, status
-from venues.practice.wire import Reply, Request, decimal, text
+from venues.practice.wire import WireReply, WireRequest, decimal, text
 
 TICKER = re.compile(r"[A-Z0-9][A-Z0-9._-]*")
 CLIENT_ID = re.compile(r"[-\w:+=/]{1,64}")
@@ -46,7 +46,7 @@ class Kalshi:
     quantities = frozenset(("initial_count_fp", "remaining_count_fp"))
     stranger = "somebody-elses-order"
 
-    def route(self, request: Request, desk: Desk) -> Call | None:
+    def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:2] != ("trade-api", "v2"):
             return None
         call = _call(request, desk)
@@ -55,19 +55,19 @@ class Kalshi:
             return replace(call, act=lambda desk: self.error(401, Moment(desk.now)))
         return call
 
-    def error(self, status: int, _: Moment, /) -> Reply:
+    def error(self, status: int, _: Moment, /) -> WireReply:
         return problem(status, CODES.get(status, "error"))
 
-    def refusal(self, _: Call, /) -> Reply:
+    def refusal(self, _: Call, /) -> WireReply:
         return problem(400, "insufficient_balance")
 
 
-def problem(status: int, code: str, *, details: str = "") -> Reply:
+def problem(status: int, code: str, *, details: str = "") -> WireReply:
     error = {"code": code, "message": code.replace("_", " ")}
-    return Reply(status, {"error": error | ({"details": details} if details else {})})
+    return WireReply(status, {"error": error | ({"details": details} if details else {})})
 
 
-def _call(request: Request, desk: Desk) -> Call:
+def _call(request: WireRequest, desk: Desk) -> Call:
     match request.method, request.parts[2:]:
         case "POST", ("portfolio", "events", "orders"):
             return _new(request)
@@ -93,7 +93,7 @@ def _call(request: Request, desk: Desk) -> Call:
         case "GET", ("portfolio", "positions"):
             return Call(
                 "other",
-                says(Reply(200, {"market_positions": [], "event_positions": [], "cursor": ""})),
+                says(WireReply(200, {"market_positions": [], "event_positions": [], "cursor": ""})),
             )
         case "GET", ("markets", ticker):
             return Call("other", partial(_market, ticker))
@@ -101,23 +101,23 @@ def _call(request: Request, desk: Desk) -> Call:
             return Call("other", says(problem(404, "not_found")))
 
 
-def _on_order(kind: Kind, order_id: str, *, desk: Desk, act: partial[Reply]) -> Call:
+def _on_order(kind: Kind, order_id: str, *, desk: Desk, act: partial[WireReply]) -> Call:
     order = desk.order(order_id)
     call = Call(kind, act)
     return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
 
 
-def _new(request: Request) -> Call:
+def _new(request: WireRequest) -> Call:
     body = request.object()
     if body is None:
         bad = {"code": "bad_request", "message": "bad request", "details": "the body is not a JSON object"}
-        return Call("new", says(Reply(400, bad)))
+        return Call("new", says(WireReply(400, bad)))
     return Call("new", partial(_place, body), text(body.get("ticker")), text(body.get("client_order_id")))
 
 
-def _place(body: dict[str, object], desk: Desk) -> Reply:
+def _place(body: dict[str, object], desk: Desk) -> WireReply:
     draft = _draft(body)
-    if isinstance(draft, Reply):
+    if isinstance(draft, WireReply):
         return draft
     if any(order.live for order in desk.named(draft.client_order_id)):
         return problem(409, "order_already_exists")
@@ -125,10 +125,10 @@ def _place(body: dict[str, object], desk: Desk) -> Reply:
     more: dict[str, object] = {}
     if order.fill_price is not None:
         more = {"average_fill_price": dollars(order.fill_price), "average_fee_paid": "0.0000"}
-    return Reply(201, receipt(order) | more)
+    return WireReply(201, receipt(order) | more)
 
 
-def _draft(body: dict[str, object]) -> Draft | Reply:
+def _draft(body: dict[str, object]) -> Draft | WireReply:
     ticker, side, tif = text(body.get("ticker")), text(body.get("side")), text(body.get("time_in_force"))
     if ticker is None:
         return problem(400, "missing_parameters", details="ticker")
@@ -158,12 +158,12 @@ def _draft(body: dict[str, object]) -> Draft | Reply:
     )
 
 
-def _wrong_figures(body: dict[str, object]) -> Reply | None:
+def _wrong_figures(body: dict[str, object]) -> WireReply | None:
     """Counts and prices are strings; a bare number is a body of the wrong type."""
     for name in ("count", "price"):
         if name in body and not isinstance(body[name], str):
             details = f"{name} must be a string"
-            return Reply(400, {"code": "bad_request", "message": "bad request", "details": details})
+            return WireReply(400, {"code": "bad_request", "message": "bad request", "details": details})
     count, price = decimal(body.get("count")), decimal(body.get("price"))
     if count is None or count <= 0 or count != round(count, 2):
         return problem(400, "invalid_order", details="count")
@@ -172,7 +172,7 @@ def _wrong_figures(body: dict[str, object]) -> Reply | None:
     return None
 
 
-def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
+def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
     order = desk.order(order_id)
     if order is None or not order.live:
         return problem(404, "not_found")
@@ -186,10 +186,10 @@ def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Repl
     if any(other.live and other.order_id != order_id for other in desk.named(name)):
         return problem(409, "order_already_exists")
     count, price = decimal(wanted["count"]), decimal(wanted["price"])
-    return Reply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
+    return WireReply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
 
 
-def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Reply:
+def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
     order = desk.order(order_id)
     if order is None or not order.live:
         return problem(404, "not_found")
@@ -198,24 +198,24 @@ def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> R
         return problem(400, "invalid_parameters", details="exactly one of reduce_by and reduce_to")
     left = max(Decimal(0), to if to is not None else order.remaining - cast(Decimal, by))
     state = order.state if left else "cancelled"
-    return Reply(200, receipt(desk.revise(order, quantity=order.filled + left, state=state)))
+    return WireReply(200, receipt(desk.revise(order, quantity=order.filled + left, state=state)))
 
 
-def _cancel(order_id: str, desk: Desk) -> Reply:
+def _cancel(order_id: str, desk: Desk) -> WireReply:
     order = desk.order(order_id)
     if order is None or not order.live:
         return problem(404, "not_found")
     desk.cancel(order)
     reduced = {"reduced_by": count_text(order.remaining), "ts_ms": millis(desk.now)}
-    return Reply(200, {"order_id": order_id, "client_order_id": order.client_order_id, **reduced})
+    return WireReply(200, {"order_id": order_id, "client_order_id": order.client_order_id, **reduced})
 
 
-def _one(order_id: str, desk: Desk) -> Reply:
+def _one(order_id: str, desk: Desk) -> WireReply:
     order = desk.shown_by_id(order_id)
-    return problem(404, "not_found") if order is None else Reply(200, {"order": document(order)})
+    return problem(404, "not_found") if order is None else WireReply(200, {"order": document(order)})
 
 
-def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> Reply:
+def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> WireReply:
     """Newest first; the cursor is where the next page starts."""
     numbers = {"cursor": 0, "limit": 100, "min_ts": 0, "max_ts": 1 << 62}
     for name in numbers:
@@ -232,21 +232,21 @@ def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> Reply:
     ]
     start, size = numbers["cursor"], min(numbers["limit"], 1000)
     cursor = str(start + size) if start + size < len(rows) else ""
-    return Reply(200, {"orders": [document(order) for order in rows[start : start + size]], "cursor": cursor})
+    return WireReply(200, {"orders": [document(order) for order in rows[start : start + size]], "cursor": cursor})
 
 
-def _balance(desk: Desk) -> Reply:
-    return Reply(200, {"balance": 1_000_000, "portfolio_value": 0, "updated_ts": int(desk.now.timestamp())})
+def _balance(desk: Desk) -> WireReply:
+    return WireReply(200, {"balance": 1_000_000, "portfolio_value": 0, "updated_ts": int(desk.now.timestamp())})
 
 
-def _exchange_status(desk: Desk) -> Reply:
+def _exchange_status(desk: Desk) -> WireReply:
     state: dict[str, object] = {"exchange_active": True, "trading_active": not desk.closed}
     if desk.closed:
         state["exchange_estimated_resume_time"] = (desk.now + timedelta(hours=8)).isoformat()
-    return Reply(200, state)
+    return WireReply(200, state)
 
 
-def _market(ticker: str, desk: Desk) -> Reply:
+def _market(ticker: str, desk: Desk) -> WireReply:
     if ticker == UNKNOWN_TICKER or not TICKER.fullmatch(ticker):
         return problem(404, "not_found")
     prices = {
@@ -254,4 +254,4 @@ def _market(ticker: str, desk: Desk) -> Reply:
         "yes_ask_dollars": "0.5100",
         "price_level_structure": "linear_cent",
     }
-    return Reply(200, {"market": {"ticker": ticker, "status": "closed" if desk.closed else "active", **prices}})
+    return WireReply(200, {"market": {"ticker": ticker, "status": "closed" if desk.closed else "active", **prices}})

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import assert_never
 
 from venues.practice.format import Plan
-from venues.practice.wire import MAX_HEAD, MessageError, Reply, Request, encode, read_request
+from venues.practice.wire import MAX_HEAD, MessageError, WireReply, WireRequest, encode, read_request
 
 HOST = "127.0.0.1"
 RESET_PAUSE = 0.05  # lets the client read the first half before the reset throws it away
@@ -23,7 +23,7 @@ ABORT = struct.pack("ii", 1, 0)  # SO_LINGER on, no time: close() sends RST
 
 
 class Server:
-    def __init__(self, handle: Callable[[Request], Plan], clock: Callable[[], datetime]) -> None:
+    def __init__(self, handle: Callable[[WireRequest], Plan], clock: Callable[[], datetime]) -> None:
         self._handle = handle
         self._clock = clock
         self._server: asyncio.Server | None = None
@@ -57,7 +57,7 @@ class Server:
                 if not await deliver(plan, writer, keep_alive=request.keep_alive):
                     break
         except MessageError as error:
-            head, body = encode(Reply(error.status, {"message": str(error)}), self._clock(), keep_alive=False)
+            head, body = encode(WireReply(error.status, {"message": str(error)}), self._clock(), keep_alive=False)
             writer.write(head + body)
         except ConnectionError:
             pass  # the client is gone; what it asked for is in the ledger

@@ -29,7 +29,7 @@ class MessageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WireRequest:
     method: str
     path: str  # percent-decoded, without the query
     query: str  # as sent
@@ -63,7 +63,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class WireReply:
     """An answer before it is bytes. `payload` is JSON; `raw` replaces it where the body is something else."""
 
     status: int
@@ -102,7 +102,7 @@ def plain(number: Decimal) -> str:
     return format(number.normalize(), "f")
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
     """The next request; None when the client has hung up. Raises MessageError."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -117,10 +117,10 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
         body = await reader.readexactly(length)
     except asyncio.IncompleteReadError:
         return None
-    return Request(request.method, request.path, request.query, request.headers, body, request.keep_alive)
+    return WireRequest(request.method, request.path, request.query, request.headers, body, request.keep_alive)
 
 
-def parse_head(head: bytes) -> tuple[Request, int]:
+def parse_head(head: bytes) -> tuple[WireRequest, int]:
     """Request line and headers, and the length of the body that follows."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -142,10 +142,10 @@ def parse_head(head: bytes) -> tuple[Request, int]:
     wish = headers.get("connection", "").lower()
     keep = wish == "keep-alive" if words[2] == "HTTP/1.0" else wish != "close"
     target = urlsplit(words[1])
-    return Request(words[0].upper(), unquote(target.path), target.query, headers, b"", keep), int(size)
+    return WireRequest(words[0].upper(), unquote(target.path), target.query, headers, b"", keep), int(size)
 
 
-def encode(reply: Reply, date: datetime, *, keep_alive: bool) -> tuple[bytes, bytes]:
+def encode(reply: WireReply, date: datetime, *, keep_alive: bool) -> tuple[bytes, bytes]:
     """Head and body as they go on the wire."""
     body = b"" if reply.status == 204 else reply.body
     lines = [

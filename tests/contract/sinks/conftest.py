@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends import DLQSink
-from tests.sink import Kind, opened
+from tests.support.sink import Kind, opened
 
 
 def _target(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> str:

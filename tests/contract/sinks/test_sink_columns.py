@@ -15,7 +15,7 @@ from backends import (
     SQLiteDLQ,
 )
 from backends.sink import BadEntry
-from tests.sink import POSTGRES_DDL, SQLITE_DDL, entry, in_postgres, in_sqlite
+from tests.support.sink import POSTGRES_DDL, SQLITE_DDL, entry, in_postgres, in_sqlite
 
 
 @pytest.mark.parametrize(

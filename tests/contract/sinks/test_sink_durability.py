@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends import SQLiteDLQ
-from tests.sink import WRITER, Kind, child, entry, opened
+from tests.support.sink import WRITER, Kind, child, entry, opened
 
 
 def start(writer: subprocess.Popen[str]) -> None:
@@ -61,7 +61,7 @@ def test_processes_that_start_on_nothing_share_one_table(place: tuple[Kind, str]
 FORKING = """
 import os, sys
 from backends.sink import SinkClosed
-from tests.sink import entry, opened
+from tests.support.sink import entry, opened
 sink = opened(*sys.argv[1:])
 sink.write(entry())
 pid = os.fork()
@@ -88,7 +88,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(place: tuple[Kind, str
 
 
 def test_an_engine_that_forgets_to_close_still_exits_quietly(place: tuple[Kind, str]) -> None:
-    code = "import sys; from tests.sink import entry, opened; sink = opened(*sys.argv[1:]); sink.write(entry())"
+    code = "import sys; from tests.support.sink import entry, opened; sink = opened(*sys.argv[1:]); sink.write(entry())"
     with child(code, *place) as forgetful:
         _, err = forgetful.communicate(timeout=60)
     assert forgetful.returncode == 0, err

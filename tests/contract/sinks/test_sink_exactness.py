@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from backends import DLQSink
 from backends.sink import BadEntry
-from tests.sink import Kind, entry
+from tests.support.sink import Kind, entry
 
 TEXTS = ("venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json")
 

@@ -14,8 +14,8 @@ import pytest
 
 from backends import CommitUnknown, DeadLetteredOrder, DuplicateEntry, PostgresDLQ, Unreachable
 from backends.sink import SinkClosed, line
-from tests.postgres import Postgres
-from tests.sink import Relay, entry, with_parts
+from tests.support.postgres import Postgres
+from tests.support.sink import Relay, entry, with_parts
 
 
 @pytest.fixture

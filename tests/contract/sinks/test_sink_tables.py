@@ -26,7 +26,7 @@ from backends import (
 )
 from backends.layouts import orders
 from backends.records import Filter
-from tests.sink import POSTGRES_DDL, SQLITE_DDL, START, Kind, entry, in_postgres, in_sqlite, opened, with_parts
+from tests.support.sink import POSTGRES_DDL, SQLITE_DDL, START, Kind, entry, in_postgres, in_sqlite, opened, with_parts
 
 
 def in_place(place: tuple[Kind, str], statement: str) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from backends import DLQSink, DuplicateEntry, StoreError
 from backends.sink import SinkClosed
-from tests.sink import START, Kind, entry, opened
+from tests.support.sink import START, Kind, entry, opened
 
 
 def test_every_sink_is_a_dlq_sink(sink: DLQSink) -> None:

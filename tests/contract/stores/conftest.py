@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store import PostgresRig, Rig, SQLiteRig, sqlite_rig
+from tests.support.store import PostgresRig, Rig, SQLiteRig, sqlite_rig
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from backends import open_store
-from backends.firstpage import read_first_page
+from backends.first_page import read_first_page
 from backends.records import Filter
 from backends.target import parse_target
-from tests.orders import row, sqlite_store
+from tests.support.orders import row, sqlite_store
 
 _VISIT = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM order_dlq'); c.close()"
 _WRITE = """

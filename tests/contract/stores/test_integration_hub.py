@@ -14,23 +14,23 @@ from typing import Any, cast
 import pytest
 
 from backends.records import Filter, Selection
-from backends.sql.remote import RemoteStore
+from backends.sql.hub_ledger import RemoteStore
 from backends.store import BadTarget, Unreachable
 from console.cli.opening import open_configured
-from console.config import Config, StoreConfig
-from console.services.approval import Approvals
-from console.services.batch import Handle
-from console.services.foreign import Tools, settle
-from console.services.hub import HubSource, HubStore, hub_of, open_hub
-from console.services.hub_retry import HubRetry, Patience
-from console.services.layout import days_left, origin, stored_credentials
-from console.services.outcome import Ended
-from tests.fakes.hub import TOKEN, FakeHub, failed_item
-from tests.integration import Time, entry_id
-from tests.loopback import Loopback, never, reply
-from tests.store import ACTOR, EVERYTHING, events_of, ids, only, verdict, walk, walk_back, why
+from console.services.layout_fields import days_left, origin, stored_credentials
+from console.services.replay.background_run import RunHandle
+from console.services.replay.outcome import EntryOutcome
+from console.services.resend.hub import HubBatch, Patience
+from console.services.resend.hub_source import HubSource, HubStore, hub_of, open_hub
+from console.services.resend.target import ResendTools, settle
+from console.services.triage.approvals import Approvals
+from console.settings.config import Config, StoreConfig
+from tests.support.http_server import Loopback, never, reply
+from tests.support.integration import Time, entry_id
+from tests.support.store import ACTOR, EVERYTHING, events_of, ids, only, verdict, walk, walk_back, why
+from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 from venues.credentials import Credentials
-from venues.hub import Hub, HubError
+from venues.integration.hub import Hub, HubError
 
 NOW = datetime(2026, 4, 18, 16, tzinfo=UTC)
 Open = Callable[..., Awaitable[RemoteStore]]
@@ -60,11 +60,11 @@ def hub(count: int = 3) -> FakeHub:
     return FakeHub().add(*(failed_item(n) for n in range(1, count + 1)))
 
 
-async def retry(store: RemoteStore, *numbers: int, time: Time | None = None) -> list[Ended]:
+async def retry(store: RemoteStore, *numbers: int, time: Time | None = None) -> list[EntryOutcome]:
     there = hub_of(store)
     assert there is not None
     patience = Patience((time or Time()).sleep, wait=5)
-    batch = HubRetry(store, there, ACTOR, lambda: NOW, patience=patience)
+    batch = HubBatch(store, there, ACTOR, lambda: NOW, patience=patience)
     found = [one for number in numbers if (one := await store.get(entry_id(number))) is not None]
     return list(await batch.run(found))
 
@@ -74,7 +74,7 @@ async def test_every_page_of_the_hub_is_read_a_hundred_at_a_time(attach: Open) -
     store = await attach(there)
     found = await walk(store, Filter(), limit=60)
     assert len({one.id for one in found}) == 250
-    assert [one.place for one in found] == sorted(one.place for one in found)
+    assert [one.row_key for one in found] == sorted(one.row_key for one in found)
     assert [one.id for one in await walk_back(store, Filter(), found[-1], limit=70)] == [one.id for one in found]
     newest = await walk(store, Filter(), limit=60, newest_first=True)
     assert [one.id for one in newest] == [one.id for one in found][::-1]
@@ -151,7 +151,7 @@ async def test_a_retry_that_stays_queued_is_in_doubt_until_the_hub_says_more(att
     assert (ended.outcome, time.waits) == ("unknown", [1.0] * 5)
     assert await ids(store, only("in_doubt")) == [entry_id(1)]
     assert [one.outcome for one in await retry(store, 1)] == ["refused"]
-    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    batch = HubBatch(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
     assert [one.outcome for one in await batch.settle(())] == ["unknown"]
     there.ending = "bad"
     assert [one.outcome for one in await batch.settle((entry_id(1),))] == ["rejected"]
@@ -173,7 +173,7 @@ async def test_two_people_may_say_of_a_retry_that_may_not_be_queued_that_there_i
     there.answer = reply(503)
     (ended,) = await retry(store, 1)
     assert (ended.outcome, ended.detail) == ("unknown", "HTTP 503: it may be queued, no end within 5 s")
-    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    batch = HubBatch(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
     (asked,) = await batch.settle(())
     assert asked.outcome == "unknown"
     plan_hash = str(asked.detail).rpartition("dlq approve ")[2]
@@ -202,7 +202,7 @@ async def test_what_moved_since_it_was_seen_is_not_retried(attach: Open) -> None
     seen = await store.get(entry_id(1))
     assert seen is not None
     there.items[entry_id(1)]["attempts"] = 9
-    batch = HubRetry(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    batch = HubBatch(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
     (ended,) = await batch.run([seen])
     assert (ended.outcome, ended.detail) == ("skipped", "changed since it was looked at")
     assert there.queued == {}
@@ -235,18 +235,18 @@ async def test_halt_and_notes_live_in_the_ledger(attach: Open) -> None:
 
 
 async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -> None:
-    there, handle = hub(), Handle()
+    there, handle = hub(), RunHandle()
     there.ending = ""
     store = await attach(there)
     assert [one.outcome for one in await retry(store, 1, 2, 3)] == ["unknown"] * 3
     there.ending, there.on_look = "good", handle.stop
-    ended = await settle(store, (), Tools(ACTOR, lambda: NOW), handle)
+    ended = await settle(store, (), ResendTools(ACTOR, lambda: NOW), handle)
     assert [one.outcome for one in ended] == ["accepted", "skipped", "skipped"]
     assert [one.entry_id for one in await store.open_attempts()] == [entry_id(2), entry_id(3)]
 
 
 async def test_an_entry_that_is_not_in_doubt_is_named(attach: Open) -> None:
-    (ended,) = await settle(await attach(hub()), (entry_id(1),), Tools(ACTOR, lambda: NOW), Handle())
+    (ended,) = await settle(await attach(hub()), (entry_id(1),), ResendTools(ACTOR, lambda: NOW), RunHandle())
     assert (ended.outcome, ended.detail) == ("skipped", "not in doubt")
 
 
@@ -282,7 +282,7 @@ async def test_a_token_that_others_could_read_is_refused(tmp_path: Path) -> None
 
 
 async def test_the_hub_s_changes_are_noticed(attach: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.services.hub._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("console.services.resend.hub_source._POLL_SECONDS", 0.01)
     there = hub(1)
     store = await attach(there)
     async with asyncio.timeout(20), aclosing(cast("Any", store.changes())) as changes:

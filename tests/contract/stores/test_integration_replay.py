@@ -13,9 +13,10 @@ import pytest
 
 from backends.records import Filter
 from backends.store import Claim, Intent
-from console.services.abandoned import Abandoned
-from console.services.outcome import Ended
-from tests.integration import (
+from console.services.replay.outcome import EntryOutcome
+from console.services.resend.orphaned_calls import OrphanedCalls
+from tests.support.http_server import Answer, Loopback, Received, full_port, never, reply
+from tests.support.integration import (
     REQUEST,
     SECRET,
     IntegrationRig,
@@ -27,8 +28,7 @@ from tests.integration import (
     providers,
     redelivery,
 )
-from tests.loopback import Answer, Loopback, Received, full_port, never, reply
-from tests.store import ACTOR, events_of, ids, only, verdict, why
+from tests.support.store import ACTOR, events_of, ids, only, verdict, why
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def answers(*script: Answer) -> Callable[[Received], Answer]:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-async def resend(rig: IntegrationRig, url: str, *numbers: int, time: Time | None = None, **options: Any) -> list[Ended]:
+async def resend(
+    rig: IntegrationRig, url: str, *numbers: int, time: Time | None = None, **options: Any
+) -> list[EntryOutcome]:
     store = rig.opened[0] if rig.opened else await rig.store(**options)
     there = providers(url)
     try:
@@ -359,7 +361,7 @@ async def test_a_retry_whose_owner_is_gone_is_settled_by_hand_and_never_sent(rig
     claim = await store.claim(seen.id, seen.version, ACTOR, 60)
     assert isinstance(claim, Claim)
     await store.intend(claim, Intent("live", "prov-1", "key-1", b"{}", "hash"), ACTOR, why())
-    abandoned = Abandoned(await rig.store(), ACTOR, clock)
+    abandoned = OrphanedCalls(await rig.store(), ACTOR, clock)
     (busy,) = await abandoned.run(())
     assert (busy.outcome, busy.detail) == ("unknown", "its owner may still be sending it")
     await rig.sql("UPDATE dlq_console.claim SET expires_at = 0")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from backends.records import Filter, Selection
-from backends.sql.foreign import IntegrationStore
-from backends.store import ActRefused, Claim, Intent, Result, Taken
-from console.services.layout import days_left, occurred_at, origin, request_line, stored_credentials
-from tests.integration import BASE, CAMEL, FOLDED, SNAKE, IntegrationRig, entries, entry_id, failed_row
-from tests.store import ACTOR, EVERYTHING, OTHER, ids, only, recount, verdict, walk, walk_back, why
+from backends.sql.other.store import IntegrationStore
+from backends.store import ActRefused, Claim, ClaimRefused, Intent, Result
+from console.services.layout_fields import days_left, occurred_at, origin, request_line, stored_credentials
+from tests.support.integration import BASE, CAMEL, FOLDED, SNAKE, IntegrationRig, entries, entry_id, failed_row
+from tests.support.store import ACTOR, EVERYTHING, OTHER, ids, only, recount, verdict, walk, walk_back, why
 
 INTENT = Intent("live", "prov-1", "key-1", b"{}", "hash")
 
@@ -143,14 +143,14 @@ async def test_a_retry_holds_its_entry(rig: IntegrationRig) -> None:
     claim = await store.claim(found.id, found.version, ACTOR, 30)
     assert isinstance(claim, Claim)
     taken = await store.claim(found.id, found.version, OTHER, 30)
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, ClaimRefused)
     assert taken.code == "claimed"
     assert (await store.dismiss(Selection.of([found]), OTHER, why())).done == ()
     await store.intend(claim, INTENT, ACTOR, why())
     assert await ids(store, only("in_flight")) == await ids(store, Filter()) == [found.id]
     assert (await store.dismiss(Selection.of([found]), OTHER, why())).changed == ((found.id, "in flight"),)
     again = await store.claim(found.id, found.version, OTHER, 30)
-    assert isinstance(again, Taken)
+    assert isinstance(again, ClaimRefused)
     assert again.code == "in-doubt"
     counted = (await store.counts(EVERYTHING)).by_state
     assert {state: count for state, count in counted.items() if count} == recount(await walk(store)) == {"in_flight": 1}
@@ -163,7 +163,7 @@ async def test_an_entry_that_others_moved_is_not_sent(rig: IntegrationRig) -> No
     (seen,) = await entries(store, entry_id(1))
     await rig.sql('UPDATE integration_dlq SET attempts = attempts + 1, "lastRetryAt" = now()')
     taken = await store.claim(seen.id, seen.version, ACTOR, 30)
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, ClaimRefused)
     assert taken.code == "changed"
     assert (await store.dismiss(Selection.of([seen]), ACTOR, why())).done == ()
 

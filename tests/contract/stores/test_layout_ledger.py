@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from backends.records import Filter, Selection
-from backends.sql.foreign import IntegrationStore, OutboxStore
-from backends.sql.foreign_select import Select
-from tests.integration import IntegrationRig
-from tests.integration import entry_id as call_id
-from tests.outbox import OutboxRig
-from tests.store import ACTOR, EVERYTHING, INTENT, PostgresRig, attempt_on, entry_of, recount, walk, why
+from backends.sql.other.select import Select
+from backends.sql.other.store import IntegrationStore, OutboxStore
+from tests.support.integration import IntegrationRig
+from tests.support.integration import entry_id as call_id
+from tests.support.outbox import OutboxRig
+from tests.support.store import ACTOR, EVERYTHING, INTENT, PostgresRig, attempt_on, entry_of, recount, walk, why
 
 OLD = "DROP TABLE dlq_console.settled"
 

@@ -12,8 +12,8 @@ from backends import BadTarget, NotADLQ, open_store
 from backends.layouts import orders
 from backends.records import Filter, Selection
 from backends.store import ActRefused
-from tests.outbox import OutboxRig, dead_row, requeue
-from tests.store import ACTOR, EVERYTHING, ids, walk, why
+from tests.support.outbox import OutboxRig, dead_row, requeue
+from tests.support.store import ACTOR, EVERYTHING, ids, walk, why
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 
 from backends.records import Filter, Selection
 from backends.store import ActRefused
-from console.services.layout import correlation_id, error_text, payload, time_to_failure
-from console.services.triage import Query, Triage, look
-from tests.outbox import BASE, OutboxRig, dead_row, entry, requeue
-from tests.store import ACTOR, EVERYTHING, events_of, ids, only, recount, verdict, walk, walk_back, why
+from console.services.layout_fields import correlation_id, error_text, payload, time_to_failure
+from console.services.triage.triage import Query, Triage, classified
+from tests.support.outbox import BASE, OutboxRig, dead_row, entry, requeue
+from tests.support.store import ACTOR, EVERYTHING, events_of, ids, only, recount, verdict, walk, walk_back, why
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ async def test_like_failures_fall_into_one_group(rig: OutboxRig) -> None:
     rows = [row async for row in Triage(store, ACTOR, lambda: BASE).stream(Query())]
     assert rows[0].fingerprint == rows[1].fingerprint != rows[2].fingerprint
     assert error_text(rows[2].entry) == "rejected"
-    assert look(rows[0].entry).category in ("schema", "business", "transient", "integration")
+    assert classified(rows[0].entry).category in ("schema", "business", "transient", "integration")
 
 
 async def test_notes_and_halt_are_kept_as_everywhere(rig: OutboxRig) -> None:

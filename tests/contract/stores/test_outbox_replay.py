@@ -11,11 +11,11 @@ from typing import cast
 import pytest
 
 from backends.records import Filter, Selection
-from backends.store import ActRefused, Requeued, Taken
-from console.services.outcome import Ended
-from console.services.requeue import Requeue
-from tests.outbox import Consumer, OutboxRig, broker, dead_row, entry, requeue, settled_rows, until_dead
-from tests.store import ACTOR, OTHER, events_of, ids, only, verdict, why
+from backends.store import ActRefused, ClaimRefused, Requeued
+from console.services.replay.outcome import EntryOutcome
+from console.services.resend.outbox import OutboxBatch
+from tests.support.outbox import Consumer, OutboxRig, broker, dead_row, entry, requeue, settled_rows, until_dead
+from tests.support.store import ACTOR, OTHER, events_of, ids, only, verdict, why
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def test_what_fails_lands_in_the_queue_is_replayed_and_handled_once(rig: O
         assert all("no such instrument" in one.text("last_exception") for one in found)
         failed_headers = {cast("bytes", one.get("payload")): json.loads(one.text("headers")) for one in found}
         consumer.failing, consumer.handled = False, []
-        results = await Requeue(store, ACTOR, _now).run(found, note="fixed")
+        results = await OutboxBatch(store, ACTOR, _now).run(found, note="fixed")
         assert {one.outcome for one in results} == {"accepted"}
         await consumer.until(len(bodies))
     assert sorted(body for body, _ in consumer.handled) == sorted(bodies)
@@ -108,7 +108,7 @@ async def test_a_live_timer_is_a_conflict_that_loses_nothing(rig: OutboxRig, del
     await rig.sql("INSERT INTO outbox (queue, payload, timer_id) VALUES ('orders', 'live', 't-1')")
     store = await rig.store(delete_after_replay=deletes)
     result = await requeue(store, "1")
-    assert isinstance(result, Taken)
+    assert isinstance(result, ClaimRefused)
     assert result.code == "conflict"
     assert await ids(store, Filter()) == ["1"]
     assert [row["payload"] for row in await rig.outbox_rows()] == [b"live"]
@@ -125,8 +125,8 @@ async def test_fifty_at_once_of_ten_rows_are_ten(rig: OutboxRig) -> None:
     stores = [await rig.store() for _ in range(5)]
     async with broker(rig, consumer):
         seen = [await entry(stores[0], one) for one in made]
-        batches = [Requeue(store, OTHER, _now).run(seen) for store in stores]
-        results: list[Ended] = [one for batch in await asyncio.gather(*batches) for one in batch]
+        batches = [OutboxBatch(store, OTHER, _now).run(seen) for store in stores]
+        results: list[EntryOutcome] = [one for batch in await asyncio.gather(*batches) for one in batch]
         await consumer.until(10)
         # Whatever else were on its way would be there by the time a later message is.
         await rig.sql("INSERT INTO outbox (queue, payload) VALUES ('orders', 'the last')")
@@ -156,14 +156,14 @@ async def test_a_dismissed_or_changed_entry_is_not_sent(rig: OutboxRig) -> None:
     seen = await entry(store, "1")
     await store.dismiss(Selection.of([seen]), ACTOR, why())
     dismissed = await store.requeue("1", seen.version, ACTOR, why())
-    assert isinstance(dismissed, Taken)
+    assert isinstance(dismissed, ClaimRefused)
     assert dismissed.code == "settled"
     await rig.sql("UPDATE outbox_dlq SET failed_at = failed_at + interval '1 s' WHERE id = 2")
     changed = await store.requeue("2", ("2026-04-18 14:32:17+00",), ACTOR, why())
-    assert isinstance(changed, Taken)
+    assert isinstance(changed, ClaimRefused)
     assert changed.code == "changed"
     gone = await store.requeue("999", ("",), ACTOR, why())
-    assert isinstance(gone, Taken)
+    assert isinstance(gone, ClaimRefused)
     assert gone.code == "gone"
     assert await rig.outbox_rows() == []
 
@@ -185,7 +185,7 @@ async def test_halt_stops_a_batch(rig: OutboxRig) -> None:
     made = await rig.dead(1, 2, 3)
     store = await rig.store()
     await store.halt(OTHER, why(note="stop"))
-    results = await Requeue(store, ACTOR, _now).run([await entry(store, one) for one in made])
+    results = await OutboxBatch(store, ACTOR, _now).run([await entry(store, one) for one in made])
     assert [one.outcome for one in results] == ["refused"] * 3
     assert all((one.detail or "").startswith("halt") for one in results)
     assert await rig.outbox_rows() == []
@@ -194,10 +194,10 @@ async def test_halt_stops_a_batch(rig: OutboxRig) -> None:
 async def test_stopping_takes_effect_between_entries(rig: OutboxRig) -> None:
     made = await rig.dead(1, 2, 3)
     store = await rig.store()
-    batch = Requeue(store, ACTOR, _now)
+    batch = OutboxBatch(store, ACTOR, _now)
     told: list[str] = []
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: EntryOutcome) -> None:
         told.append(ended.outcome)
         batch.stop()
 
@@ -230,7 +230,7 @@ async def test_a_refusal_is_in_the_record(rig: OutboxRig) -> None:
     await rig.dead(dead_row(1, timer_id="t-1"))
     await rig.sql("INSERT INTO outbox (queue, payload, timer_id) VALUES ('orders', 'live', 't-1')")
     store = await rig.store()
-    (result,) = await Requeue(store, ACTOR, _now).run([await entry(store, "1")])
+    (result,) = await OutboxBatch(store, ACTOR, _now).run([await entry(store, "1")])
     assert result.outcome == "refused"
     assert "timer_id" in (result.detail or "")
     assert [json.loads(event.body)["kind"] for event in await events_of(store)] == ["refused-replay"]

@@ -9,7 +9,7 @@ import pytest
 
 from backends.records import Filter, Selection
 from backends.store import ActRefused, Claim, Result
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     EVERYTHING,
     OTHER,

@@ -7,8 +7,8 @@ import pytest
 from backends.layouts import orders
 from backends.records import Finding
 from backends.sql.store import SQLStore
-from backends.store import ActRefused, BadTarget, NotADLQ, Result, Taken
-from tests.store import (
+from backends.store import ActRefused, BadTarget, ClaimRefused, NotADLQ, Result
+from tests.support.store import (
     ACTOR,
     PostgresRig,
     Rig,
@@ -114,7 +114,7 @@ async def test_several_rows_of_one_id_are_not_acted_on(store_rig: Rig) -> None:
         await store.dismiss(await pick(store, 0), ACTOR, why())
     entry = await entry_of(store)
     taken = await store.claim(entry.id, entry.version, ACTOR, 30)
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, ClaimRefused)
     assert "several rows" in taken.why
     assert await store_rig.sql(f"SELECT count(*) FROM q WHERE dismissed = {store_rig.flag(True)}") == [(0,)]
 

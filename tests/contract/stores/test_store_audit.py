@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from backends.ledger import chain
-from backends.ledger.chain import Head
+from backends.ledger import audit_chain as chain
+from backends.ledger.audit_chain import Head
 from backends.records import AuditEvent
 from backends.sql.store import SQLStore
 from backends.store import Result
-from tests.store import ACTOR, EVERYTHING, Rig, attempt_on, events_of, ids, pick, verdict, why
+from tests.support.store import ACTOR, EVERYTHING, Rig, attempt_on, events_of, ids, pick, verdict, why
 
 
 async def filled(rig: Rig) -> SQLStore:

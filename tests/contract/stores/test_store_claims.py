@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from backends.records import Attempt
 from backends.sql.store import SQLStore
-from backends.store import Claim, Result, Taken
-from tests.store import (
+from backends.store import Claim, ClaimRefused, Result
+from tests.support.store import (
     ACTOR,
     INTENT,
     OTHER,
@@ -46,7 +46,7 @@ async def test_only_one_holds_a_claim(store_rig: Rig) -> None:
     entry = await entry_of(store)
     claims = await asyncio.gather(*(one.claim(entry.id, entry.version, ACTOR, 30) for one in (store, other) * 5))
     assert sum(isinstance(claim, Claim) for claim in claims) == 1
-    taken = [claim for claim in claims if isinstance(claim, Taken)]
+    taken = [claim for claim in claims if isinstance(claim, ClaimRefused)]
     assert {(one.code, one.why) for one in taken} == {("claimed", "claimed by ann (ops@desk1)")}
 
 
@@ -59,7 +59,7 @@ async def test_a_lapsed_lease_is_taken_over_and_the_old_owner_fenced_off(store_r
     assert isinstance(new, Claim)
     assert new.token > old.token
     refused = await store.intend(old, INTENT, ACTOR, why())
-    assert isinstance(refused, Taken)
+    assert isinstance(refused, ClaimRefused)
     assert refused.code == "claimed"
     assert await store.attempts(entry.id) == ()
     assert isinstance(await other.intend(new, INTENT, OTHER, why()), Attempt)
@@ -69,7 +69,7 @@ async def test_an_own_lapsed_lease_sends_nothing(store_rig: Rig) -> None:
     await store_rig.make(1)
     store = await store_rig.open()
     refused = await store.intend(await claimed(store, lease=-1), INTENT, ACTOR, why())
-    assert isinstance(refused, Taken)
+    assert isinstance(refused, ClaimRefused)
     assert refused.why == "the claim ran out before anything was sent"
     assert (await entry_of(store)).state == "pending"
 
@@ -79,7 +79,7 @@ async def test_release_frees_the_entry(store_rig: Rig) -> None:
     store = await store_rig.open()
     claim = await claimed(store)
     await store.release(claim)
-    assert isinstance(await store.intend(claim, INTENT, ACTOR, why()), Taken)
+    assert isinstance(await store.intend(claim, INTENT, ACTOR, why()), ClaimRefused)
     assert (await claimed(store)).token > claim.token
 
 
@@ -93,7 +93,7 @@ async def test_what_cannot_be_claimed_says_why(store_rig: Rig) -> None:
     await store_rig.sql("UPDATE order_dlq SET retry_count = 9 WHERE dlq_id LIKE '%3'")
     answers = [await store.claim(entry.id, entry.version, ACTOR, 30) for entry in seen[:4]]
     answers.append(await store.claim("dlq_gone", (0, 0), ACTOR, 30))
-    assert [answer.code for answer in answers if isinstance(answer, Taken)] == [
+    assert [answer.code for answer in answers if isinstance(answer, ClaimRefused)] == [
         "in-doubt",
         "settled",
         "settled",
@@ -102,7 +102,7 @@ async def test_what_cannot_be_claimed_says_why(store_rig: Rig) -> None:
     ]
     await store.halt(ACTOR, why(note="stop"))
     halted = await store.claim(seen[4].id, seen[4].version, ACTOR, 30)
-    assert isinstance(halted, Taken)
+    assert isinstance(halted, ClaimRefused)
     assert halted.code == "halt"
 
 
@@ -112,7 +112,7 @@ async def test_halt_is_checked_again_with_the_intent(store_rig: Rig) -> None:
     claim = await claimed(store)
     await other.halt(OTHER, why(note="stop"))
     refused = await store.intend(claim, INTENT, ACTOR, why())
-    assert isinstance(refused, Taken)
+    assert isinstance(refused, ClaimRefused)
     assert refused.code == "halt"
     await other.resume(OTHER, why(note="go"))
     assert isinstance(await store.intend(claim, INTENT, ACTOR, why()), Attempt)
@@ -127,7 +127,7 @@ async def test_an_entry_that_changed_after_the_claim_is_not_sent(store_rig: Rig)
     codes = []
     for claim in (first, second):
         refused = await store.intend(claim, INTENT, ACTOR, why())
-        assert isinstance(refused, Taken)
+        assert isinstance(refused, ClaimRefused)
         codes.append(refused.code)
     assert codes == ["changed", "settled"]
 

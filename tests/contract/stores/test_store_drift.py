@@ -11,7 +11,7 @@ from backends.layouts import orders
 from backends.records import Attempt, Finding, malformed, number
 from backends.sql.store import SQLStore
 from backends.store import Claim, NotADLQ, Result
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     BASE,
     EVERYTHING,

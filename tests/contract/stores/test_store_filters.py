@@ -11,8 +11,8 @@ import pytest
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State, parse_time
 from backends.sql.store import SQLStore
 from backends.store import Result
-from console.services.match import fits
-from tests.store import (
+from console.services.browse.filter_match import fits
+from tests.support.store import (
     ACTOR,
     BASE,
     EVERYTHING,

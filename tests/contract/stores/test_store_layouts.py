@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from backends.records import Filter, Selection
-from backends.store import ActRefused, Claim, Store, Taken
-from tests.ear import listening
-from tests.integration import IntegrationRig
-from tests.outbox import OutboxRig
-from tests.store import (
+from backends.store import ActRefused, Claim, ClaimRefused, Store
+from tests.support.integration import IntegrationRig
+from tests.support.outbox import OutboxRig
+from tests.support.store import (
     ACTOR,
     BASE,
     EVERYTHING,
@@ -28,6 +27,7 @@ from tests.store import (
     walk_back,
     why,
 )
+from tests.support.watch import listening
 
 
 @dataclass
@@ -143,12 +143,12 @@ async def test_one_holds_a_claim_and_halt_stops_it(laid: Laid) -> None:
     held = await store.claim(entry.id, entry.version, ACTOR, 30)
     assert isinstance(held, Claim)
     taken = await other.claim(entry.id, entry.version, OTHER, 30)
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, ClaimRefused)
     assert taken.code == "claimed"
     await store.release(held)
     await store.halt(ACTOR, why(note="runaway"))
     halted = await other.claim(entry.id, entry.version, OTHER, 30)
-    assert isinstance(halted, Taken)
+    assert isinstance(halted, ClaimRefused)
     assert halted.code == "halt"
 
 

@@ -10,7 +10,7 @@ import pytest
 from backends.records import STATES, Filter, Selection
 from backends.sql.store import SQLStore
 from backends.store import ActRefused, Claim, Result
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     EVERYTHING,
     INTENT,

@@ -12,10 +12,9 @@ from backends.records import Filter
 from backends.sql import writer
 from backends.sql.store import SQLStore
 from backends.store import CommitUnknown, Result, Unreachable
-from tests.ear import listening
-from tests.postgres import Postgres
-from tests.proxy import Mode, Proxy
-from tests.store import (
+from tests.support.commit_proxy import Mode, Proxy
+from tests.support.postgres import Postgres
+from tests.support.store import (
     ACTOR,
     EVERYTHING,
     PostgresRig,
@@ -28,6 +27,7 @@ from tests.store import (
     verdict,
     why,
 )
+from tests.support.watch import listening
 
 FIRST = "dlq_0000000000000000"
 

@@ -12,7 +12,7 @@ import pytest
 from backends.layouts import orders
 from backends.sql.store import SQLStore
 from backends.store import Claim, Intent, Result
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     INTENT,
     OTHER,

@@ -9,7 +9,7 @@ import pytest
 
 from backends.records import Entry, Filter
 from backends.store import Result
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     BASE,
     EVERYTHING,
@@ -53,9 +53,9 @@ async def test_more_says_whether_there_is_one_beyond(store_rig: Rig) -> None:
     assert (await store.page(EVERYTHING, limit=4)).more is False
     page = await store.page(EVERYTHING, limit=3)
     assert page.more is True
-    assert (await store.page(EVERYTHING, limit=1, after=page.entries[-1].place)).more is False
-    assert (await store.page(EVERYTHING, limit=2, before=page.entries[2].place)).more is False
-    assert (await store.page(EVERYTHING, limit=1, before=page.entries[2].place)).more is True
+    assert (await store.page(EVERYTHING, limit=1, after=page.entries[-1].row_key)).more is False
+    assert (await store.page(EVERYTHING, limit=2, before=page.entries[2].row_key)).more is False
+    assert (await store.page(EVERYTHING, limit=1, before=page.entries[2].row_key)).more is True
 
 
 async def test_an_empty_store_has_an_empty_page(store_rig: Rig) -> None:
@@ -159,9 +159,9 @@ async def test_a_page_stands_still_while_rows_move(store_rig: Rig) -> None:
     first = await store.page(Filter(), limit=3)
     await store.dismiss(await pick(store, 1, 2, 4), ACTOR, why())
     await store_rig.insert(order_row(9))
-    second = await store.page(Filter(), limit=3, after=first.entries[-1].place)
+    second = await store.page(Filter(), limit=3, after=first.entries[-1].row_key)
     assert numbers(list(second.entries)) == [3, 5, 6]
-    third = await store.page(Filter(), limit=3, after=second.entries[-1].place)
+    third = await store.page(Filter(), limit=3, after=second.entries[-1].row_key)
     assert numbers(list(third.entries)) == [7, 8, 9]
 
 

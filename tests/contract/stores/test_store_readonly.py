@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from backends.records import Filter
-from backends.sql.lane import Link
+from backends.sql.connection import Connection
 from backends.sql.store import SQLStore
 from backends.store import ActRefused, StoreError
-from tests.store import ACTOR, PostgresRig, Rig, SQLiteRig, ids, order_row, pick, why
+from tests.support.store import ACTOR, PostgresRig, Rig, SQLiteRig, ids, order_row, pick, why
 
 SQLITE_WRITES = [
     "INSERT INTO order_dlq (dlq_id) VALUES ('x')",
@@ -84,7 +84,7 @@ POSTGRES_WRITES = [
 async def attempt(store: SQLStore, statement: str) -> None:
     """Behind our own back: straight on the reading connection."""
 
-    async def work(link: Link) -> Any:
+    async def work(link: Connection) -> Any:
         return await link.connection.exec_driver_sql(statement)
 
     await store._quick.run(work)

@@ -20,8 +20,8 @@ from backends import engine, open_store
 from backends.layouts import orders
 from backends.records import Filter
 from backends.store import BadTarget, NotADLQ, StoreError, Unreachable
-from tests.postgres import Postgres
-from tests.store import ACTOR, EVERYTHING, PostgresRig, SQLiteRig, pick, walk, why
+from tests.support.postgres import Postgres
+from tests.support.store import ACTOR, EVERYTHING, PostgresRig, SQLiteRig, pick, walk, why
 
 
 async def refusal(target: str, **options: object) -> StoreError:

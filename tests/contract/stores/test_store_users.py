@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from backends.layouts import orders
-from tests.another_user import ATTACH, CONSOLE, ENGINE, needs_root, run_as
-from tests.store import order_row
+from tests.support.other_user import ATTACH, CONSOLE, ENGINE, needs_root, run_as
+from tests.support.store import order_row
 
 
 @pytest.fixture

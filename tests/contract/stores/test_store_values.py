@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from backends.layouts import orders
 from backends.records import Entry, Filter, Selection, malformed, number, parse_time, readable
-from backends.sql.shape import CLIP
+from backends.sql.order_select import CLIP
 from backends.sql.store import SQLStore
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     BASE,
     EVERYTHING,
@@ -244,7 +244,7 @@ async def test_naive_times_on_postgres_are_named(postgres_store: PostgresRig) ->
     assert malformed(entry) == ("captured_at: no time zone",)
     assert readable(entry.get("captured_at")) == "2026-04-18T14:32:15"
     assert len((await store.page(Filter(since=BASE), limit=5)).entries) == 1, "counted as UTC"
-    page = await store.page(EVERYTHING, limit=1, after=entry.place)
+    page = await store.page(EVERYTHING, limit=1, after=entry.row_key)
     assert page.entries == ()
 
 

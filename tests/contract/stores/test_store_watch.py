@@ -12,8 +12,7 @@ from backends.layouts import orders
 from backends.records import Filter
 from backends.sql import watch
 from backends.store import Result
-from tests.ear import Ear, listening
-from tests.store import (
+from tests.support.store import (
     ACTOR,
     PostgresRig,
     Rig,
@@ -24,6 +23,7 @@ from tests.store import (
     order_row,
     why,
 )
+from tests.support.watch import Ear, listening
 
 FIRST = "dlq_0000000000000000"
 

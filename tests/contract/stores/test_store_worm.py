@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from backends.layouts import orders
-from backends.layouts.making import make_store
+from backends.layouts.create import make_store
 from backends.sql.store import SQLStore
 from backends.store import BadTarget
-from tests.store import ACTOR, PostgresRig, Rig, SQLiteRig, entry_of, ids, order_row, pick, why
+from tests.support.store import ACTOR, PostgresRig, Rig, SQLiteRig, entry_of, ids, order_row, pick, why
 
 
 def holes(store: SQLStore) -> set[str]:

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.alpaca_sample import LIMIT, ORDER, client_of, prepared_of
-from tests.loopback import Answer, Loopback, Received, reply
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.alpaca import LIMIT, ORDER, client_of, prepared_of
 from venues import (
     Absent,
     Accepted,
@@ -21,7 +21,7 @@ from venues import (
     VenueOrder,
     differences,
 )
-from venues.alpaca_answer import lookup_of, outcome_of, readiness
+from venues.alpaca.answers import lookup_of, outcome_of, readiness
 from venues.http import Reply
 from venues.practice import PracticeExchange
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.alpaca_sample import COIN, LIMIT, MARKET, ORDER, client_of, prepared_of
-from tests.contract.venues.practice_rig import ALPACA_SECRETS
-from tests.loopback import Loopback, reply
+from tests.support.http_server import Loopback, reply
+from tests.support.venue.alpaca import COIN, LIMIT, MARKET, ORDER, client_of, prepared_of
+from tests.support.venue.rigs_practice import ALPACA_SECRETS
 from venues import (
     BadCredentials,
     Credentials,
@@ -19,7 +19,7 @@ from venues import (
     VenueClient,
     connect,
 )
-from venues.alpaca import AlpacaClient, prepare
+from venues.alpaca.client import AlpacaClient, prepare
 from venues.http import Reply
 
 

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.ccxt_offline import action, offline
-from tests.contract.venues.ccxt_stage import (
+from tests.support.ccxt_offline import action, offline
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.ccxt import (
     COID,
     ORDER,
     client,
@@ -15,7 +16,6 @@ from tests.contract.venues.ccxt_stage import (
     prepared,
     sends,
 )
-from tests.loopback import Answer, Loopback, Received, reply
 from venues import (
     Absent,
     Accepted,

@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from tests.ccxt_offline import action
-from tests.contract.venues.ccxt_stage import (
+from tests.support.ccxt_offline import action
+from tests.support.http_server import Received, reply
+from tests.support.venue.ccxt import (
     COID,
     ORDER,
     client,
@@ -21,8 +22,7 @@ from tests.contract.venues.ccxt_stage import (
     prepared,
     sends,
 )
-from tests.contract.venues.extra_rig import CCXT_SECRETS
-from tests.loopback import Received, reply
+from tests.support.venue.rigs_sdk import CCXT_SECRETS
 from venues import (
     Absent,
     Accepted,
@@ -37,8 +37,8 @@ from venues import (
     differences,
     venue_profile,
 )
-from venues.ccxt import CcxtClient
-from venues.ccxt_line import Lost, Sending, at
+from venues.ccxt.client import CcxtClient
+from venues.ccxt.transport import Lost, Sending, at
 from venues.practice import PracticeExchange
 
 
@@ -170,7 +170,7 @@ async def test_what_was_signed_too_long_ago_or_elsewhere_is_not_sent(monkeypatch
         assert isinstance(await other.submit(ready), NotSent)
         await other.aclose()
         (held,) = made._held.values()
-        monkeypatch.setattr("venues.ccxt.time.monotonic", lambda: held.since + 10.001)
+        monkeypatch.setattr("venues.ccxt.client.time.monotonic", lambda: held.since + 10.001)
         outcome = await made.submit(ready)
         assert isinstance(outcome, NotSent)
         assert "prepare it again" in outcome.why

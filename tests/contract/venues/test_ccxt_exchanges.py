@@ -11,13 +11,13 @@ import ccxt.async_support as ccxt
 import httpx
 import pytest
 
-from tests.ccxt_offline import action, offline, secrets_of
-from tests.contract.venues.rig import leaks
+from tests.support.ccxt_offline import action, offline, secrets_of
+from tests.support.venue.rig import leaks
 from venues import Credentials, NoPaperMode, Prepared, Refused, Route, UnknownVenue, connect, has_paper, venue_profile
-from venues import ccxt_table as table
-from venues.ccxt import CcxtClient
-from venues.ccxt_line import Capturing, at
-from venues.ccxt_wire import Wire, aims_at_nothing, mentions, run
+from venues.ccxt import table
+from venues.ccxt.client import CcxtClient
+from venues.ccxt.request import Wire, aims_at_nothing, mentions, run
+from venues.ccxt.transport import Capturing, at
 
 EVERY = sorted(table.rows())
 PAPER = [exchange_id for exchange_id in EVERY if "P" in table.rows()[exchange_id].has]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ccxt.async_support as ccxt
 import pytest
 
-from tests.ccxt_offline import action, offline
-from tests.contract.venues.ccxt_stage import (
+from tests.support.ccxt_offline import action, offline
+from tests.support.http_server import Loopback, Received, reply
+from tests.support.venue.ccxt import (
     ORDER,
     client,
     connected,
     prepared,
     sends,
 )
-from tests.contract.venues.extra_rig import CCXT_SECRETS
-from tests.loopback import Loopback, Received, reply
+from tests.support.venue.rigs_sdk import CCXT_SECRETS
 from venues import (
     Accepted,
     BadEndpoint,
@@ -26,8 +26,8 @@ from venues import (
     WrongMode,
     connect,
 )
-from venues.ccxt import CcxtClient
-from venues.ccxt_line import Reading, at
+from venues.ccxt.client import CcxtClient
+from venues.ccxt.transport import Reading, at
 
 
 async def test_a_proxy_in_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

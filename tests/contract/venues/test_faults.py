@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.venues.rig import Rig, Stage, leaks
-from tests.contract.venues.rigs import RIGS
-from tests.loopback import full_port, settle
+from tests.support.http_server import full_port, settle
+from tests.support.venue.rig import Rig, Stage, leaks
+from tests.support.venue.rigs import RIGS
 from venues import (
     Absent,
     Accepted,

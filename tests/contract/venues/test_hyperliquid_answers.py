@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.extra_rig import HYPERLIQUID_SECRETS
-from tests.contract.venues.hyperliquid_stage import ADDRESS, CLOID, client, prepared, status
-from tests.loopback import Answer, Loopback, Received, reply
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.hyperliquid import ADDRESS, CLOID, client, prepared, status
+from tests.support.venue.rigs_sdk import HYPERLIQUID_SECRETS
 from venues import (
     Absent,
     Accepted,

@@ -12,8 +12,8 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
-from tests.contract.venues.extra_rig import HEX_KEY, HYPERLIQUID_SECRETS
-from tests.contract.venues.hyperliquid_stage import ADDRESS, CLOID, action, client, prepared, status
+from tests.support.venue.hyperliquid import ADDRESS, CLOID, action, client, prepared, status
+from tests.support.venue.rigs_sdk import HEX_KEY, HYPERLIQUID_SECRETS
 from venues import (
     Accepted,
     BadCredentials,
@@ -27,9 +27,9 @@ from venues import (
     WrongMode,
     connect,
     credential_fields,
-    hyperliquid,
     venue_profile,
 )
+from venues.hyperliquid import client as hyperliquid
 
 
 def signer_of(payload: dict[str, object], source: str) -> str:
@@ -110,7 +110,7 @@ async def test_what_expired_before_it_was_sent_is_not_sent(monkeypatch: pytest.M
     async with client(status(resting={"oid": 1})) as (made, server):
         ready = prepared(made)
         later = json.loads(ready.body)["expiresAfter"] / 1000 + 0.001
-        monkeypatch.setattr("venues.hyperliquid.time.time", lambda: later)
+        monkeypatch.setattr("venues.hyperliquid.client.time.time", lambda: later)
         outcome = await made.submit(ready)
         assert isinstance(outcome, NotSent)
         assert "prepare it again" in outcome.why

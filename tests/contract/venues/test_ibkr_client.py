@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.ibkr_stage import TIMEOUT, action, opened, prepared
-from tests.fakes.tws import ANSWERS, Tws
+from tests.support.venue.ibkr import TIMEOUT, action, opened, prepared
+from tests.support.venue.tws import ANSWERS, Tws
 from venues import (
     Absent,
     Accepted,

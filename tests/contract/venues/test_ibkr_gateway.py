@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.ibkr_stage import action, client, opened, prepared
-from tests.fakes.tws import Tws
+from tests.support.venue.ibkr import action, client, opened, prepared
+from tests.support.venue.tws import Tws
 from venues import (
     Accepted,
     BadEndpoint,
@@ -25,9 +25,9 @@ from venues import (
     connect,
     credential_fields,
     differences,
-    ibkr,
     venue_profile,
 )
+from venues.ibkr import client as ibkr
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.venues.kalshi_sample import OWN, RECEIPT, YES, client_of, prepared_of
-from tests.loopback import Answer, Loopback, Received, reply
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.kalshi import OWN, RECEIPT, YES, client_of, prepared_of
 from venues import (
     Accepted,
     OrderAction,
@@ -18,7 +18,7 @@ from venues import (
     Unknown,
 )
 from venues.http import Reply
-from venues.kalshi_answer import outcome_of
+from venues.kalshi.answers import outcome_of
 
 
 def answered(status: int, body: object, action: OrderAction = YES) -> Outcome:

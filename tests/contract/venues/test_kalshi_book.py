@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from tests.contract.venues.kalshi_sample import YES, prepared_of
+from tests.support.venue.kalshi import YES, prepared_of
 from venues import (
     Refused,
 )
-from venues.kalshi import prepare
+from venues.kalshi.client import prepare
 
 
 @pytest.mark.parametrize(

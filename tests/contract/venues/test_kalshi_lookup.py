@@ -9,16 +9,16 @@ from itertools import chain, repeat
 
 import pytest
 
-from tests.contract.venues.kalshi_sample import LISTED, OWN, YES, client_of, prepared_of
-from tests.loopback import Answer, Loopback, Received, reply
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.kalshi import LISTED, OWN, YES, client_of, prepared_of
 from venues import (
     Absent,
     Found,
     LookupFailed,
     differences,
 )
-from venues.kalshi import HISTORICAL, MOST_PAGES, ORDERS
-from venues.kalshi_answer import venue_order
+from venues.kalshi.answers import venue_order
+from venues.kalshi.client import HISTORICAL, MOST_PAGES, ORDERS
 from venues.practice import PracticeExchange
 
 

@@ -11,16 +11,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
 
-from tests.contract.venues.kalshi_sample import LISTED, RECEIPT, YES, client_of, prepared_of
-from tests.contract.venues.practice_rig import KALSHI_SECRETS
-from tests.loopback import Loopback, Received, reply
+from tests.support.http_server import Loopback, Received, reply
+from tests.support.venue.kalshi import LISTED, RECEIPT, YES, client_of, prepared_of
+from tests.support.venue.rigs_practice import KALSHI_SECRETS
 from venues import (
     BadCredentials,
     OrderAction,
     VenueClient,
 )
-from venues.kalshi import KalshiClient
-from venues.kalshi_key import Key
+from venues.kalshi.client import KalshiClient
+from venues.kalshi.key import Key
 
 ROOT = "/trade-api/v2"
 

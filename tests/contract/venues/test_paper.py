@@ -14,8 +14,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.contract.venues.practice_rig import ALPACA_SECRETS, KALSHI_SECRETS, alpaca_action, kalshi_action
-from tests.loopback import Answer, Loopback, Received, reply
+from tests.support.http_server import Answer, Loopback, Received, reply
+from tests.support.venue.rigs_practice import ALPACA_SECRETS, KALSHI_SECRETS, alpaca_action, kalshi_action
 from venues import (
     NAMES,
     Accepted,
@@ -50,8 +50,12 @@ class Venue:
 
 
 VENUES = {
-    "alpaca": Venue("alpaca", importlib.import_module("venues.alpaca"), ALPACA_SECRETS, alpaca_action("new", None)),
-    "kalshi": Venue("kalshi", importlib.import_module("venues.kalshi"), KALSHI_SECRETS, kalshi_action("new", None)),
+    "alpaca": Venue(
+        "alpaca", importlib.import_module("venues.alpaca.client"), ALPACA_SECRETS, alpaca_action("new", None)
+    ),
+    "kalshi": Venue(
+        "kalshi", importlib.import_module("venues.kalshi.client"), KALSHI_SECRETS, kalshi_action("new", None)
+    ),
 }
 BOTH = pytest.mark.parametrize("venue", VENUES.values(), ids=VENUES)
 
@@ -203,7 +207,7 @@ def test_the_mode_must_be_one_of_two() -> None:
         connect("alpaca", "PAPER", Credentials(ALPACA_SECRETS))  # type: ignore[arg-type]  # what a config may say
 
 
-@pytest.mark.parametrize("name", ["", "nasdaq", "ALPACA", "alpaca:x", "venues.alpaca", "../alpaca", "ccxt"])
+@pytest.mark.parametrize("name", ["", "nasdaq", "ALPACA", "alpaca:x", "venues.alpaca.client", "../alpaca", "ccxt"])
 def test_an_unknown_venue(name: str) -> None:
     with pytest.raises(UnknownVenue):
         connect(name, "paper", Credentials({}))
@@ -239,7 +243,7 @@ def test_importing_the_package_imports_no_client_and_no_sdk() -> None:
     code = (
         "import sys, venues; assert venues.has_paper('alpaca') and not venues.has_paper('polymarket'); "
         "bad = {'httpx', 'httpcore', 'cryptography', 'ccxt', 'hyperliquid', 'polymarket', 'ib_async', 'aiohttp', "
-        "'venues.alpaca', 'venues.kalshi', 'venues.ccxt', 'venues.http'}; "
+        "'venues.alpaca.client', 'venues.kalshi.client', 'venues.ccxt.client', 'venues.http'}; "
         "print(sorted(bad & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

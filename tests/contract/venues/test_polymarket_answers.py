@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from tests.contract.venues.polymarket_stage import action, clob, connected, prepared
-from tests.fakes.polymarket import TOKEN
-from tests.loopback import Loopback, Received, reply
+from tests.support.http_server import Loopback, Received, reply
+from tests.support.venue.polymarket import TOKEN
+from tests.support.venue.polymarket_client import action, clob, connected, prepared
 from venues import (
     Absent,
     Accepted,

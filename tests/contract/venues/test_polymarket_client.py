@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contract.venues.extra_rig import POLYMARKET_SECRETS
-from tests.contract.venues.polymarket_stage import action, clob, connected, prepared
-from tests.contract.venues.rig import leaks
-from tests.fakes.polymarket import TOKEN, signed_order
+from tests.support.venue.polymarket import TOKEN, signed_order
+from tests.support.venue.polymarket_client import action, clob, connected, prepared
+from tests.support.venue.rig import leaks
+from tests.support.venue.rigs_sdk import POLYMARKET_SECRETS
 from venues import (
     Accepted,
     BadCredentials,
@@ -33,7 +33,7 @@ from venues import (
     has_paper,
     venue_profile,
 )
-from venues import polymarket_order as order
+from venues.polymarket import order
 
 SECRETS = tuple(POLYMARKET_SECRETS[name] for name in ("private_key", "api_key", "api_secret", "api_passphrase"))
 

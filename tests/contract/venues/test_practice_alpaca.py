@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.practice_wire import ALPACA_KEYS, Ask, alpaca_order, hear
+from tests.support.practice_wire import ALPACA_KEYS, Ask, alpaca_order, hear
 from venues.practice import PracticeExchange
 from venues.practice.book import State
 

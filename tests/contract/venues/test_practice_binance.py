@@ -12,7 +12,7 @@ import ccxt
 import ccxt.async_support
 import pytest
 
-from tests.practice_wire import Ask, binance_ask, binance_order, hear
+from tests.support.practice_wire import Ask, binance_ask, binance_order, hear
 from venues.practice import PracticeExchange
 
 T = TypeVar("T")

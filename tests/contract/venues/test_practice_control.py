@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.practice_wire import (
+from tests.support.practice_wire import (
     ALPACA,
     ALPACA_KEYS,
     DIALECTS,
@@ -26,8 +26,8 @@ from tests.practice_wire import (
     order_ids,
 )
 from venues.practice import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError, PracticeExchange
-from venues.practice.fault import FaultTable, demo_fault
-from venues.practice.wire import Request
+from venues.practice.faults import FaultTable, demo_fault
+from venues.practice.wire import WireRequest
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_no_request_breaks_it(method: str, path: str, body: object, query: dict[
     exchange = PracticeExchange()
     headers = {name.lower(): value for name, value in {**ALPACA_KEYS, **KALSHI_KEYS}.items()}
     text = "&".join(f"{name}={value}" for name, value in query.items())
-    plan = exchange.handle(Request(method, path, text, headers, json.dumps(body).encode()))
+    plan = exchange.handle(WireRequest(method, path, text, headers, json.dumps(body).encode()))
     assert plan.reply.status < 500
     assert isinstance(plan.reply.body, bytes)
 
@@ -268,6 +268,6 @@ def test_no_order_breaks_it(wrong: dict[str, object], dialect: Dialect) -> None:
     target = good["action"]["orders"][0] if "action" in good else good
     target |= wrong
     headers = {name.lower(): value for name, value in ask.headers.items()}
-    plan = exchange.handle(Request(ask.method, ask.target, "", headers, json.dumps(good).encode()))
+    plan = exchange.handle(WireRequest(ask.method, ask.target, "", headers, json.dumps(good).encode()))
     assert plan.reply.status < 500
     assert order_ids(json.loads(plan.reply.body)) == [order.order_id for order in exchange.orders]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tests.practice_wire import (
+from tests.support.practice_wire import (
     DIALECTS,
     HYPERLIQUID,
     KALSHI,

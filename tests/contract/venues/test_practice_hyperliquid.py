@@ -13,7 +13,7 @@ from eth_account import Account
 from hyperliquid.exchange import Exchange
 from hyperliquid.utils.types import Cloid
 
-from tests.practice_wire import HYPERLIQUID, hear, hyperliquid_action, hyperliquid_info, hyperliquid_order
+from tests.support.practice_wire import HYPERLIQUID, hear, hyperliquid_action, hyperliquid_info, hyperliquid_order
 from venues.practice import PracticeExchange
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from tests.practice_wire import KALSHI_KEYS, Ask, Heard, SteppedClock, hear, kalshi_order
+from tests.support.practice_wire import KALSHI_KEYS, Ask, Heard, SteppedClock, hear, kalshi_order
 from venues.practice import PracticeExchange
 
 ROOT = "/trade-api/v2"

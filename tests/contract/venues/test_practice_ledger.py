@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.practice_wire import (
+from tests.support.practice_wire import (
     ALPACA,
     ALPACA_KEYS,
     BINANCE,

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from tests.practice_wire import (
+from tests.support.practice_wire import (
     ALPACA,
     BINANCE,
     DIALECTS,

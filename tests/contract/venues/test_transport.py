@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.contract.venues.transport_sample import CANARY, KEYS, TIMEOUT, ok, sent
-from tests.loopback import Loopback, full_port, reply, settle
+from tests.support.http_server import Loopback, full_port, reply, settle
+from tests.support.venue.transport import CANARY, KEYS, TIMEOUT, ok, sent
 from venues import NotSent
 from venues.http import Headers, Reply, Transport
 

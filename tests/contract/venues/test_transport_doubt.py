@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.venues.transport_sample import TIMEOUT, sent
-from tests.loopback import Answer, Loopback, Received, never, reply
+from tests.support.http_server import Answer, Loopback, Received, never, reply
+from tests.support.venue.transport import TIMEOUT, sent
 from venues import Unknown
 from venues.http import MAX_REPLY, Reply, Result
 

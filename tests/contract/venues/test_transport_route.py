@@ -8,8 +8,8 @@ import traceback
 
 import pytest
 
-from tests.contract.venues.transport_sample import CANARY, KEYS, TIMEOUT, ok, sent
-from tests.loopback import Loopback, never, reply
+from tests.support.http_server import Loopback, never, reply
+from tests.support.venue.transport import CANARY, KEYS, TIMEOUT, ok, sent
 from venues.http import Reply, Transport
 
 

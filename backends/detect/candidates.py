@@ -1,0 +1,162 @@
+"""A table that looks like a dead-letter queue: which of several it is, and how far it drifted from its layout. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from backends.layouts import columns as foreign
+from backends.layouts import integration, orders, outbox
+from backends.records import Finding, StoreInfo
+from backends.store import BadTarget, NotADLQ
+
+_FOREIGN = (outbox.DEAD, integration.FAILED_CALLS)
+TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables do
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    name: str
+    type: str
+    not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate, with what its database says about it. Columns that may not be read are not among its columns."""
+
+    schema: str | None
+    name: str
+    kind: str  # "table" or "view"
+    columns: tuple[CatalogColumn, ...]
+    hidden: tuple[str, ...] = ()  # columns this role may not read
+
+    @property
+    def shown(self) -> str:
+        return self.name if self.schema in (None, "public") else f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        name = orders.quoted(self.name)
+        return name if self.schema is None else f"{orders.quoted(self.schema)}.{name}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that nobody may change, as far as they are there."""
+        return tuple(name for name in orders.IDENTITY if self.column(name))
+
+    def column(self, name: str) -> CatalogColumn | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        return (*(column.name for column in self.columns), *self.hidden)
+
+    @property
+    def foreign(self) -> foreign.LayoutColumns | None:
+        """The layout, where it is somebody else's; an order table is never taken for one."""
+        if set(self.every_name) >= orders.ANCHORS:
+            return None
+        return next((layout for layout in _FOREIGN if foreign.fits(layout, self.every_name)), None)
+
+    @property
+    def is_dlq(self) -> bool:
+        return set(self.every_name) >= orders.ANCHORS or self.foreign is not None
+
+    @property
+    def required(self) -> frozenset[str]:
+        """As this table spells them; what it lacks, as the layout does."""
+        layout = self.foreign
+        if layout is None:
+            return orders.REQUIRED
+        spelt = foreign.resolve(layout, self.every_name)
+        return frozenset(spelt.get(name, name) for name in layout.required)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Everything the reader and the writer need to know about the table they work on."""
+
+    info: StoreInfo
+    found: Candidate
+    by_rowid: bool
+    channel: str | None = None  # what the store notifies on, where it does
+    counts_retries: bool = False  # retry_count is there and can be counted up
+
+    def column(self, name: str) -> CatalogColumn:
+        column = self.found.column(name)
+        if column is None:
+            raise KeyError(name)
+        return column
+
+    def grants(self) -> tuple[str, ...]:
+        """What a role that acts must be granted of the owner's: `RIGHTS ON THING` each."""
+        columns = [name for name in orders.WRITTEN if name in self.info.columns]
+        return (f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}",)
+
+    def with_finding(self, finding: Finding) -> Attached:
+        return replace(self, info=replace(self.info, findings=(*self.info.findings, finding)))
+
+
+def choose(candidates: Sequence[Candidate], wanted: str | None, label: str) -> Candidate:
+    matching = [found for found in candidates if found.is_dlq]
+    if wanted is not None:
+        matching = _named(matching, wanted, label)
+    tables = [found for found in matching if found.kind == "table"] or matching
+    if not tables:
+        known = (orders.ANCHORS, *(layout.anchors for layout in _FOREIGN))
+        columns = "; or ".join(", ".join(sorted(names)) for names in known)
+        raise NotADLQ(f"{label} has no dead-letter queue: no table with the columns {columns}")
+    if len(tables) > 1:
+        names = ", ".join(sorted(found.shown for found in tables))
+        raise BadTarget(f"{label} has several dead-letter queues: say which with --table ({names})")
+    found = tables[0]
+    if hidden := found.required & set(found.hidden):
+        which = "it" if hidden == found.required else f"its columns {', '.join(sorted(hidden))}"
+        raise NotADLQ(f"{label}: {found.shown} is a dead-letter queue, but this role may not read {which}")
+    if missing := found.required - {column.name for column in found.columns}:
+        raise NotADLQ(f"{label}: {found.shown} lacks the column {', '.join(sorted(missing))}: cannot work with it")
+    return found
+
+
+def _named(matching: Sequence[Candidate], wanted: str, label: str) -> list[Candidate]:
+    named = [
+        found for found in matching if wanted in (found.name, found.shown, f"{found.schema or 'main'}.{found.name}")
+    ]
+    if not named:
+        there = ", ".join(found.shown for found in matching) or "none"
+        raise BadTarget(f"{label} has no dead-letter queue named {wanted}; there are: {there}")
+    return [found for found in named if wanted == found.shown] or named
+
+
+def drift(found: Candidate) -> list[Finding]:
+    names = {column.name for column in found.columns}
+    findings = [
+        Finding("missing-column", f"{found.shown} has no column {name}: {effect}")
+        for name, effect in orders.DEGRADED.items()
+        if name not in names
+    ]
+    if extra := sorted(names - set(orders.COLUMNS)):
+        findings.append(Finding("extra-column", f"{found.shown} has further columns, left alone: {', '.join(extra)}"))
+    return findings
+
+
+def type_drift(found: Candidate, types: Mapping[str, str], expected: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """`types`: what each column holds, in the words of `expected`."""
+    return [
+        Finding(
+            "changed-type", f"{found.shown}.{name} is {held or 'of no type'}, not {expected[name][0]}: {_effect(name)}"
+        )
+        for name, held in types.items()
+        if name in expected and not held.startswith(tuple(expected[name]))
+    ]
+
+
+def _effect(name: str) -> str:
+    match name:
+        case "captured_at":
+            return "pages follow its spelling, which need not be the order of time"
+        case "dlq_id":
+            return "finding an entry reads the whole table"
+        case _:
+            return "read as stored"

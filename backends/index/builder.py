@@ -1,0 +1,207 @@
+"""Keeping an index true to its store: the build, newest first; what comes later; what consoles did.
+
+Reads the store through its contract only, in short pages, and always does the most urgent piece of work next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from datetime import datetime
+
+from backends.index.check import Check
+from backends.index.filing import EVERYTHING, BuildPace, Filing, IndexSource
+from backends.index.row_keys import spell, unspell
+from backends.index.rows import Labeller, micros
+from backends.index.search_text import searchable
+from backends.index.summary import MINUTE
+from backends.index.writer import IndexBatch, IndexWriter
+from backends.records import Page, RowKey
+from backends.store import StoreError
+
+_SNAPSHOTS_KEPT = 7 * 24 * 60  # minutes
+_MOST_OVERLAPS = 20
+_LONGEST_REST = 60.0
+
+
+class IndexBuilder:
+    def __init__(
+        self,
+        store: IndexSource,
+        writer: IndexWriter,
+        label: Labeller,
+        *,
+        now: Callable[[], datetime],
+        pace: BuildPace | None = None,
+    ) -> None:
+        self._store = store
+        self._now = now
+        self._filing = Filing(store, writer, label, pace or BuildPace())
+        self._check = Check(self._filing, self._catch_up)
+        self._heard = asyncio.Event()
+        self._heard.set()
+        self._taken = asyncio.Event()
+        self._looked = float("-inf")
+
+    def close(self) -> None:
+        self._filing.close()
+
+    async def run(self) -> None:
+        """Until cancelled. A store that is away is waited for."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            while True:
+                try:
+                    busy = await self.step()
+                except StoreError:
+                    await asyncio.sleep(self._filing.pace.tick)
+                    self._heard.set()
+                    continue
+                if not busy:
+                    await self._rest()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def settle(self, *, thorough: bool = False) -> bool:
+        """Build, catch up and check, then stop; `thorough` compares every entry. False: the counts do not agree."""
+        self._looked = float("-inf")
+        self._heard.set()
+        while await self._urgent():
+            pass
+        agreed = await self._check.run()
+        if thorough:
+            await self._check.round()
+        return agreed
+
+    def hear(self) -> None:
+        """Something changed in the store."""
+        self._heard.set()
+
+    async def step(self) -> bool:
+        """The most urgent piece of work; False where there is none now."""
+        return await self._urgent() or await self._check.step()
+
+    async def _urgent(self) -> bool:
+        meta = await self._filing.meta()
+        if "high" not in meta:
+            await self._begin()
+        elif self._heard.is_set() and time.monotonic() >= self._looked + self._filing.pace.tick:
+            await self._catch_up()
+        elif "built" not in meta:
+            await self._older(meta)
+        elif "texts_built" not in meta:
+            await self._texts(int(meta["text_low"]))
+        else:
+            return False
+        return True
+
+    async def _watch(self) -> None:
+        async with aclosing(self._store.changes()) as changes:  # type: ignore[type-var]  # every store's is a generator
+            async for _ in changes:
+                self._taken.clear()
+                self._heard.set()
+                await self._taken.wait()  # a store that changes all the time need not be asked whether it has
+
+    async def _rest(self) -> None:
+        due = self._check.next_due
+        if self._heard.is_set():
+            due = min(due, self._looked + self._filing.pace.tick)
+            await asyncio.sleep(max(0.01, due - time.monotonic()))
+            return
+        try:
+            await asyncio.wait_for(self._heard.wait(), min(_LONGEST_REST, max(0.01, due - time.monotonic())))
+        except TimeoutError:
+            return
+
+    async def _begin(self) -> None:
+        """The newest page, and from where on both ways lead."""
+        seq = 0
+        async for block in self._store.audit():
+            seq = block[-1].seq
+        expected = sum((await self._store.counts(EVERYTHING)).by_state.values())
+        page = await self._store.page(EVERYTHING, limit=self._filing.pace.page, newest_first=True)
+        meta = {"high": spell(page.entries[0].row_key if page.entries else None), "audit_seq": str(seq)}
+        await self._filing.put(page.entries, below=True, meta={**meta, "expected": str(expected), **_low(page)})
+
+    async def _older(self, meta: Mapping[str, str]) -> None:
+        page = await self._store.page(
+            EVERYTHING, limit=self._filing.pace.page, after=unspell(meta["low"]), newest_first=True
+        )
+        await self._filing.put(page.entries, below=True, meta=_low(page) if page.entries else {"built": "1"})
+
+    async def _texts(self, below: int) -> None:
+        block = await self._filing.block(below, self._filing.pace.page)
+        if not block:
+            await self._filing.apply(IndexBatch(meta={"texts_built": "1"}))
+            return
+        entries = await self._store.many(tuple(entry_id for _, entry_id in block))
+        texts = [(n, searchable(entries[entry_id])) for n, entry_id in reversed(block) if entry_id in entries]
+        await self._filing.apply(IndexBatch(texts=texts, meta={"text_low": str(block[-1][0])}))
+
+    async def _catch_up(self) -> None:
+        meta = await self._filing.meta()
+        self._heard.clear()
+        self._taken.set()
+        self._looked = time.monotonic()
+        self._check.changed(int(meta["next_high"]))
+        high = unspell(meta["high"])
+        if self._store.info.order == "rowid" or high is None or not await self._overlap(meta["high"]):
+            await self._forward(high)
+        await self._acts(int(meta["audit_seq"]))
+        if "built" in meta:  # half an index would say half the depth
+            await self._filing.snapshot(micros(self._now()) // MINUTE, keep=_SNAPSHOTS_KEPT)
+
+    async def _overlap(self, high: str) -> bool:
+        """Where a later commit may sort before what is here: the newest again, back to what is known.
+        False where that is too far."""
+        pages: list[Page] = []
+        row_key: RowKey | None = None
+        while len(pages) < _MOST_OVERLAPS:
+            page = await self._store.page(EVERYTHING, limit=self._filing.pace.overlap, after=row_key, newest_first=True)
+            pages.append(page)
+            if not page.more or await self._filing.known([page.entries[-1].id]):
+                break
+            row_key = page.entries[-1].row_key
+        else:
+            return False
+        for page in reversed(pages):
+            await self._filing.put(tuple(reversed(page.entries)))
+        if pages[0].entries and (newest := spell(pages[0].entries[0].row_key)) != high:
+            await self._filing.apply(IndexBatch(meta={"high": newest}))
+        return True
+
+    async def _forward(self, high: RowKey | None) -> None:
+        while True:
+            page = await self._store.page(EVERYTHING, limit=self._filing.pace.page, after=high)
+            if not page.entries:
+                return
+            high = page.entries[-1].row_key
+            await self._filing.put(page.entries, meta={"high": spell(high)})
+            if not page.more:
+                return
+
+    async def _acts(self, seq: int) -> None:
+        """What consoles did is in the audit chain, entry by entry."""
+        async for block in self._store.audit(after=seq):
+            ids = tuple(dict.fromkeys(entry_id for event in block for entry_id in _named(event.body)))
+            for start in range(0, len(ids), self._filing.pace.page):
+                await self._filing.compare(ids[start : start + self._filing.pace.page])
+            await self._filing.apply(IndexBatch(meta={"audit_seq": str(block[-1].seq)}))
+
+
+def _low(page: Page) -> dict[str, str]:
+    low = {"low": spell(page.entries[-1].row_key if page.entries else None)}
+    return low if page.more else {**low, "built": "1"}
+
+
+def _named(body: bytes) -> list[str]:
+    """The entries that an audit event names."""
+    try:
+        entries = json.loads(body).get("entries", [])
+    except (ValueError, AttributeError):
+        return []
+    return [str(one[0]) if isinstance(one, list) else str(one) for one in entries if one]

@@ -1,0 +1,193 @@
+"""Records of the index: what an entry is filed under, and what the index answers. Stdlib only, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Literal
+
+from backends.index.role import roles
+from backends.records import OPEN_STATES, Entry, State
+from backends.values import number, parse_time, utc_time
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_RETRIES = 10**9  # a count beyond it is no count; sums must fit a database's integer
+# Wide enough that sums of amounts are exact and do not hang on their order; what lies beyond is no amount.
+MONEY = Context(prec=120)
+_LARGEST = 40
+
+Dimension = Literal["venue", "account", "market"]
+DIMENSIONS: tuple[Dimension, ...] = ("venue", "account", "market")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What an error says: the group it belongs to, the group's readable name, the kind of failure."""
+
+    fingerprint: str
+    title: str
+    category: str
+
+
+Labeller = Callable[[Entry], Label]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedEntry:
+    """An entry as it is counted. `captured` in microseconds since the epoch, None where it is no time."""
+
+    id: str
+    state: State
+    label: Label
+    venue: str
+    account: str
+    market: str
+    retries: int
+    captured: int | None
+    notional: Decimal | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_STATES
+
+
+def file_entry(entry: Entry, label: Label) -> IndexedEntry:
+    role = roles(entry.layout, entry.names)
+    return IndexedEntry(
+        id=entry.id,
+        state=entry.state,
+        label=label,
+        venue=entry.text(role.venue) or next(filter(None, map(entry.text, role.origins)), ""),
+        account=entry.text(role.account),
+        market=entry.text(role.market),
+        retries=retries_of(entry),
+        captured=captured_of(entry),
+        notional=_notional(entry),
+    )
+
+
+def retries_of(entry: Entry) -> int:
+    counted = entry.get(roles(entry.layout, entry.names).retries)
+    return min(max(counted, 0), _MOST_RETRIES) if isinstance(counted, int) else 0
+
+
+def moment(captured: int | None) -> datetime | None:
+    return None if captured is None else EPOCH + timedelta(microseconds=captured)
+
+
+def micros(at: datetime) -> int:
+    return (at - EPOCH) // _MICROSECOND
+
+
+def captured_of(entry: Entry) -> int | None:
+    read = parse_time if entry.layout == "orders" else utc_time  # others' tables may keep no zone
+    at = read(entry.get(roles(entry.layout, entry.names).moment))
+    return None if at is None else micros(at)
+
+
+def _notional(entry: Entry) -> Decimal | None:
+    """Quantity times price, exactly; None without a price, or where one of them is no amount."""
+    quantity, price = number(entry.get("quantity")), number(entry.get("price"))
+    if quantity is None or price is None:
+        return None
+    amount = MONEY.abs(MONEY.multiply(quantity, price))
+    return amount if amount == 0 or -_LARGEST < amount.adjusted() < _LARGEST else None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """One row of the summary: a group's entries of one category and state."""
+
+    fingerprint: str
+    title: str
+    category: str
+    state: State
+    count: int
+    retries: int
+    notional: Decimal
+    unpriced: int
+    first: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VenueLine:
+    venue: str
+    open: int
+    total: int
+    oldest: int | None  # of the open ones
+    in_doubt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The depth as it was seen at a moment."""
+
+    at: datetime
+    open: int
+    in_doubt: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the index is. `expected` is what the store held when the build began."""
+
+    filed: int
+    searchable: int
+    expected: int
+    built: bool
+    texts_built: bool
+    states: Mapping[State, int]
+    high: str | None  # the newest place filed, as spelled in the index
+    audit_seq: int
+    next_high: int
+    text_low: int
+
+    @property
+    def complete(self) -> bool:
+        return self.built and self.texts_built
+
+    @property
+    def share(self) -> float:
+        """0 to 1 over both passes."""
+        if self.complete:
+            return 1.0
+        whole = max(self.expected, self.filed, 1)
+        return min(0.99, (min(self.filed, whole) + min(self.searchable, whole)) / (2 * whole))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuestion:
+    """A search in the index: which entries, from which number downwards, how many, until when (monotonic)."""
+
+    expression: str
+    below: int
+    limit: int
+    deadline: float
+    states: frozenset[State] = OPEN_STATES
+    venue: str | None = None
+    account: str | None = None
+    market: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Entries that may match, by number and id, newest first; everything from number `reached` up was looked at."""
+
+    rows: tuple[tuple[int, str], ...]
+    reached: int
+    bottom: bool  # nothing searchable is left below
+
+
+@dataclass(frozen=True, slots=True)
+class Cross:
+    """The open (or all) entries of a group, split all ways."""
+
+    venue: str
+    account: str
+    market: str
+    count: int

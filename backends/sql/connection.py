@@ -1,0 +1,116 @@
+"""Held connections that only read: they queue their calls, and come back after the server was gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from backends.driver_errors import DRIVER_ERRORS, is_lost, is_undecodable, store_errors
+from backends.sql.query import CompiledQuery
+from backends.store import Unreachable
+
+T = TypeVar("T")
+
+
+class UndecodableValue(Exception):
+    """A row holds a value that the driver cannot turn into Python's: read it again, more tolerantly."""
+
+
+class Connection:
+    """One connection: Core statements by `execute`, compiled queries straight through the driver by `fetch`."""
+
+    def __init__(self, connection: AsyncConnection, driver: Any) -> None:
+        self.connection = connection
+        self.driver = driver
+        self._on_postgres = connection.dialect.name == "postgresql"
+
+    async def execute(
+        self, statement: sa.Executable, args: Mapping[str, object] | None = None
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
+        return await self.connection.execute(statement, dict(args or {}))
+
+    async def scalar(self, sql: str) -> Any:
+        return (await self.connection.exec_driver_sql(sql)).scalar()
+
+    async def fetch(self, query: CompiledQuery, given: Mapping[str, object]) -> Sequence[Any]:
+        values = query.values(given)
+        if not self._on_postgres:
+            return list(await self.driver.execute_fetchall(query.text, values))
+        try:
+            return list(await self.driver.fetch(query.text, *values))
+        except (OverflowError, ValueError) as problem:
+            if isinstance(problem, DRIVER_ERRORS):
+                raise
+            raise UndecodableValue from None
+
+
+class ReadConnection:
+    """One held autocommit connection. Calls queue behind each other; a lost server is tried once more."""
+
+    def __init__(self, engine: AsyncEngine, label: str) -> None:
+        self._engine = engine
+        self._label = label
+        self._lock = asyncio.Lock()
+        self._link: Connection | None = None
+        self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        if self._closed:
+            raise Unreachable(f"{self._label} was closed")
+        # A cancelled caller must not tear a connection in the middle of an answer.
+        task = asyncio.ensure_future(self._run(work))
+        self._running.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self._lock:
+            with store_errors(self._label):
+                try:
+                    return await self._once(work)
+                except DRIVER_ERRORS as problem:
+                    if not is_lost(problem):
+                        raise
+                return await self._once(work)
+
+    async def _once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            return await work(self._link or await self._open())
+        except DRIVER_ERRORS as problem:
+            if is_undecodable(problem):
+                raise UndecodableValue from None
+            await self._drop()
+            raise
+
+    async def _open(self) -> Connection:
+        connection = await self._engine.connect()
+        connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        raw = await connection.get_raw_connection()
+        self._link = Connection(connection, raw.driver_connection)
+        return self._link
+
+    async def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.connection.invalidate()
+            await link.connection.close()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:
+            with store_errors(self._label):
+                await link.connection.close()
+        await self._engine.dispose()

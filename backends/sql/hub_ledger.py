@@ -1,0 +1,292 @@
+"""A store whose entries are kept elsewhere, behind somebody's API: they are asked for, our ledger says what we did.
+
+Knows no API: a `Source` brings the entries. Postgres keeps the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from backends.detect import Attached, Candidate
+from backends.engine import reader_engine, writer_engine
+from backends.ledger.schema import ledger
+from backends.records import (
+    ActContext,
+    Actor,
+    ActResult,
+    Counts,
+    Entry,
+    Filter,
+    Page,
+    RowKey,
+    Selection,
+    State,
+    StoreInfo,
+    Version,
+    parse_time,
+)
+from backends.sql.acts import describe
+from backends.sql.claims import SQLClaims
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.ledger_access import ledger_finding
+from backends.sql.other.select import SHOWN
+from backends.sql.plan_reads import SQLPlanReads
+from backends.sql.transaction import Transaction
+from backends.sql.watch import SQLWatch
+from backends.sql.writer import StoreWriter
+from backends.store import Change, ClaimRefused
+from backends.target import PostgresTarget
+
+
+class EntrySource(Protocol):
+    """Where the entries are. What it raises are store errors."""
+
+    name: str
+    columns: tuple[str, ...]
+    shortfall: str | None  # what `every` left out
+
+    async def every(self) -> tuple[Entry, ...]:
+        """All it holds, oldest first, as pending."""
+
+    async def one(self, entry_id: str) -> Entry | None: ...
+
+    def fits(self, entry: Entry, where: Filter) -> bool:
+        """All of a filter but the states."""
+
+    async def dismissed(self, ids: Iterable[str]) -> None:
+        """Told after the ledger has it."""
+
+    def changes(self) -> AsyncIterator[Change]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class RemoteAttached(Attached):
+    """There is no table of an owner's."""
+
+    __slots__ = ()
+
+    def grants(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the ledger says of the source's entries."""
+
+    held: dict[str, str]
+    settled: dict[tuple[str, str], str]
+
+    def state(self, entry: Entry) -> State:
+        state = self.held.get(entry.id) or self.settled.get((entry.id, born(entry))) or entry.state
+        return SHOWN.get(state, "in_doubt")
+
+
+def born(entry: Entry) -> str:
+    return str(entry.row_key[0])
+
+
+class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
+    def __init__(
+        self,
+        attached: Attached,
+        source: EntrySource,
+        lanes: tuple[ReadConnection, ReadConnection],
+        target: PostgresTarget,
+    ) -> None:
+        book = ledger("postgresql")
+        quick, slow = lanes
+        self._lanes = lanes
+        self._source = source
+        self._snapshot: tuple[Entry, ...] = ()
+        SQLPlanReads.__init__(self, attached, book, (quick, slow, quick))
+        self._writer = None
+        if not attached.info.read_only:
+            self._writer = StoreWriter(writer_engine(target), attached, book, first_id=self.store_id)
+        SQLClaims.__init__(self, attached, book, self)
+
+    @property
+    def source(self) -> EntrySource:
+        return self._source
+
+    @property
+    def shortfall(self) -> str | None:
+        return self._source.shortfall
+
+    @property
+    def info(self) -> StoreInfo:
+        return self._attached.info
+
+    async def page(
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        after: RowKey | None = None,
+        before: RowKey | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """The first page asks anew; the next ones go on in what was seen then, so that none is missed or twice."""
+        if after is None and before is None:
+            self._snapshot = await self._source.every()
+        entries = await self._matching(self._snapshot, where)
+        ordered = entries[::-1] if newest_first else entries
+        if after is not None:
+            ordered = [one for one in ordered if (one.row_key < after if newest_first else one.row_key > after)]
+            return Page(tuple(ordered[:limit]), len(ordered) > limit)
+        if before is not None:
+            ordered = [one for one in ordered if (one.row_key > before if newest_first else one.row_key < before)]
+            return Page(tuple(ordered[-limit:]), len(ordered) > limit)
+        return Page(tuple(ordered[:limit]), len(ordered) > limit)
+
+    async def _matching(self, entries: Iterable[Entry], where: Filter) -> list[Entry]:
+        known = await self._known()
+        stated = (replace(entry, state=known.state(entry)) for entry in entries)
+        return [entry for entry in stated if entry.state in where.states and self._source.fits(entry, where)]
+
+    async def get(self, entry_id: str) -> Entry | None:
+        found = await self._source.one(entry_id)
+        return None if found is None else replace(found, state=(await self._known()).state(found))
+
+    async def many(self, ids: tuple[str, ...]) -> dict[str, Entry]:
+        found = {entry_id: await self.get(entry_id) for entry_id in ids}
+        return {entry_id: entry for entry_id, entry in found.items() if entry is not None}
+
+    async def counts(self, where: Filter) -> Counts:
+        entries = await self._matching(await self._source.every(), where)
+        tally: dict[State, int] = {}
+        for entry in entries:
+            tally[entry.state] = tally.get(entry.state, 0) + 1
+        oldest = next((born(entry) for entry in entries if entry.state == "pending"), None)
+        return Counts(tally, parse_time(oldest))
+
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:  # noqa: ARG002 - the contract's
+        """What succeeded is no longer there."""
+        return ()
+
+    async def _known(self) -> _Known:
+        attempt, settled = self._book.attempt, self._book.settled
+        mine = attempt.c.source == self._attached.found.shown
+        held = await self._ledger_rows(sa.select(attempt.c.entry_id, attempt.c.state).where(mine, attempt.c.holds == 1))
+        done = await self._ledger_rows(
+            sa.select(settled.c.entry_id, settled.c.born, settled.c.state).where(
+                settled.c.source == self._attached.found.shown
+            )
+        )
+        return _Known({row[0]: row[1] for row in held}, {(row[0], row[1]): row[2] for row in done})
+
+    async def _first_row(self) -> Sequence[Any]:
+        return (self._source.name,)
+
+    async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
+        settled = self._book.settled
+        now = await self.many(selection.ids)
+        free = {entry_id: now[entry_id] for entry_id, seen in selection.picks if _is_free(now.get(entry_id), seen)}
+
+        async def work(tx: Transaction) -> list[str]:
+            done = []
+            for entry_id, entry in free.items():
+                if await self._obstacle(tx, entry_id, entry.version) is None:
+                    row = {"source": tx.source, "entry_id": entry_id, "born": born(entry), "state": "dismissed"}
+                    await tx.execute(settled.insert(), {**row, "at": why.at.isoformat(), "operation": why.operation})
+                    done.append(entry_id)
+            if done:
+                await tx.audit("dismiss", done, actor, why)
+            return done
+
+        done = await self.writing.run(work)
+        await self._source.dismissed(done)
+        return await self._told(selection, done)
+
+    async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
+        settled = self._book.settled
+
+        async def work(tx: Transaction) -> list[str]:
+            mine = (settled.c.source == tx.source, settled.c.state == "dismissed")
+            these = sa.delete(settled).where(*mine, settled.c.entry_id.in_(selection.ids)).returning(settled.c.entry_id)
+            done = [str(row[0]) for row in await tx.execute(these)]
+            if done:
+                await tx.audit("restore", done, actor, why)
+            return done
+
+        return await self._told(selection, await self.writing.run(work))
+
+    async def _told(self, selection: Selection, done: list[str]) -> ActResult:
+        missed = tuple(entry_id for entry_id in selection.ids if entry_id not in done)
+        now = await self.many(missed)
+        return ActResult(tuple(done), tuple((entry_id, describe(now.get(entry_id))) for entry_id in missed))
+
+    async def _obstacle(
+        self,
+        tx: Transaction,
+        entry_id: str,
+        version: Version,  # noqa: ARG002 - compared by whoever has just asked the source
+        *,
+        lock: bool = False,  # noqa: ARG002 - there is no row to lock
+    ) -> ClaimRefused | None:
+        """By the ledger alone: nobody waits for an API with the chain's lock in hand."""
+        attempt, settled = self._book.attempt, self._book.settled
+        if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+            return ClaimRefused(entry_id, "halt is set on this store", "halt")
+        mine = (attempt.c.source == tx.source, attempt.c.entry_id == entry_id, attempt.c.holds == 1)
+        held = (await tx.execute(sa.select(attempt.c.state).where(*mine))).scalar()
+        if held is not None:
+            accepted = held == "accepted"
+            why = "already replayed" if accepted else "in doubt: reconcile first"
+            return ClaimRefused(entry_id, why, "settled" if accepted else "in-doubt")
+        done = (settled.c.source == tx.source, settled.c.entry_id == entry_id)
+        if (await tx.execute(sa.select(settled.c.state).where(*done))).first() is not None:
+            return ClaimRefused(entry_id, "dismissed meanwhile", "settled")
+        return None
+
+    async def _mark(self, *_: object, **__: object) -> dict[str, object]:
+        return {}  # the entry is not ours: its keeper counts
+
+    def changes(self) -> AsyncIterator[Change]:
+        return self._source.changes()
+
+    async def aclose(self) -> None:
+        if self._writer is not None:
+            await self._writer.aclose()
+        for lane in self._lanes:
+            await lane.aclose()
+        await self._source.aclose()
+
+
+def _is_free(entry: Entry | None, seen: Version) -> bool:
+    return entry is not None and entry.state == "pending" and entry.version == seen
+
+
+async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only: bool) -> RemoteStore:
+    lanes = tuple(ReadConnection(reader_engine(target, read_only=read_only), target.label) for _ in range(2))
+    quick, slow = lanes
+
+    async def attach(link: Connection) -> Attached:
+        role = str(await link.scalar("SELECT current_user"))
+        info = StoreInfo(
+            label=f"{source.name}, ledger in {target.label}",
+            dialect="postgresql",
+            layout="integration",
+            table=source.name,
+            columns=source.columns,
+            order="createdAt, id",
+            read_only=read_only,
+            read_only_enforced_by="client",
+            role=role,
+        )
+        attached = RemoteAttached(info, Candidate(None, source.name, "table", ()), by_rowid=False)
+        finding = await ledger_finding(link.connection, attached)
+        return attached if finding is None else attached.with_finding(finding)
+
+    try:
+        return RemoteStore(await quick.run(attach), source, (quick, slow), target)
+    except BaseException:
+        for lane in lanes:
+            await lane.aclose()
+        await source.aclose()
+        raise

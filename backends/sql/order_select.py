@@ -1,0 +1,245 @@
+"""The order layout as SELECTs: which columns, how long at most, in which state; and rows back to entries. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from backends.detect import Attached, Candidate
+from backends.layouts import orders
+from backends.ledger.schema import ledger
+from backends.records import OPEN_STATES, Entry, Filter, State, parse_time, readable
+from backends.sql import filter_sql as condition
+from backends.sql.ledger_access import present_sql
+from backends.sql.query import CompiledQuery, compiled
+from backends.sql.row_order import RowOrder, RowRange
+from backends.values import is_encodable
+
+CLIP = 4096  # characters of a value that a page carries; `get` has it whole
+HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
+_SHOWN: dict[str, State] = {**HELD, "pending": "pending", "dismissed": "dismissed"}
+# What asyncpg makes of Postgres' two ends of time.
+_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - it makes them naive
+_UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
+_PLAIN_TYPES = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
+_TIME_TYPES = ("timestamp", "date")
+_TEXT_TYPES = ("text", "character varying", "character(")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSelect:
+    """How to ask one attached table."""
+
+    attached: Attached
+    with_ledger: bool
+    stray: bool = False  # somebody dismissed an entry that is in flight or in doubt: it must still be seen
+    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
+
+    @property
+    def on_postgres(self) -> bool:
+        return self.attached.info.dialect == "postgresql"
+
+    @property
+    def table(self) -> sa.TableClause:
+        return _table(self.attached.found)
+
+    @property
+    def order(self) -> RowOrder:
+        return RowOrder(self.attached)
+
+    def select(self, *, whole: bool, unfit: ColumnElement[Any] | None = None) -> sa.Select[Any]:
+        """State, cut?, does the shape no longer fit?, rowid if there is one, then the layout's columns as stored."""
+        columns: list[ColumnElement[Any]] = [self.state()]
+        columns.append(sa.literal_column("false" if whole else self._is_long()))
+        columns.append(unfit if unfit is not None else sa.literal_column("0"))
+        if self.attached.by_rowid:
+            columns += self.order.columns()
+        columns += [sa.literal_column(self._stored(name, whole=whole)) for name in self.attached.info.columns]
+        return self.source(sa.select(*columns))
+
+    def source(self, statement: sa.Select[Any]) -> sa.Select[Any]:
+        if not self.with_ledger:
+            return statement.select_from(self.table)
+        attempt = self._attempt
+        holding = sa.and_(
+            attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),
+            attempt.c.entry_id == sa.literal_column(self.order.identity),
+            attempt.c.holds == sa.literal_column("1"),
+        )
+        return statement.select_from(self.table.outerjoin(attempt, holding))
+
+    def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
+        statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where))
+        statement = self.order.apply(statement, stretch, descending=descending)
+        # In the text: Postgres plans for a limit it knows.
+        return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
+
+    def by_ids(self, *, whole: bool) -> CompiledQuery:
+        column = self.order.identity
+        if self.on_postgres:
+            among = sa.literal_column(column) == sa.func.any(sa.bindparam("ids", type_=sa.ARRAY(sa.Text)))
+        else:
+            listed = sa.func.json_each(sa.bindparam("ids", type_=sa.Text)).table_valued("value")
+            among = sa.literal_column(column).in_(sa.select(listed.c.value))
+        return compiled(self.select(whole=whole).where(among), on_postgres=self.on_postgres)
+
+    def by_bytes(self) -> CompiledQuery:
+        """SQLite: a row whose id is not plain text, by its bytes."""
+        column = f"{self.attached.found.quoted}.dlq_id"
+        same = sa.literal_column(f"CAST({column} AS BLOB)") == sa.bindparam("raw", type_=sa.types.NullType())
+        return compiled(self.select(whole=True).where(same), on_postgres=False)
+
+    def reader(self) -> Callable[[Sequence[Any]], Entry]:
+        """Row → entry. A page calls it two hundred times: whatever does not hang on the row is settled here."""
+        names, by_rowid, place_of = self.attached.info.columns, self.attached.by_rowid, self.order.placer()
+        counted = "retry_count" in names
+        shown, layout, first = _SHOWN.get, orders.NAME, 4 if by_rowid else 3
+
+        respell = self.as_text and self.attached.column("captured_at").type.startswith("timestamp with time zone")
+
+        def read(row: Sequence[Any]) -> Entry:
+            values = tuple(row[first:])
+            if respell:
+                values = (values[0], parse_time(values[1]) or values[1], *values[2:])
+            place = (row[3],) if by_rowid else place_of(values)
+            version = values[-3:-1] if counted else values[-2:-1]
+            identity, captured = values[0], values[1]
+            if type(identity) is not str or not is_encodable(identity):
+                identity = _spelled(identity)
+            if type(captured) is datetime and captured.tzinfo is None and captured in _ENDS:
+                values = (values[0], _ENDS[captured], *values[2:])
+            state = shown(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
+            return Entry(layout, identity, state, version, place, names, values, bool(row[1]))
+
+        return read
+
+    def state(self) -> ColumnElement[Any]:
+        ours = "pending", "dismissed"
+        plain = f"CASE WHEN {self.pending_sql} THEN '{ours[0]}' ELSE '{ours[1]}' END"
+        if not self.with_ledger:
+            return sa.literal_column(plain, sa.Text)
+        return sa.func.coalesce(self._attempt.c.state, sa.literal_column(plain, sa.Text))
+
+    @property
+    def pending_sql(self) -> str:
+        """Not dismissed, in the form the store's own partial index can answer."""
+        column = self.attached.column("dismissed")
+        quoted = f"{self.attached.found.quoted}.dismissed"
+        if self.on_postgres and column.type.startswith("bool"):
+            return f"NOT {quoted}" if column.not_null else f"{quoted} IS NOT TRUE"
+        return f"{quoted} = 0" if column.not_null else f"({quoted} = 0 OR {quoted} IS NULL)"
+
+    def pending(self) -> ColumnElement[bool]:
+        return _verbatim(self.pending_sql)
+
+    def dismissed(self) -> ColumnElement[bool]:
+        return _verbatim(f"NOT ({self.pending_sql})")
+
+    def conditions(self, where: Filter) -> list[ColumnElement[bool]]:
+        return [*self._states(where.states), *condition.matching(where, self.attached)]
+
+    def _states(self, states: frozenset[State]) -> list[ColumnElement[bool]]:
+        if len(states) == 5:
+            return []
+        attempt = self._attempt
+        if states == OPEN_STATES and not self.with_ledger:
+            return [self.pending()]
+        if states == OPEN_STATES and not self.stray:
+            return [self.pending(), attempt.c.state.is_distinct_from(sa.literal_column("'accepted'"))]
+        choices: list[ColumnElement[bool]] = []
+        free = [attempt.c.state.is_(None)] if self.with_ledger else []
+        if "pending" in states:
+            choices.append(sa.and_(self.pending(), *free))
+        if "dismissed" in states:
+            choices.append(sa.and_(self.dismissed(), *free))
+        if self.with_ledger:
+            held = [ours for ours, shown in HELD.items() if shown in states]
+            choices += [attempt.c.state == sa.literal_column(f"'{ours}'") for ours in held]
+        return [sa.or_(*choices)] if choices else [sa.false()]
+
+    def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
+        """Evaluated once a query: has a ledger appeared, or an entry that is held and yet dismissed?"""
+        if not self.with_ledger:
+            return sa.literal_column(present_sql(on_postgres=self.on_postgres))
+        return sa.literal_column(self.stray_sql()) if where.states == OPEN_STATES and not self.stray else None
+
+    def stray_sql(self) -> str:
+        """Counted entry by entry: the few attempts that are open lead, never the store's table."""
+        attempt, found = self._attempt, self.attached.found
+        source = found.shown.replace("'", "''")
+        # Without statistics SQLite would walk every attempt of the source; the plus keeps it to those that are open.
+        of = "o.source" if self.on_postgres else "+o.source"
+        return (
+            f"(EXISTS (SELECT 1 FROM {attempt.fullname} o WHERE o.state IN ('submitting', 'in_doubt') AND o.holds = 1 "
+            f"AND {of} = '{source}' AND (SELECT count(*) FROM {found.quoted} "
+            f"WHERE {self.order.identity} = o.entry_id AND NOT ({self.pending_sql})) > 0))"
+        )
+
+    @property
+    def _attempt(self) -> sa.Table:
+        return ledger(self.attached.info.dialect).attempt
+
+    def _stored(self, name: str, *, whole: bool) -> str:
+        value = self._value(name)
+        if whole or not self._may_be_cut(name):
+            return value
+        return f"CASE WHEN {self._exceeds(name)} THEN substr({value}, 1, {CLIP}) ELSE {value} END"
+
+    def _value(self, name: str) -> str:
+        quoted = f"{self.attached.found.quoted}.{orders.quoted(name)}"
+        declared = self.attached.column(name).type
+        if not self.on_postgres or declared.startswith(_TEXT_TYPES):
+            return quoted
+        if declared == "real":  # its text is shorter, and truer, than the double it would become
+            return f"CAST(CAST({quoted} AS text) AS numeric)"
+        plain = _PLAIN_TYPES if self.as_text else (*_PLAIN_TYPES, *_TIME_TYPES)
+        return quoted if declared.startswith(plain) and not declared.endswith("[]") else f"CAST({quoted} AS text)"
+
+    def _exceeds(self, name: str) -> str:
+        value = self._value(name)
+        if self.on_postgres:
+            return f"octet_length({value}) > {CLIP}"
+        # length() of a text stops at NUL; of a blob it is exact and free. Of a number it would be that of its spelling,
+        # made for nothing: texts and blobs alone sort behind ''.
+        size = f"length(CAST({value} AS BLOB)) > {CLIP}"
+        texty = orders.sqlite_affinity(self.attached.column(name).type) == "text"
+        return size if texty else f"({value} >= '' AND {size})"
+
+    def _may_be_cut(self, name: str) -> bool:
+        if name in _UNCUT or (name == "captured_at" and not self.attached.by_rowid):
+            return False
+        declared = self.attached.column(name).type
+        return not self.on_postgres or not declared.startswith((*_PLAIN_TYPES, *_TIME_TYPES, "real"))
+
+    def _is_long(self) -> str:
+        cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]
+        return f"({' OR '.join(cut)})" if cut else "false"
+
+
+def _verbatim(sql: str) -> ColumnElement[bool]:
+    """Without a type: SQLAlchemy would compare a boolean with 1 for SQLite, which no partial index answers."""
+    condition: ColumnElement[Any] = sa.literal_column(f"({sql})")
+    return condition
+
+
+@cache
+def _table(found: Candidate) -> sa.TableClause:
+    columns: list[sa.ColumnClause[Any]] = [sa.column(column.name) for column in found.columns]
+    return sa.table(found.name, *columns, schema=found.schema)
+
+
+def _spelled(identity: object) -> str:
+    """An id that is not text, so that it cannot be taken for one that is."""
+    match identity:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"x'{identity.hex()}'"
+        case _:
+            return readable(identity)

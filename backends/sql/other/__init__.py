@@ -1,0 +1,1 @@
+"""Stores of the layouts that others own (outbox, integration), behind the same contract."""

@@ -1,0 +1,249 @@
+"""A layout of somebody else's as SELECTs: columns, states, filters and order. Pure.
+
+For a page a row's state is looked up once for each row by itself, where the planner cannot see into it (OFFSET 0): it
+would join, or take what is settled for the rule; so the order always comes from the table's index, and a page costs
+what it shows. A count joins at once.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backends.detect.other_layouts import OtherAttached
+from backends.ledger.schema import SCHEMA
+from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
+from backends.sql.other.filter import TIMES, FilterQuestion, matching
+from backends.sql.query import CompiledQuery
+from backends.values import is_encodable
+
+CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole
+SHOWN: dict[str, State] = {"submitting": "in_flight", "accepted": "replayed", **{state: state for state in STATES}}
+_PENDING: frozenset[State] = frozenset({"pending"})
+_HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})
+_PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_BOUNDED = re.compile(r"character varying\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    attached: OtherAttached
+    with_ledger: bool
+    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
+
+    # what an entry is
+
+    @property
+    def identity(self) -> str:
+        return f"CAST({self.attached.sql('id')} AS text)"
+
+    @property
+    def born(self) -> str:
+        """Tells an entry from a later one of the same id, where a table was emptied and filled anew."""
+        return f"coalesce(CAST({self.attached.sql(self.attached.layout.moment)} AS text), '')"
+
+    @property
+    def stamp(self) -> str:
+        """What others may change, as one text: an entry's version."""
+        seen = [self.attached.sql(name) for name in self.attached.layout.seen if self.attached.actual(name)]
+        if not seen:
+            return self.born
+        return " || '|' || ".join(f"coalesce(CAST({column} AS text), '')" for column in seen)
+
+    @property
+    def is_open(self) -> str:
+        """Not soft-deleted by its owner."""
+        marked = self.attached.soft_delete
+        if marked is None:
+            return "true"
+        name, _ = marked
+        column = self.attached.sql(name)
+        return f"{column} IS NULL" if name == "deletedAt" else f"{column} IS NOT TRUE"
+
+    def settled(self) -> str:
+        return (
+            f"(SELECT s.state FROM {SCHEMA}.settled s WHERE s.source = {self.source} "
+            f"AND s.entry_id = {self.identity} AND s.born = {self.born})"
+        )
+
+    def held(self) -> str:
+        """An attempt that may be, or is, this entry's; the outbox has none, as its replay is one transaction."""
+        if not self.attached.layout.sends:
+            return "CAST(NULL AS text)"
+        return (
+            f"(SELECT a.state FROM {SCHEMA}.attempt a WHERE a.source = {self.source} "
+            f"AND a.entry_id = {self.identity} AND a.holds = 1)"
+        )
+
+    @property
+    def source(self) -> str:
+        return "'" + self.attached.found.shown.replace("'", "''") + "'"
+
+    @property
+    def state(self) -> str:
+        return self._stated(self.held(), self.settled())
+
+    @property
+    def joined_state(self) -> str:
+        return self._stated("a.state" if self.attached.layout.sends else "CAST(NULL AS text)", "s.state")
+
+    def _stated(self, held: str, settled: str) -> str:
+        plain = f"CASE WHEN {self.is_open} THEN 'pending' ELSE 'dismissed' END"
+        return f"coalesce({held}, {settled}, {plain})" if self.with_ledger else plain
+
+    def rows(self, *, each: bool) -> str:
+        """The table with what the ledger says: of each row by itself, or joined for counts, which look at all of it."""
+        table = f"FROM {self.attached.found.quoted} t"
+        if not self.with_ledger:
+            return table
+        known = {"s": ("settled", f"AND s.born = {self.born}"), "a": ("attempt", "AND a.holds = 1")}
+        for name, (kept, only) in known.items() if self.attached.layout.sends else [("s", known["s"])]:
+            this = f"{name}.source = {self.source} AND {name}.entry_id = {self.identity} {only}"
+            one = f"(SELECT {name}.state FROM {SCHEMA}.{kept} {name} WHERE {this})"
+            apart = f"CROSS JOIN LATERAL (SELECT {one} AS state OFFSET 0) {name}"
+            table += f" {apart if each else f'LEFT JOIN {SCHEMA}.{kept} {name} ON {this}'}"
+        return table
+
+    # which entries
+
+    def conditions(self, where: Filter, ask: FilterQuestion) -> list[str]:
+        return [*self._states(where.states), *matching(self.attached, where, ask)]
+
+    def _states(self, states: frozenset[State]) -> Iterator[str]:
+        """Said so that the planner takes what is open for the rule and what is settled for the exception."""
+        if len(states) == len(STATES):
+            return
+        if not self.with_ledger:
+            known = {"pending": self.is_open, "dismissed": f"NOT ({self.is_open})"}
+            yield "(" + (" OR ".join(sql for state, sql in known.items() if state in states) or "false") + ")"
+        elif states in (OPEN_STATES, _PENDING):
+            yield "coalesce(s.state, '') <> ALL('{replayed,dismissed}')"
+            yield from self._unheld(only_pending=states == _PENDING)
+        elif states <= _HELD:
+            yield self._among_held() if self.attached.layout.sends else "false"
+            yield self._in(states)
+        else:
+            yield self._in(states)
+
+    def _unheld(self, *, only_pending: bool) -> Iterator[str]:
+        if not self.attached.layout.sends:
+            return
+        if only_pending:
+            yield "coalesce(a.state, '') <> ALL('{submitting,in_doubt,accepted}')"
+            yield self.is_open
+        else:
+            yield "coalesce(a.state, '') <> 'accepted'"
+            yield f"({self.is_open} OR a.state IS NOT NULL)"
+
+    def _in(self, states: frozenset[State]) -> str:
+        stored = [name for name, shown in SHOWN.items() if shown in states]
+        return f"{self.joined_state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
+
+    def _among_held(self) -> str:
+        """The few that are held lead; the table is never walked for them."""
+        held = f"SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self.source} AND holds = 1"
+        known = f"SELECT {self.as_id('e.entry_id')} FROM ({held} AND state <> 'accepted') e"
+        return f"{self.attached.sql('id')} = ANY(ARRAY({known}))"
+
+    def as_id(self, entry_id: str) -> str:
+        """What the ledger keeps as text, as the table has it; NULL where it could not be one."""
+        kind = self.attached.part("id").type
+        if kind.startswith(("text", "character")):
+            return entry_id
+        shape = "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$" if kind == "uuid" else "^-?[0-9]{1,18}$"
+        return f"CASE WHEN {entry_id} ~ '{shape}' THEN CAST({entry_id} AS {kind}) END"
+
+    # in which order
+
+    @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """(column, type) of what a row stands by."""
+        layout = self.attached.layout
+        identity = (self.attached.sql("id"), self.attached.part("id").type)
+        if self.attached.by_number:
+            return (identity,)
+        moment = self.attached.part(layout.moment)
+        column = self.attached.sql(layout.moment)
+        if not moment.not_null and moment.type.startswith("timestamp"):
+            column = f"coalesce({column}, '-infinity')"
+        elif not moment.not_null:
+            column = f"coalesce(CAST({column} AS text), '')"
+        return ((column, moment.type if moment.type.startswith("timestamp") else "text"), identity)
+
+    def page(self, where: Filter, place: RowKey | None, *, descending: bool, most: int) -> CompiledQuery:
+        ask, order = FilterQuestion(), self.order
+        conditions = self.conditions(where, ask)
+        if place is not None:
+            here = ", ".join(column for column, _ in order)
+            marks = zip(place, order, strict=True)
+            there = ", ".join(f"CAST({ask.bind(value, 'text')} AS {kind})" for value, (_, kind) in marks)
+            conditions.append(f"({here}) {'<' if descending else '>'} ({there})")
+        way = "DESC" if descending else "ASC"
+        return ask.query(
+            f"{self._select(whole=False)} {_where(conditions)} "
+            f"ORDER BY {', '.join(f'{column} {way}' for column, _ in order)} LIMIT {int(most)}"
+        )
+
+    def by_ids(self, ids: Sequence[str], *, whole: bool) -> CompiledQuery:
+        ask = FilterQuestion()
+        kind = self.attached.part("id").type
+        among = f"{self.attached.sql('id')} = ANY(CAST({ask.bind(list(ids), 'text[]')} AS {kind}[]))"
+        return ask.query(f"{self._select(whole=whole)} {_where([among])}")
+
+    def is_id(self, text: str) -> bool:
+        """Could this be an entry's id, spelled as the store spells it?"""
+        kind = self.attached.part("id").type
+        if kind == "uuid":
+            try:
+                return str(uuid.UUID(text)) == text
+            except ValueError:
+                return False
+        if kind in ("bigint", "integer", "smallint"):
+            return _NUMBER.fullmatch(text) is not None
+        return "\0" not in text and is_encodable(text)
+
+    # what is shown
+
+    def _select(self, *, whole: bool) -> str:
+        parts = [self.joined_state, self.identity, self.stamp]
+        if not self.attached.by_number:
+            parts.append(f"CAST({self.order[0][0]} AS text)")
+        parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
+        return f"SELECT {', '.join(parts)} {self.rows(each=True)}"
+
+    def _stored(self, name: str, *, whole: bool) -> str:
+        """Cut to one more than is shown, so that a cut is noticed."""
+        value = self._value(name)
+        if whole or not self.may_be_long(name):
+            return value
+        cut = f"substr({value}, 1, {CLIP + 1})"
+        made = self.attached.part(name).type.startswith(("text", "character varying", "bytea"))
+        return f"CASE WHEN octet_length({value}) > {CLIP} THEN {cut} ELSE {value} END" if made else cut
+
+    def _value(self, name: str) -> str:
+        column, declared = self.attached.sql(name), self.attached.part(name).type
+        if declared == "real":
+            return f"CAST(CAST({column} AS text) AS numeric)"
+        plain = _PLAIN if self.as_text else (*_PLAIN, *TIMES)
+        if declared == "text" or (declared.startswith(plain) and not declared.endswith("[]")):
+            return column
+        return f"CAST({column} AS text)"
+
+    def may_be_long(self, name: str) -> bool:
+        declared = self.attached.part(name).type
+        bounded = _BOUNDED.fullmatch(declared)
+        if name == "id" or (bounded is not None and int(bounded[1]) <= CLIP):
+            return False
+        return declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid"))
+
+    def places(self, row: Sequence[Any]) -> tuple[str, ...]:
+        """Where a selected row stands: a number by itself, else by its moment first."""
+        return (row[1],) if self.attached.by_number else (row[3], row[1])
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""

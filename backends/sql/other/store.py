@@ -1,0 +1,80 @@
+"""Stores of layouts that others own, behind the same contract as the order layout's; Postgres alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backends.detect.other_layouts import OtherAttached
+from backends.engine import writer_engine
+from backends.ledger.schema import ledger
+from backends.records import Entry
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.other.acts import OtherActs
+from backends.sql.other.claims import OtherClaims
+from backends.sql.other.reads import OtherReads
+from backends.sql.other.requeue import RequeueStatements
+from backends.sql.plan_reads import SQLPlanReads
+from backends.sql.watch import SQLWatch
+from backends.sql.writer import StoreWriter
+from backends.store import OnSuccess
+from backends.target import Target
+
+
+class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
+    """Lanes as in the order layout's store: quick, slow, tolerant, watch."""
+
+    def __init__(
+        self,
+        attached: OtherAttached,
+        lanes: tuple[ReadConnection, ReadConnection, ReadConnection, ReadConnection],
+        target: Target,
+    ) -> None:
+        book = ledger(attached.info.dialect)
+        quick, slow, tolerant, watch = lanes
+        self._lanes = lanes
+        OtherReads.__init__(self, attached, book, (quick, slow, tolerant))
+        writer = None
+        if not attached.info.read_only:
+            writer = StoreWriter(writer_engine(target), attached, book, first_id=self.store_id)
+        OtherActs.__init__(self, attached, book, self, writer)
+        OtherClaims.__init__(self, attached, book, self)
+        SQLWatch.__init__(self, attached, watch)
+
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
+        """Handled since then, by this store's ledger, as far as the rows are still there."""
+        attempt = self._book.attempt
+        recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
+        attempts = await self._attempts(recent, attempt.c.id)
+        return tuple((await self.many(tuple({one.entry_id for one in attempts}))).values())
+
+    async def aclose(self) -> None:
+        """An act that has begun is waited for; it may still need to read."""
+        if self._writer is not None:
+            await self._writer.aclose()
+        for lane in self._lanes:
+            await lane.aclose()
+
+
+class OutboxStore(OtherStore, RequeueStatements):
+    """Messages that failed for good: a replay is one transaction."""
+
+
+class IntegrationStore(OtherStore):
+    """Calls that failed for good: a replay leaves this machine, so an attempt holds its entry."""
+
+    @property
+    def after_success(self) -> OnSuccess | None:
+        wanted = self._table.options.on_success
+        return None if wanted == "soft-delete" and self._table.soft_delete is None else wanted
+
+    async def request(self, entry_id: str) -> str | None:
+        column = self._table.sql("originalRequest")
+        kind = self._table.part("id").type
+        here = f"{self._table.sql('id')} = CAST(CAST($1 AS text) AS {kind})"
+        sql = f"SELECT CAST({column} AS text) FROM {self._table.found.quoted} t WHERE {here}"
+
+        async def work(link: Connection) -> str | None:
+            found: str | None = await link.driver.fetchval(sql, entry_id)
+            return found
+
+        return await self._quick.run(work)

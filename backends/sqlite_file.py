@@ -1,0 +1,139 @@
+"""A SQLite file before SQLite touches it: is it one, may we, and would opening it hurt the engine that owns it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from backends.store import NotADLQ, Unreachable
+from backends.target import SQLiteTarget
+from backends.values import readable
+
+_HEADER = b"SQLite format 3\0"
+_STILL_LOOKS = 10
+_WAL_VERSION = 2  # byte 18 of the header
+_kept: dict[tuple[int, int], int] = {}  # descriptors of stores in rollback mode, one a file, for good
+
+
+def check_file(target: SQLiteTarget) -> None:
+    """Raises where it cannot or must not be opened."""
+    path = readable(str(target.path))
+    try:
+        status = target.path.stat()
+        header = _header(target.path, status)
+    except FileNotFoundError:
+        raise Unreachable(f"no such file: {path} (dlq init --db {path} would make a store there)") from None
+    except IsADirectoryError:
+        raise NotADLQ(f"{path} is a directory, not a SQLite file") from None
+    except PermissionError:
+        raise Unreachable(f"no permission to read {path}") from None
+    except OSError as problem:
+        raise Unreachable(f"cannot read {path}: {problem.strerror}") from None
+    if header is None:
+        return
+    if not header:
+        raise NotADLQ(f"{path} is empty: dlq init --db {path} makes a store there")
+    if not header.startswith(_HEADER):
+        raise NotADLQ(f"{path} is not a SQLite database")
+    if len(header) < 100:
+        raise Unreachable(f"{path} is damaged: it ends within its header; restore it from a backup")
+    if header[18] == _WAL_VERSION and not target.immutable:
+        _check_wal(target.path, status)
+
+
+def _header(path: Path, status: os.stat_result) -> bytes | None:
+    """None where somebody has the store open in WAL mode: SQLite itself will say whether it is one.
+
+    Closing any descriptor of a file drops every lock this process has on it, SQLite's own among them; the next process
+    to leave would then take the log from under us. So a descriptor is closed only where SQLite can hold no lock.
+    """
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError
+    if Path(f"{path.resolve()}-shm").exists():
+        return None
+    key = status.st_dev, status.st_ino
+    descriptor = _kept.get(key)
+    if descriptor is None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    header = os.pread(descriptor, 100, 0)
+    if header.startswith(_HEADER) and header[18:19] != bytes([_WAL_VERSION]):
+        _kept[key] = descriptor
+    else:
+        _kept.pop(key, None)
+        os.close(descriptor)
+    return header
+
+
+def _check_wal(path: Path, status: os.stat_result) -> None:
+    """A reader of a closed WAL store makes `-shm` and `-wal`; as another user it leaves the engine unable to write."""
+    real, shown = path.resolve(), readable(str(path))
+    if Path(f"{real}-shm").exists():
+        return
+    uid = os.geteuid()
+    url = f"sqlite:///{shown}?immutable=1"
+    if uid not in (0, status.st_uid):
+        owner = _user(status.st_uid)
+        raise Unreachable(
+            f"{shown} is a closed WAL store of user {owner}: opening it as {_user(uid)} would leave files that its "
+            f"engine cannot write. Run as {owner}, start the engine first, or, while the engine is stopped, attach a "
+            f"copy or {url}"
+        )
+    if not os.access(real.parent, os.W_OK):
+        raise Unreachable(
+            f"{shown} is a closed WAL store in a directory that cannot be written: SQLite cannot open it. "
+            f"Start the engine first, or, while the engine is stopped, attach a copy or {url}"
+        )
+
+
+def could_be_written(path: Path) -> bool:
+    """Could this user change the store by any means: rights as they are, or as its owner could set them?"""
+    real = path.resolve()
+    files = [file for tail in ("", "-wal", "-shm", "-journal") if (file := Path(f"{real}{tail}")).exists()]
+    places = [*files, real.parent]
+    return any(os.access(place, os.W_OK) or place.stat().st_uid == os.geteuid() for place in places)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there; None where there is none. A store moved away under us would be written to unseen."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+class FileChangeProbe:
+    """Says that a file surely was not written since it was last asked, so that SQLite need not be.
+
+    Only after two looks without a trace: the first may lie in the same tick of the file's clock as a write. And never
+    for long: where a file system keeps no times, the store is asked all the same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        real = path.resolve()  # where SQLite keeps the -wal too
+        self._paths = (str(real), f"{real}-wal")
+        self._seen: object = None
+        self._looks = 0
+
+    def __call__(self) -> bool:
+        traces = tuple(map(_trace, self._paths))
+        self._looks = self._looks + 1 if traces == self._seen else 0
+        self._seen = traces
+        return self._looks > 1 and self._looks % _STILL_LOOKS != 0
+
+
+def _trace(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - ten times a second, and an idle console should cost nothing
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev

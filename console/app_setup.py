@@ -1,0 +1,54 @@
+"""What the console starts from, put together by the composition root; tests put together their own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from backends.records import Actor
+from console.clock import Clock
+from console.keymap import KEYS, Key
+from console.render.status import HeaderState
+from console.settings.config import Config, StoreConfig
+
+if TYPE_CHECKING:
+    from backends.first_page import FirstPage
+    from console.services.index.keeper import IndexProcess
+    from console.services.session import StoreSession
+
+DEAD_SECONDS = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class AppSetup:
+    config: Config
+    actor: Actor
+    clock: Clock
+    attach: Callable[[StoreConfig], Awaitable[StoreSession]]
+    store: StoreConfig | None = None  # None: ask which
+    read_only: bool = False
+    keys: tuple[Key, ...] = KEYS
+    first_page: Future[FirstPage | None] | None = None
+    open_id: str | None = None
+    recent: tuple[str, ...] = ()
+    remember: Callable[[str], None] = field(default=lambda _: None)
+    dead_seconds: float = DEAD_SECONDS  # a gate's, before which no key counts
+    watch: bool = True
+    loaded: Callable[[], None] = field(default=lambda: None)  # after much was loaded that will stay
+    keep: Callable[[StoreConfig], IndexProcess] | None = None  # the process that keeps a store's index
+
+
+def header_state_of(setup: AppSetup, store: StoreConfig | None) -> HeaderState:
+    """What the frame says before anything is known of the store."""
+    name = store.name if store else "no store"
+    live = store is not None and store.mode == "live" and not setup.read_only
+    return HeaderState(
+        store=name,
+        label=name,
+        operator=setup.actor.operator,
+        mode="live" if live else "paper",
+        read_only=setup.read_only,
+        attaching=store is not None,
+    )

@@ -1,0 +1,176 @@
+"""The composition root of the screens: store, credentials and first page are put together here, then the app runs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from backends.target import parse_target
+from console import clock
+from console.cli.context import Context
+from console.cli.parser import UsageError
+from console.cli.terminal import is_terminal
+from console.keymap import remapped
+from console.settings.config import StoreConfig
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+    from backends.first_page import FirstPage
+    from console.app import ConsoleApp
+    from console.app_setup import AppSetup
+    from console.services.index.keeper import IndexProcess
+    from console.services.replay.venue_pool import CredentialSource
+    from console.services.session import StoreSession
+    from console.terminal.first_frame import Settings
+
+
+FIRST_ROWS = 120  # more than the tallest screen shows
+_FIRST_FRAME_SECONDS = 0.05
+
+
+def open_console(context: Context) -> int:
+    served = os.environ.get("DLQ_SERVED") == "1"  # set by `dlq serve` for its own children
+    if not served and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
+        raise UsageError("the console needs a terminal; without one: dlq list, dlq show, dlq replay --dry-run")
+    setup = _setup(context)
+    with _first_frame(setup, served=served) as before:
+        from console.app import ConsoleApp
+
+        app = ConsoleApp(setup, driver_class=_driver(before, served=served))
+    return _run(app, before)
+
+
+def _setup(context: Context) -> AppSetup:
+    from console.app_setup import AppSetup
+    from console.settings.recent_stores import Recent
+
+    store, recent = _store(context), Recent(os.environ)
+    return AppSetup(
+        config=context.config,
+        actor=context.actor,
+        clock=clock.now,
+        attach=lambda settings: attach(context, settings),
+        store=store,
+        read_only=context.args.read_only,
+        keys=remapped(context.config.keymap),
+        first_page=_begin_first_page(context, store),
+        open_id=context.args.open,
+        recent=recent.read(),
+        remember=recent.add,
+        loaded=gc.freeze,  # a collection that looks at all of it would be felt at the keyboard
+        keep=lambda settings: _keeper(context, settings),
+    )
+
+
+def _keeper(context: Context, settings: StoreConfig) -> IndexProcess:
+    from console.cli.stats import keeper_of
+
+    return keeper_of(context, settings.name if settings.name in context.config.stores else settings.url)
+
+
+@contextmanager
+def _first_frame(setup: AppSetup, *, served: bool) -> Iterator[Settings | None]:
+    """The first rows while the screens are being loaded, which takes longer than reading them.
+
+    Yields the terminal's settings from before; None where nothing was painted.
+    """
+    from console.app_setup import header_state_of
+    from console.terminal import first_frame as prelude
+    from console.theme.palette import PALETTES, chosen
+
+    page = None
+    if setup.first_page is not None and not served:
+        with suppress(TimeoutError):
+            page = setup.first_page.result(_FIRST_FRAME_SECONDS)
+    look = prelude.look_of(os.environ, os.get_terminal_size(sys.stderr.fileno())) if page is not None else None
+    if page is None or look is None:
+        yield None
+        return
+    header_state = header_state_of(setup, setup.store)._replace(label=page.label)
+    palette = PALETTES[chosen(setup.config.theme)]
+    with prelude.painted(prelude.frame(page, header_state, setup.clock(), look, palette)) as before:
+        yield before
+
+
+def _run(app: ConsoleApp, before: Settings | None) -> int:
+    from console.terminal.shutdown import ShutdownHandler, ShutdownSteps
+
+    end = ShutdownSteps(stop=app.activity.stop_batch, drain=app.activity.drain, close=app.close_from_outside)
+    with ShutdownHandler(end, before) as departure:
+        app.run()
+    app.activity.drain()
+    if app.crashed is not None:
+        print(f"dlq: {app.crashed}", file=sys.stderr)
+    if departure.signal is not None:
+        return 128 + departure.signal
+    return app.return_code or 0
+
+
+def _driver(before: Settings | None, *, served: bool) -> type[Driver] | None:
+    if served:
+        from textual.drivers.web_driver import WebDriver
+
+        return WebDriver
+    if before is None:
+        return None
+    from console.terminal.takeover_driver import ContinuingDriver
+
+    ContinuingDriver.before = before
+    return ContinuingDriver
+
+
+def _begin_first_page(context: Context, store: StoreConfig | None) -> Future[FirstPage | None] | None:
+    if store is None:
+        return None
+    target = parse_target(store.url)
+    coming: Future[FirstPage | None] = Future()
+
+    def read() -> None:
+        from backends.first_page import read_first_page
+
+        coming.set_result(read_first_page(target, limit=FIRST_ROWS, table=context.args.table or store.table))
+
+    threading.Thread(target=read, name="dlq-first-page", daemon=True).start()
+    return coming
+
+
+def _store(context: Context) -> StoreConfig | None:
+    if not (context.args.db or os.environ.get("DLQ_DB")):
+        return None
+    return context.store_config
+
+
+async def attach(context: Context, settings: StoreConfig) -> StoreSession:
+    # SQLAlchemy takes a while to load: off the loop, so that keys are answered meanwhile.
+    await asyncio.to_thread(_load)
+    from console.services.session import SessionSettings, StoreSession
+
+    setting = SessionSettings(
+        config=context.config,
+        store=settings,
+        actor=context.actor,
+        clock=clock.now,
+        open=lambda: context.open(settings),
+        credentials=lambda: _credentials(context),
+        tools=lambda: context.tools(settings),
+    )
+    return await StoreSession.attach(setting)
+
+
+def _load() -> None:
+    import backends.sql.store  # noqa: F401 - loaded for its own sake
+    import console.services.index.status  # noqa: F401 - likewise
+
+
+def _credentials(context: Context) -> CredentialSource:
+    from console.settings.secrets import Vault
+
+    return Vault(context.config.credentials_dir).credentials

@@ -1,0 +1,67 @@
+"""The verbs around a store: init, completions, demo, practice."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from backends.store import ActRefused
+from console.cli.context import DONE, Context
+from console.cli.opening import password_of
+from console.cli.parser import UsageError, build_parser
+from console.cli.terminal import is_terminal
+
+
+async def init_verb(context: Context) -> int:
+    from backends.layouts.create import make_store
+
+    if context.args.read_only:
+        raise ActRefused("nothing is made with --read-only")
+    settings = context.store_config
+    table = context.args.table or settings.table
+    password = await asyncio.to_thread(password_of, settings, context.config)
+    label = await make_store(settings.url, table=table, password=password)
+    print(f"made an order store in {label}")
+    return DONE
+
+
+def completions_verb(context: Context) -> int:
+    from console.cli.completion import script
+
+    sys.stdout.write(script(context.args.shell, build_parser()))
+    return DONE
+
+
+def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
+    """With a terminal the console on a throw-away store; without one its list and the replay plan."""
+    from console.cli.demo import demo_config, demo_store, practice_venue
+    from console.cli.main import run
+
+    with demo_store() as (_, folder), practice_venue(folder) as url:
+        config = str(demo_config(folder, url))
+        here = ["--db", "demo", "--config", config]
+        if is_terminal(sys.stdin) and is_terminal(sys.stdout):
+            return run(here)
+        print(f"a throw-away store and a practice venue at {url}", flush=True)
+        run(["list", *here])
+        sys.stdout.flush()
+        ids = [f"dlq_{number:016x}" for number in range(0xD0, 0xDC)]
+        run(["replay", *ids, "--paper", "--dry-run", *here])
+        return DONE
+
+
+def practice_verb(context: Context) -> int:
+    from venues.practice import PracticeError, serve
+
+    args = context.args
+    try:
+        serve(
+            args.port,
+            Path(args.ledger) if args.ledger else None,
+            script=Path(args.script) if args.script else None,
+            announce=lambda url: print(url, flush=True),
+        )
+    except PracticeError as problem:
+        raise UsageError(str(problem)) from None
+    return DONE

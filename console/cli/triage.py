@@ -1,0 +1,144 @@
+"""The verbs that act on a store and need no venue: dismiss, restore, halt, resume."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+from backends.records import Entry, Halt, Selection
+from console import clock
+from console.cli.context import DONE, NOT_ACTED, Context
+from console.cli.notice import say_second
+from console.cli.parser import UsageError
+from console.cli.terminal import on_terminal
+from console.services.triage.approvals import Approvals, resume_hash
+from console.services.triage.triage import Done, Triage
+from console.text.untrusted import safe
+
+
+async def dismiss_verb(context: Context) -> int:
+    args = context.args
+    reason = check_reason(context)
+    async with context.triage() as triage:
+        entries = await chosen_entries(context, triage)
+        held = [entry for entry in entries if entry.state in ("in_flight", "in_doubt")]
+        if held:
+            why = "in doubt or in flight: dismissing would lose it; reconcile first"
+            await triage.refuse("dismiss", tuple(entry.id for entry in held), why)
+        free = [entry for entry in entries if entry.state == "pending"]
+        if free and not args.yes and len(free) > 1 and on_terminal() and not _typed(len(free), "dismiss"):
+            print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
+            return NOT_ACTED
+        report = await triage.dismiss(Selection.of(free), reason=reason, note=args.note)
+    missed = [(entry.id, f"refused: {entry.state.replace('_', ' ')}, reconcile first") for entry in held]
+    missed += [(entry.id, f"already {entry.state}") for entry in entries if entry.state in ("dismissed", "replayed")]
+    return _report("dismissed", report, missed, as_json=args.json)
+
+
+async def restore_verb(context: Context) -> int:
+    async with context.triage() as triage:
+        entries = await chosen_entries(context, triage)
+        back = [entry for entry in entries if entry.state == "dismissed"]
+        refused = [(entry.id, f"is {entry.state}, not dismissed") for entry in entries if entry.state != "dismissed"]
+        report = await triage.restore(Selection.of(back), note=context.args.note)
+    return _report("restored", report, refused, as_json=context.args.json)
+
+
+async def halt_verb(context: Context) -> int:
+    note = _needs_note(context)
+    async with context.triage() as triage:
+        await triage.halt(note)
+    print("halted: no console replays on this store until dlq resume")
+    return DONE
+
+
+async def resume_verb(context: Context) -> int:
+    note = _needs_note(context)
+    async with context.triage() as triage:
+        halt = await triage.store.halted()
+        if halt is None:
+            print("dlq: no halt is set", file=sys.stderr)
+            return NOT_ACTED
+        if not await _may_resume(context, triage, halt):
+            return NOT_ACTED
+        await triage.resume(note)
+    print("resumed")
+    return DONE
+
+
+async def _may_resume(context: Context, triage: Triage, halt: Halt) -> bool:
+    """Anyone may halt; in a live store two people lift it."""
+    if context.store_config.environment != "live":
+        return True
+    if await Approvals(triage.store, context.actor, clock.now).may_resume(halt):
+        return True
+    say_second("lifting a halt in a live store", resume_hash(halt))
+    return False
+
+
+def check_reason(context: Context) -> str:
+    reason, known = context.args.reason, context.config.reasons
+    if reason not in known:
+        said = f"{reason!r} is no reason code" if reason else "say why with --reason CODE"
+        raise UsageError(f"{said}; there are: {' '.join(known)}")
+    if reason == "other" and not (context.args.note or "").strip():
+        raise UsageError("reason other needs a --note that says why")
+    return str(reason)
+
+
+def _needs_note(context: Context) -> str:
+    note = (context.args.note or "").strip()
+    if not note:
+        raise UsageError("say why with --note TEXT")
+    return note
+
+
+async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
+    """By id or by filter; an unknown id or an unexpected count stops everything before anything is done."""
+    args = context.args
+    ids = tuple(dict.fromkeys(args.ids))
+    expect = getattr(args, "expect", None)
+    by_filter = context.has_filters or (getattr(args, "venue", None) and args.verb != "replay")
+    if ids and by_filter:
+        raise UsageError("give ids or filters, not both")
+    if ids:
+        found, missing = await triage.chosen(ids)
+        if missing:
+            shown = ", ".join(safe(entry_id, 80) for entry_id in missing[:5])
+            raise UsageError(f"no such entry: {shown}; nothing was done")
+        entries = [found[entry_id] for entry_id in ids]
+    elif by_filter or getattr(args, "venue", None):
+        entries = list(await triage.select(context.query()))
+        if expect is None:
+            raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if that is what you mean")
+    else:
+        raise UsageError("which entries? give ids, or filters with --expect N")
+    if expect is not None and len(entries) != expect:
+        raise UsageError(f"{_matching(entries)}, not {expect} as expected: nothing was done")
+    return entries
+
+
+def _matching(entries: list[Entry]) -> str:
+    return "1 entry matches" if len(entries) == 1 else f"{len(entries)} entries match"
+
+
+def _typed(count: int, what: str) -> bool:
+    print(f"type {count} to {what} {count} entries: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == str(count)
+
+
+def _report(done: str, report: Done, refused: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+    missed = [*refused, *((entry_id, f"changed meanwhile: {now}") for entry_id, now in report.changed)]
+    if as_json:
+        for entry_id in report.done:
+            print(json.dumps({"dlq_id": entry_id, "outcome": done, "detail": None}))
+        for entry_id, why in missed:
+            outcome = "refused" if why.startswith(("refused", "is ")) else "skipped"
+            print(json.dumps({"dlq_id": entry_id, "outcome": outcome, "detail": why}))
+    else:
+        for entry_id in report.done:
+            print(f"{done} {safe(entry_id, 200)}")
+    for entry_id, why in missed:
+        print(f"dlq: {safe(entry_id, 200)}: {safe(why)}", file=sys.stderr)
+    return NOT_ACTED if missed else DONE

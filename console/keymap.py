@@ -1,0 +1,163 @@
+"""Every key once: what it is called, where it works, what it does. Feeds bindings, footer, help, palette and README.
+
+Knows no screen and no Textual; a screen has an `action_<id>` for each of its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from console.settings.config import ConfigError
+
+KeyContext = Literal["queue", "entry", "batch", "audit", "attach", "groups", "health", "help"]
+EVERYWHERE: tuple[KeyContext, ...] = ("queue", "entry", "batch", "audit", "attach", "groups", "health", "help")
+_LISTS: tuple[KeyContext, ...] = ("queue", "attach", "groups")
+_READING: tuple[KeyContext, ...] = ("entry", "batch", "audit", "health", "help")
+_ENTRIES: tuple[KeyContext, ...] = ("queue", "entry")
+_ACTS: tuple[KeyContext, ...] = ("queue", "entry", "groups")
+
+
+class Key(NamedTuple):
+    id: str
+    keys: tuple[str, ...]
+    label: str
+    tooltip: str
+    where: tuple[KeyContext, ...]
+    dangerous: bool = False  # it changes something: gone in read-only mode and on a screen too small to judge
+    acting: bool = False  # harmless, but without a meaning where nothing can be done
+
+    @property
+    def action(self) -> str:
+        return self.id.replace("-", "_")
+
+    @property
+    def shown(self) -> str:
+        return spelled(self.keys[0])
+
+
+_MOVES = (*_LISTS, *_READING)
+KEYS: tuple[Key, ...] = (
+    Key("down", ("j", "down"), "down", "one line down", _MOVES),
+    Key("up", ("k", "up"), "up", "one line up", _MOVES),
+    Key("top", ("g", "home"), "top", "to the top; what is new counts as seen", _MOVES),
+    Key("bottom", ("G", "end"), "bottom", "to the bottom", _MOVES),
+    Key("page-up", ("pageup", "ctrl+b"), "page up", "one page up", _MOVES),
+    Key("page-down", ("pagedown", "ctrl+f"), "page down", "one page down", _MOVES),
+    Key("open", ("enter",), "open", "open what is under the cursor", _LISTS),
+    Key("back", ("escape",), "back", "back; here: clear the filter, then the marks", EVERYWHERE),
+    Key("filter", ("/",), "filter", "filter by text, venue:alpaca, age>1h, !timeout", ("queue",)),
+    Key("command", (":",), "command", "type a command", _ENTRIES),
+    Key("palette", ("ctrl+p",), "palette", "find a command by its name", _ENTRIES),
+    Key("help", ("?", "f1"), "help", "all keys", EVERYWHERE[:-1]),
+    Key("mark", ("space",), "mark", "mark or unmark the entry", ("queue",)),
+    Key("range", ("v",), "range", "mark from here: move, then v again", ("queue",)),
+    Key("mark-all", ("a",), "all", "mark all that match, as they are now", ("queue",)),
+    Key("unmark", ("u",), "unmark", "unmark all", ("queue",)),
+    Key("copy", ("y",), "copy id", "copy the entry's id", _ENTRIES),
+    Key("pane", ("tab",), "panes", "to the other pane", ("queue", "groups")),
+    Key("tab-before", ("[",), "tab", "the tab before", _ENTRIES),
+    Key("tab-after", ("]",), "tab", "the next tab", _ENTRIES),
+    Key("sort", ("s",), "sort", "newest first, or oldest first", ("queue",)),
+    Key("groups", ("f",), "groups", "like failures together", ("queue", "health")),
+    Key("health", ("i",), "health", "depth, arrivals, venues and alerts as a picture", ("queue", "groups")),
+    Key("mode", ("m",), "paper/live", "paper or live; LIVE asks for the word", _ENTRIES, dangerous=True),
+    Key("dismiss", ("D",), "dismiss", "settle without sending; the row stays", _ACTS, dangerous=True),
+    Key("replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", _ACTS, dangerous=True),
+    Key("reconcile", ("C",), "reconcile", "ask the venue about what is in doubt", _ENTRIES, dangerous=True),
+    Key("restore", ("U",), "restore", "take a dismissal back", _ENTRIES, dangerous=True),
+    Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
+    Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
+    Key("approve", ("P",), "approve", "approve a plan as the second person", _ENTRIES, dangerous=True),
+    Key("audit", ("A",), "audit", "the audit trail, and whether it holds", _ENTRIES),
+    Key("halt", ("H",), "halt", "stop every replay on this store; again to resume", _ENTRIES, dangerous=True),
+    Key("stop", ("!",), "stop", "stop the running batch, at once", ("queue", "entry", "groups", "batch"), acting=True),
+    Key("batch", ("b",), "batch", "show the running or last batch", ("queue",), acting=True),
+    Key("verify", ("v",), "verify", "check the whole chain of the audit trail", ("audit",)),
+    Key("export", ("x",), "export", "write what is shown to a file", ("queue", "batch", "audit")),
+    Key("pager", ("p",), "pager", "the whole text in $PAGER", _ENTRIES),
+    Key("editor", ("e",), "editor", "a copy of the whole text in $EDITOR", _ENTRIES),
+    Key("stores", ("o",), "stores", "attach to another store", ("queue",)),
+    Key("theme", ("t",), "theme", "dark, light or high contrast", EVERYWHERE),
+    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health")),
+    Key("quit", ("q", "ctrl+q", "ctrl+c"), "quit", "leave; asks while a batch runs", EVERYWHERE),
+)
+
+_NAMES = {
+    "esc": "escape", "pgup": "pageup", "pgdn": "pagedown", "return": "enter", "escape": "escape", "enter": "enter",
+    "tab": "tab", "space": "space", "up": "up", "down": "down", "left": "left", "right": "right", "home": "home",
+    "end": "end", "pageup": "pageup", "pagedown": "pagedown", "delete": "delete", "insert": "insert",
+    "backspace": "backspace", **{f"f{n}": f"f{n}" for n in range(1, 13)},
+}  # fmt: skip
+_MODIFIED = re.compile(r"(?P<modifiers>((ctrl|alt|shift)\+)+)(?P<key>.+)")
+_SHOWN = {"escape": "esc", "pageup": "PgUp", "pagedown": "PgDn", "down": "↓", "up": "↑"} | {
+    f"f{n}": f"F{n}" for n in range(1, 13)
+}
+
+
+def spelled(key: str) -> str:
+    """As people read it."""
+    return _SHOWN.get(key, key)
+
+
+def parse_key(text: str) -> str | None:
+    """`D`, `ctrl+d`, `/`, `esc`: the name it goes by; None where that is no key."""
+    if len(text) == 1:
+        return text if text.isprintable() and not text.isspace() else None
+    modified = _MODIFIED.fullmatch(text)
+    if modified is None:
+        return _NAMES.get(text.lower())
+    bare = modified["key"]
+    name = bare.lower() if len(bare) == 1 and bare.isalnum() else _NAMES.get(bare.lower())
+    return f"{modified['modifiers']}{name}" if name else None
+
+
+def remapped(keymap: Mapping[str, str]) -> tuple[Key, ...]:
+    """The keys with the config's `[keymap]` laid over them. Raises ConfigError."""
+    known = {key.id for key in KEYS}
+    if unknown := sorted(set(keymap) - known):
+        raise ConfigError(f"keymap.{unknown[0]} is no key id; there are: {', '.join(sorted(known))}")
+    keys = tuple(key._replace(keys=_chosen(key, keymap[key.id])) if key.id in keymap else key for key in KEYS)
+    for place in EVERYWHERE:
+        _check_apart(place, keys)
+    return keys
+
+
+def _chosen(key: Key, text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in text.split(",")] if len(text) > 1 else [text]
+    parsed = [parse_key(part) for part in parts]
+    if None in parsed or not parsed:
+        raise ConfigError(f"keymap.{key.id}: {text!r} is no key; write D, ctrl+d, f5, space or several: j,down")
+    chosen = tuple(name for name in parsed if name is not None)
+    if key.dangerous and set(chosen) & {"enter", "escape", "space"}:
+        raise ConfigError(f"keymap.{key.id}: an act may not lie on {' '.join(chosen)}")
+    return chosen
+
+
+def _check_apart(place: KeyContext, keys: Iterable[Key]) -> None:
+    taken: dict[str, str] = {}
+    for key in keys:
+        if place not in key.where:
+            continue
+        for name in key.keys:
+            if name in taken:
+                raise ConfigError(f"keymap: {spelled(name)} would mean both {taken[name]} and {key.id} ({place})")
+            taken[name] = key.id
+
+
+def at(place: KeyContext, keys: Iterable[Key] = KEYS, *, read_only: bool = False) -> tuple[Key, ...]:
+    return tuple(key for key in keys if place in key.where and not (read_only and (key.dangerous or key.acting)))
+
+
+def named(key_id: str, keys: Iterable[Key] = KEYS) -> Key:
+    return next(key for key in keys if key.id == key_id)
+
+
+def table(keys: Iterable[Key] = KEYS) -> str:
+    """The keys as the README shows them."""
+    lines = ["| key | id | does |", "|---|---|---|"]
+    for key in keys:
+        shown = " ".join(f"`{spelled(name)}`" for name in key.keys).replace("|", "\\|")
+        lines.append(f"| {shown} | `{key.id}` | {key.tooltip} |")
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+"""An entry that is no order, tab by tab: a message with its payload and headers, a call with its request. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backends.layouts.columns import spelling
+from backends.layouts.integration import RETENTION_DAYS
+from backends.records import Entry, readable
+from console.render import value
+from console.render.document import body
+from console.render.line import Line, columns, line, trusted, untrusted
+from console.render.row import state_cell
+from console.services import layout_fields as of
+from console.services.layout_fields import INTEGRATION, OUTBOX
+from console.text.durations import long_age, span
+from console.text.untrusted import safe
+
+TABS = {
+    OUTBOX: ("Error", "Payload", "Headers", "History", "Audit", "Notes"),
+    INTEGRATION: ("Error", "Request", "History", "Audit", "Notes"),
+}
+_REASONS = {
+    "max_deliveries": "delivered too often; the handler was not called again",
+    "retry_terminal": "the retry strategy gave up",
+    "rejected": "the handler rejected it",
+}
+_FLOWING = frozenset(map(spelling, ("payload", "headers", "originalRequest", "last_exception", "error")))
+
+
+def error(entry: Entry, step: str | None, now: datetime) -> list[Line]:
+    """What went wrong, what that means here, what to do next; then every short column."""
+    lines = body(of.error_text(entry) or "(no error text)")
+    lines.append(line(trusted(_told(entry, now), "dim")))
+    lines += findings(entry)
+    if step is not None:
+        lines.append(line(trusted("→ next: ", "accent"), untrusted(step, limit=300)))
+    pairs = [(safe(name, 40), _stored(entry.get(name))) for name in entry.names if spelling(name) not in _FLOWING]
+    return [*lines, (), *columns(pairs, indent=0)]
+
+
+def _told(entry: Entry, now: datetime) -> str:
+    at = of.occurred_at(entry)
+    since = f"{value.moment(at)} · {long_age(at, now)} ago" if at else "no time"
+    return " · ".join((*(_of_message(entry) if entry.layout == OUTBOX else _of_call(entry, now)), since))
+
+
+def _of_message(entry: Entry) -> tuple[str, ...]:
+    reason = of.text(entry, "failure_reason")
+    known = _REASONS.get(reason)
+    meaning = f"{safe(reason, 60)}: {known}" if known else safe(reason, 60)
+    took = of.time_to_failure(entry)
+    count = safe(of.text(entry, "deliveries_count") or "?", 12)
+    return meaning, f"{count} deliveries{'' if took is None else f' in {span(took)}'}"
+
+
+def _of_call(entry: Entry, now: datetime) -> tuple[str, ...]:
+    days, tenant = of.days_left(entry, now), safe(of.text(entry, "tenantId"), 60)
+    left = f"{days} of {RETENTION_DAYS} days left" if days else "its retention is over"
+    whose = (f"tenant {tenant}",) if tenant else ()
+    return (f"{safe(of.text(entry, 'attempts') or '?', 12)} attempts", *whose, *((left,) if days is not None else ()))
+
+
+def findings(entry: Entry) -> list[Line]:
+    """Credentials that should not be in the store; what they are is masked before it comes here."""
+    return [
+        line(
+            trusted("✗ stored-credentials: ", "danger"),
+            untrusted(name, "danger", limit=120),
+            trusted(", masked here", "danger"),
+        )
+        for name in of.stored_credentials(entry)
+    ]
+
+
+def payload(entry: Entry) -> list[Line]:
+    raw = of.value(entry, "payload")
+    shown = of.payload(raw)
+    size = len(raw) if isinstance(raw, bytes | bytearray | memoryview) else len(readable(raw or ""))
+    more = " or more: the rest is being read" if entry.clipped else ""
+    head = line(trusted(f"{shown.kind} · {size:,} bytes{more}", "dim"), trusted("  "), state_cell(entry.state))
+    return [head, *body(shown.text)] if shown.kind != "empty" else [line(trusted("the message is empty", "dim"))]
+
+
+def headers(entry: Entry) -> list[Line]:
+    key = of.correlation_id(entry)
+    lines = [
+        line(
+            trusted("correlation id  ", "dim"), untrusted(key or "none: a consumer cannot tell a repetition", limit=200)
+        )
+    ]
+    shown = of.payload(of.value(entry, "headers"))
+    return [*lines, *findings(entry), *(body(shown.text) if shown.text else [line(trusted("no headers", "dim"))])]
+
+
+def request(entry: Entry) -> list[Line]:
+    what = value.order(entry)
+    where = safe(of.origin(entry), 80)
+    lines = [line(trusted(what, "strong"), trusted(f"  to {where}  ", "dim"), state_cell(entry.state))]
+    return [*lines, *findings(entry), *body(of.payload(of.value(entry, "originalRequest")).text)]
+
+
+def _stored(stored: object) -> Line:
+    if stored is None:
+        return line(trusted("–", "dim"))
+    return line(trusted(value.moment(stored) if isinstance(stored, datetime) else safe(readable(stored), 300)))

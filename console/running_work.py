@@ -1,0 +1,87 @@
+"""What is under way: acts on the store, and the one batch that may run. Stopping never asks; draining waits.
+
+Knows no screen; whoever follows it is told in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from backends.store import StoreError
+
+if TYPE_CHECKING:
+    from console.services.replay.run_progress import RunProgress
+
+
+class Act:
+    """An act on the store that is under way on this loop."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+
+class RunningWork:
+    def __init__(self) -> None:
+        self.run: RunProgress | None = None
+        self._acts: list[Act] = []
+
+    @contextmanager
+    def acting(self) -> Iterator[Act]:
+        act = Act()
+        self._acts.append(act)
+        try:
+            yield act
+        finally:
+            self._acts.remove(act)
+
+    @property
+    def has_batch(self) -> bool:
+        return self.run is not None and not self.run.over
+
+    @property
+    def is_busy(self) -> bool:
+        return self.has_batch or bool(self._acts)
+
+    def stop(self) -> str:
+        """At once, without asking. What it came to, in words."""
+        for act in self._acts:
+            act.stop()
+        if self.run is not None and not self.run.over:
+            self.run.stop()
+            return "stopping: what has begun is brought to its end, nothing new is begun"
+        return "stopping" if self._acts else "nothing is running"
+
+    def breakers(self) -> dict[str, str]:
+        """Of the venues that the running or last batch sent to."""
+        return {} if self.run is None else self.run.batch.handle.breakers()
+
+    def stop_batch(self) -> None:
+        """From any thread."""
+        if self.run is not None:
+            self.run.batch.stop()
+
+    def drain(self) -> None:
+        """Wait, on any thread, until what was begun is recorded."""
+        if self.run is not None:
+            self.run.batch.wait()
+
+    def follow(self) -> bool:
+        """Take in what has landed; True where anything has."""
+        run = self.run
+        if run is None or run.over:
+            return False
+        fresh = run.drain()
+        if run.over:
+            try:
+                run.batch.join()
+            except StoreError as problem:
+                run.problem = str(problem)
+        return bool(fresh) or run.over

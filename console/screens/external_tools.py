@@ -1,0 +1,55 @@
+"""Handing an entry's text out: to the clipboard, to a pager, to an editor. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from textual.app import SuspendNotSupported
+
+from console.render.entry import whole_text
+from console.render.line import line, trusted, untrusted
+from console.screens.action_screen import ActingScreen
+from console.terminal import clipboard
+
+
+def copy(screen: ActingScreen) -> None:
+    shown = screen.current()
+    if shown is not None:
+        screen.start(lambda: _copy(screen, shown.row.entry.id), group="copy", exclusive=True)
+
+
+async def _copy(screen: ActingScreen, text: str) -> None:
+    way = await clipboard.copy(text, os.environ)
+    if way is None:
+        screen.app.copy_to_clipboard(clipboard.plain(text))
+        way = "the terminal, if it allows"
+    screen.show_notice(line(trusted(f"copied to {way}: ", "good"), untrusted(text, limit=200)))
+
+
+def pager(screen: ActingScreen) -> None:
+    _hand_to(screen, os.environ.get("PAGER") or "less", "PAGER")
+
+
+def editor(screen: ActingScreen) -> None:
+    _hand_to(screen, os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi", "EDITOR")
+
+
+def _hand_to(screen: ActingScreen, program: str, variable: str) -> None:
+    """A copy of the whole text; what is done to the copy changes nothing."""
+    shown = screen.current()
+    if shown is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="dlq-") as folder:
+        path = Path(folder) / "entry.txt"
+        path.write_text(whole_text(shown, screen.console.now()), encoding="utf-8", errors="backslashreplace")
+        try:
+            with screen.app.suspend():
+                subprocess.run([*shlex.split(program), str(path)], check=False)  # noqa: S603 - the operator's own program
+        except (OSError, ValueError) as problem:
+            screen.warn(f"{variable}={program} cannot be run: {problem}")
+        except SuspendNotSupported:
+            screen.warn("there is no terminal to hand over here")

@@ -1,0 +1,241 @@
+"""The frame every screen stands in: store, mode, operator, counts above; a notice and the keys below.
+
+Turns keys into calls of `do_<id>`, by the registry alone: no action is ever named by a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+from textual import events
+from textual._time import get_time
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+
+from backends.store import StoreError
+from console import keymap as keys
+from console.render.line import Line, Tone, line, trusted, untrusted
+from console.render.status import footer, status, title
+from console.widgets.canvas import Canvas
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+SMALLEST = (80, 24)
+_REST_SECONDS = 0.25  # what was typed in one go is over when no key has come for so long
+_ALWAYS = ("back", "stop")  # the ways out, whatever was typed before
+_LEAVING = ("ctrl+c", "ctrl+q")
+_TYPING = line(trusted("enter takes it   esc gives it up   ↑ ↓ what was typed before", "dim"))
+_TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
+
+
+def name_of(event: events.Key) -> str:
+    """As the registry calls it: the character where it is one, else the key."""
+    if event.key == "space":
+        return "space"
+    bare = event.key.removeprefix("shift+")
+    if event.character is not None and event.is_printable and not bare.startswith(("ctrl+", "alt+", "super+", "meta+")):
+        return event.character
+    return event.key
+
+
+class _LeftOver(NamedTuple):
+    """Keys that mean nothing for now."""
+
+    ids: frozenset[str]
+    until: float
+    rest: float
+
+
+def _opens_gate(key: keys.Key) -> bool:
+    """Such a key acts on nothing by itself; undo is the one that does."""
+    return key.dangerous and key.id != "undo"
+
+
+class FramedScreen(Screen[None], inherit_bindings=False):
+    key_context: ClassVar[keys.KeyContext] = "queue"
+    FOOTER: ClassVar[tuple[str, ...]] = ()
+    AUTO_FOCUS = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._status = Canvas(id="status")
+        self._footer = Canvas(id="footer")
+        self._frame = Vertical(id="frame")
+        self.noticed: Line = ()
+        self._left_over: _LeftOver | None = None
+        self._titles: tuple[Line, str] | None = None
+
+    @property
+    def console(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.app)
+
+    def body(self) -> Iterable[Widget]:
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with self._frame:
+            yield self._status
+            yield from self.body()
+            yield self._footer
+
+    def on_mount(self) -> None:
+        self.header_changed()
+
+    def on_screen_resume(self) -> None:
+        self.header_changed()
+
+    def on_screen_suspend(self) -> None:
+        self._show_footer()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-small")
+        self.set_class(event.size.width >= 160, "-wide")
+        self.call_after_refresh(self.header_changed)
+
+    @property
+    def is_small(self) -> bool:
+        return self.has_class("-small")
+
+    def header_changed(self) -> None:
+        """What the frame says has changed."""
+        if not self.is_mounted:
+            return
+        header_state, size = self.console.header_state, max(10, self.size.width - 4)
+        self.set_class(header_state.mode == "live", "-live")
+        self.set_class(header_state.read_only, "-read-only")
+        self._entitle(
+            title(header_state, size - 2), "READ-ONLY" if header_state.read_only else header_state.mode.upper()
+        )
+        self._status.show(status(header_state, self.console.now(), size))
+        self._show_footer()
+
+    def _entitle(self, above: Line, below: str) -> None:
+        """Setting a title repaints the whole frame, so only where it reads differently."""
+        if self._titles != (above, below):
+            self._titles = (above, below)
+            self._frame.border_title = _content(above)
+            self._frame.border_subtitle = _content(line(trusted(f" {below} ", "strong")))
+
+    @property
+    def is_typing(self) -> bool:
+        """Keys are letters now, and mean nothing else."""
+        return False
+
+    def lead(self) -> Line:
+        """What stands before the keys."""
+        return ()
+
+    def hints(self) -> tuple[str, ...]:
+        """Ids of the keys worth naming now, the most useful first."""
+        return self.FOOTER
+
+    def _show_footer(self) -> None:
+        """What to do next; after something was done, what came of it, until the next key. Under a gate: nothing."""
+        if self.app.screen is not self:
+            self._footer.show(())
+            return
+        if self.is_typing:
+            self._footer.show(self.noticed or _TYPING)
+            return
+        there = {key.id: key for key in self.console.keys_at(self.key_context)}
+        size = max(10, self.size.width - 4)
+        shown = [there[name] for name in (*self.hints(), "help") if name in there]
+        wanted = [key for key in shown if not (key.dangerous and self.is_small)]
+        small = line(trusted("too small to act: 80x24 at least", "warning")) if self.is_small else ()
+        self._footer.show(footer(wanted, size, lead=self.noticed or small or self.lead()))
+
+    def show_notice(self, *parts: Line, tone: Tone | None = None) -> None:
+        """The result of something; stays until the next key."""
+        cells = tuple(cell for part in parts for cell in part)
+        self.noticed = tuple(trusted(cell.text, tone) for cell in cells) if tone else cells
+        self._show_footer()
+
+    def warn(self, text: str) -> None:
+        self.show_notice(line(untrusted(text, limit=500)), tone="warning")
+
+    def _hush(self) -> None:
+        if self.noticed:
+            self.noticed = ()
+            self._show_footer()
+
+    def take_key(self, event: events.Key) -> None:
+        """Called by the app as the key arrives: what it changes holds for the very next key."""
+        name = name_of(event)
+        key = next((key for key in self.console.keys_at(self.key_context) if name in key.keys), None)
+        if self._is_left_over(event, key) or key is None:
+            return
+        self._left_over = None
+        self.press(key)
+
+    def _is_left_over(self, event: events.Key, key: keys.Key | None) -> bool:
+        """Typed for a gate that did not open, or Enter held down after one: until the keys rest, it means nothing."""
+        name, held = key.id if key else "", self._left_over
+        if held is None or event.time >= held.until or not held.ids & {name, "*"}:
+            return False
+        if name in _ALWAYS or event.key in _LEAVING or (key and _opens_gate(key)):
+            return False
+        self.ignore_keys(*held.ids, rest=held.rest)
+        return True
+
+    def ignore_keys(self, *key_ids: str, rest: float = _REST_SECONDS) -> None:
+        """These keys, `*` for all, mean nothing until they have rested for so long. The ways out always do."""
+        rest = min(rest, self.console.setup.dead_seconds)
+        self._left_over = _LeftOver(frozenset(key_ids), get_time() + rest, rest)
+
+    def take_paste(self, text: str) -> None:
+        """A paste means nothing, unless somebody is typing."""
+
+    def press(self, key: keys.Key) -> None:
+        """What the key means here, however it was asked for."""
+        self._hush()
+        if key.dangerous and self.is_small:
+            self.warn(f"{key.label}: the terminal is too small to act in; 80x24 at least")
+        else:
+            getattr(self, f"do_{key.action}")()
+        if _opens_gate(key) and self.app.screen is self:
+            self.ignore_keys("*")
+
+    def start(self, work: Callable[[], Awaitable[None]], *, group: str, exclusive: bool) -> None:
+        """Work beside the keys. Reads are exclusive in their group, acts never are."""
+
+        async def watched() -> None:  # not begun yet: where another one overtakes it at once, it never is
+            await self._watched(work, is_act=group == "act")
+
+        self.run_worker(watched, group=group, exclusive=exclusive)  # type: ignore[arg-type]  # its union hides the result
+
+    async def _watched(self, work: Callable[[], Awaitable[None]], *, is_act: bool) -> None:
+        try:
+            await work()
+        except StoreError as problem:
+            if is_act:
+                from console.screens.error_dialog import Dialog
+
+                title = line(trusted("It could not be done", "danger"))
+                dead_seconds = self.console.setup.dead_seconds
+                self.app.push_screen(Dialog(title, str(problem), dead_seconds=dead_seconds))
+            elif self.is_mounted:
+                self.warn(str(problem))
+
+    def do_help(self) -> None:
+        from console.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self.key_context))
+
+    def do_theme(self) -> None:
+        self.console.next_theme()
+
+    def do_quit(self) -> None:
+        self.console.leave()
+
+    def do_back(self) -> None:
+        if len(self.app.screen_stack) > 1:
+            self.dismiss()
+
+
+def _content(cells: Line) -> Content:
+    return Content.assemble(*((cell.text, _TITLE_STYLES.get(cell.tone, "")) for cell in cells))

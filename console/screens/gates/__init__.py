@@ -1,0 +1,1 @@
+"""Dialogs that ask for a typed answer before anything happens."""

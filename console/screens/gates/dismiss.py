@@ -1,0 +1,105 @@
+"""The dismiss gate: a reason by its digit, a note where the reason is `other`, then the number of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from textual import events
+
+from console.render.line import Cell, Line, fit, line, trusted
+from console.render.value import many
+from console.screens.gates.gate import Gate
+from console.text.untrusted import safe
+
+_DIGITS = "123456789abcdefghijkl"
+_BESIDE = 3
+
+
+def surplus_rows(reasons: Sequence[str]) -> int:
+    """How many lines the reasons take beyond the usual nine: every one of them must be seen at 80x24."""
+    return max(0, -(-min(len(reasons), len(_DIGITS)) // _BESIDE) - 9 // _BESIDE)
+
+
+class Dismissal(NamedTuple):
+    reason: str
+    note: str | None
+
+
+class DismissGate(Gate[Dismissal]):
+    def __init__(self, count: int, reasons: Sequence[str], *, sample: Sequence[Line], live: bool) -> None:
+        super().__init__(line(trusted(f"Dismiss {many(count, 'entry')}")), live=live)
+        self._count = count
+        self._reasons = reasons[: len(_DIGITS)]
+        self._sample = sample
+        self._step: Literal["reason", "note", "count"] = "reason"
+        self._reason = ""
+        self._note: str | None = None
+
+    def begin(self) -> None:
+        self.put(self._shown())
+
+    def _shown(self) -> list[Line]:
+        lines = [*self._sample, ()]
+        one = self._count == 1
+        what = "It is settled without being sent; the row stays" if one else "They are settled unsent; the rows stay"
+        lines.append(line(trusted(f"{what}; z takes it back.", "dim")))
+        lines.append(())
+        choices = [self._choice(digit, reason) for digit, reason in zip(_DIGITS, self._reasons, strict=False)]
+        rows = [choices[start : start + _BESIDE] for start in range(0, len(choices), _BESIDE)]
+        return [*lines, *(tuple(cell for choice in row for cell in choice) for row in rows)]
+
+    def _choice(self, digit: str, reason: str) -> Line:
+        chosen = reason == self._reason
+        word = Cell(fit(safe(f"{reason} ✓" if chosen else reason), 20), "accent" if chosen else "plain")
+        return (trusted(f" {digit} ", "key"), word)
+
+    def prompt(self) -> Line:
+        match self._step:
+            case "reason":
+                return line(trusted("why? press the reason's key:"))
+            case "note":
+                return line(trusted("other: say why, then Enter:"))
+            case "count":
+                return line(trusted("type "), trusted(str(self._count), "strong"), trusted(" to dismiss:"))
+
+    def took(self, event: events.Key) -> None:
+        if self._step == "reason":
+            self._choose(event.character or "")
+        elif event.key == "backspace" and not self.typed and self._step == "count":
+            self._step, self._reason = "reason", ""
+            self._again()
+        else:
+            super().took(event)
+
+    def _choose(self, digit: str) -> None:
+        at = _DIGITS.find(digit) if digit else -1
+        if not 0 <= at < len(self._reasons):
+            self.say(line(trusted("that is none of the reasons", "warning")))
+            return
+        self._reason = self._reasons[at]
+        self._step = "note" if self._reason == "other" else "count"
+        self.say(())
+        self._again()
+
+    def _again(self) -> None:
+        """The same page with the choice on it; it was read already."""
+        self._text.put(self._shown(), keep_place=True)
+        self.typed = ""
+        self._paint()
+
+    def entered(self, text: str) -> None:
+        if self._step == "note":
+            self._note, self._step = text, "count"
+            self.say(())
+            self._again()
+        elif text == str(self._count):
+            self.dismiss(Dismissal(self._reason, self._note))
+        else:
+            self.wrong(f"that is not {self._count}")
+
+    def _enter(self, *, flooded: bool) -> None:
+        if self._step == "reason":
+            self.wrong("press the key of a reason first")
+        else:
+            super()._enter(flooded=flooded)

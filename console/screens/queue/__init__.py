@@ -1,0 +1,1 @@
+"""The queue screen: its table, its loader, its search preview."""

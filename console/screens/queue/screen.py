@@ -1,0 +1,271 @@
+"""The queue: what is listed, by which filter, and the way to every other screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import events
+from textual.containers import Container
+from textual.widget import Widget
+
+from console.render.entry import Shown
+from console.render.line import Line, line, spread, trusted, untrusted
+from console.render.value import count, many
+from console.screens.listing import ListingScreen
+from console.screens.queue.search_preview import Preview
+from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
+from console.services.browse.queue_order import QueueSection
+from console.services.browse.queue_window import Window
+from console.text.durations import long_age
+from console.text.untrusted import safe
+from console.widgets.prompt_line import PromptLine
+
+_LATEST_SECONDS = 0.5
+
+
+class QueueScreen(ListingScreen):
+    key_context = "queue"
+    CSS_PATH = "../../styles/queue.tcss"
+
+    def __init__(self, window: Window | None = None) -> None:
+        """`window`: the first page, where it was read before anything else was loaded."""
+        super().__init__()
+        self._line = PromptLine(id="filter")
+        self._preview = Preview(self)
+        self._has_begun = False
+        self._oldest = ""
+        if window is not None:
+            self.table.window = window
+
+    def body(self) -> Iterable[Widget]:
+        yield self._line
+        yield Container(self.table, self.pane, id="work")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(1.0, self._tick)
+        self.set_timer(_LATEST_SECONDS, self._begin)  # a terminal may be too small to paint a row
+        self.show_filter()
+        self.moved()
+
+    def on_entry_table_painted(self) -> None:
+        """The first rows are on the screen: only now is there time to load what the rest needs."""
+        self._begin()
+
+    def _begin(self) -> None:
+        store = self.console.setup.store
+        if store is not None and not self._has_begun:
+            self._has_begun = True
+            self.console.attach(store)
+
+    def attached(self, *, fresh: bool) -> None:
+        """A store is open: read what the preview could not; `fresh` is another store than the one before."""
+        if self.console.session is not None:
+            self.table.kind = self.pane.kind = self.console.session.info.layout
+        self.start(lambda: self._first(fresh=fresh), group="page", exclusive=True)
+        if self.console.setup.watch:
+            self.start(self.loader.watch, group="watch", exclusive=True)
+
+    def forget(self) -> None:
+        """Another store comes: what was read, marked or filtered here was the old one's."""
+        for group in ("page", "entry", "grow-above", "grow-below", "ask", "watch"):
+            self.workers.cancel_group(self, group)
+        self.loader.forget()
+        self.table.window.start(QueueSection((), more=False))
+        self.table.seen, self.table.blank = None, line(trusted("   reading …", "dim"))
+        self.in_pane = False
+        self.pane.chosen(yes=False)
+        self.do_unmark()
+        self.table.renewed()
+
+    async def _first(self, *, fresh: bool) -> None:
+        wanted = None if fresh else self.console.setup.open_id
+        if self.table.window.current is None:
+            await self.loader.start()
+        else:
+            await self.loader.renew()
+        if wanted:
+            await self._open_id(wanted)
+        await self.loader.count(soon=True)
+        await self.loader.trend()
+
+    def _tick(self) -> None:
+        """Of the frame only the oldest age reads differently as time goes by."""
+        now, counts = self.console.now(), self.console.header_state.counts
+        self.table.tick(now)
+        oldest = counts.oldest_pending if counts is not None else None
+        words = "" if oldest is None else long_age(oldest, now)
+        if words != self._oldest:
+            self._oldest = words
+            self.header_changed()
+
+    def show_filter(self) -> None:
+        if not self.is_mounted or self._line.is_asking:
+            return
+        loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
+        order = "" if loader.newest_first else "oldest first  "
+        if loader.text:
+            left = line(
+                trusted("filter: ", "dim"), untrusted(loader.text, "accent"), trusted(_misread(loader.text), "warning")
+            )
+        elif window.spots:
+            left = line(trusted("/ filter   space mark   ? all keys", "dim"))
+        else:
+            left = line(trusted("? all keys", "dim"))
+        self._line.rest(spread(left, (trusted(order, "dim"), *self._scope(window)), size))
+
+    def _scope(self, window: Window) -> Line:
+        """How much is shown of how much: loaded, matching, all."""
+        loader, counts = self.loader, self.console.header_state.counts
+        hunt = loader.pursuit
+        if hunt is not None and not hunt.is_over and (hunt.query.where.terms or hunt.query.where.without):
+            return loader.searched(hunt)
+        fresh = line(trusted(f" · {count(loader.fresh)} new since you looked", "accent")) if loader.fresh else ()
+        position = f"{count(window.position)} of " if window.position is not None else ""
+        if loader.matching is None:
+            end = "" if window.at_end and window.at_top else "+"
+            return (trusted(f"{many(len(window.spots), 'entry')}{end} loaded", "dim"), *fresh)
+        if not loader.text:
+            return (trusted(f"{position}{count(loader.matching)} open", "dim"), *fresh)
+        everything = f" · {count(counts.open)} open" if counts is not None else ""
+        return (trusted(f"{position}{count(loader.matching)} matching{everything}", "dim"), *fresh)
+
+    def take_key(self, event: events.Key) -> None:
+        if not self._line.is_asking:
+            super().take_key(event)
+            return
+        self._hush()
+        came = self._line.press(event)
+        self._show_footer()
+        match came:
+            case "given" if self._line.purpose == "command":
+                self.show_filter()
+                self.console.command(self._line.text)
+            case "given":
+                self._apply(self._line.text.strip())
+            case "given-up":
+                self._preview.give_up()
+                self.show_filter()
+            case "typing" if self._line.purpose == "filter":
+                self._preview.typed(self._line.text.strip())
+            case "typing":
+                pass
+
+    def _apply(self, text: str) -> None:
+        """What is listed already is not searched for again, and the cursor is where it was."""
+        if self._preview.take(text):
+            self.show_filter()
+        else:
+            self._preview.give_up()
+            self.filter_by(text)
+
+    def take_paste(self, text: str) -> None:
+        if self._line.is_asking:
+            self._line.paste(text)
+            if self._line.purpose == "filter":
+                self._preview.typed(self._line.text.strip())
+
+    def do_filter(self) -> None:
+        self._line.ask("filter", f"{self.loader.text} " if self.loader.text else "")
+        self._show_footer()
+
+    def do_command(self) -> None:
+        self._line.ask("command")
+        self._show_footer()
+
+    @property
+    def is_typing(self) -> bool:
+        return self._line.is_asking
+
+    def filter_by(self, text: str) -> None:
+        try:
+            parse_expression(text, self.console.now())
+        except ExpressionError as problem:
+            self._line.ask("filter", text)
+            self.warn(str(problem))
+            return
+        self.loader.text, self.loader.matching = text, None
+        self.show_filter()
+        self.read(self._filtered)
+
+    async def _filtered(self) -> None:
+        self.table.blank = line(trusted("   searching …", "dim"))
+        await self.loader.start()
+        await self.loader.count(soon=True)
+
+    def do_sort(self) -> None:
+        self.loader.newest_first = not self.loader.newest_first
+        self.read(self.loader.start)
+        self.show_notice(line(trusted("newest first" if self.loader.newest_first else "oldest first", "accent")))
+
+    def do_back(self) -> None:
+        """Out of the pane, out of a range, then the filter, then the marks."""
+        self.workers.cancel_group(self, "export")
+        if self.in_pane:
+            self.do_pane()
+        elif self.table.range_from is not None:
+            self.table.range_from = None
+            self._remark()
+        elif self.loader.text:
+            self.filter_by("")
+        elif self.marks:
+            self.do_unmark()
+
+    def do_refresh(self) -> None:
+        self.read(self._filtered)
+
+    def do_open(self) -> None:
+        from console.screens.entry import EntryScreen
+
+        row = self.table.row
+        if row is not None:
+            self.app.push_screen(EntryScreen(Shown(row, read_only=self.console.header_state.read_only), self.pane.tab))
+
+    def on_entry_table_opened(self) -> None:
+        self.do_open()
+
+    async def _open_id(self, entry_id: str) -> None:
+        from console.screens.entry import EntryScreen
+
+        shown = await self.console.shown(entry_id)
+        if shown is None:
+            self.warn(f"no entry {entry_id} in this store")
+        else:
+            self.app.push_screen(EntryScreen(shown, 0))
+
+    def open_id(self, entry_id: str) -> None:
+        self.read(lambda: self._open_id(entry_id))
+
+    def do_groups(self) -> None:
+        from console.screens.groups import GroupsScreen
+
+        if self.loader.ready():
+            self.app.push_screen(GroupsScreen(self.loader.text))
+
+    def do_health(self) -> None:
+        from console.screens.health import HealthScreen
+
+        if self.loader.ready():
+            self.app.push_screen(HealthScreen())
+
+    def do_batch(self) -> None:
+        self.console.show_batch()
+
+    def do_stores(self) -> None:
+        self.console.choose_store()
+
+    def do_export(self) -> None:
+        self.read(lambda: self.console.export_view(self.loader.view))
+
+    def do_palette(self) -> None:
+        self.console.open_palette()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self.show_filter)
+
+
+def _misread(text: str) -> str:
+    """What looks like a field and is none: it was searched, and that may not be what was meant."""
+    names = unknown_fields(text)
+    return f"  {safe(names[0], 20)}: is searched as text" if names else ""

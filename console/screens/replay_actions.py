@@ -1,0 +1,228 @@
+"""What reaches a venue or holds back what does: replay, reconcile, halt, paper/live, approve. Each opens its gate.
+
+What runs afterwards runs off this loop and outlives the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from backends.records import Attempt, Halt, parse_time
+from console.render.batch import REAL
+from console.render.line import line, trusted, untrusted
+from console.render.value import many, moment
+from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, selection_of
+from console.screens.gates.prompts import LookupGate, Question, WordGate, a_note, anything, exactly
+from console.screens.gates.replay import Confirmed, ReplayGate
+from console.services.session import StoreSession
+from console.services.triage.approvals import resume_hash
+from console.text.durations import long_age
+
+if TYPE_CHECKING:
+    from console.services.replay.background_run import Work
+    from console.services.replay.run_progress import Kind, RunProgress
+    from console.services.resend.plan import ResendPlan
+
+_RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
+_NOT_IN_DOUBT = (
+    "nothing is in doubt: no replay from here is without an answer. Where the failure itself may have reached the "
+    "venue, replay (R) asks the venue first and sends only what is not there."
+)
+_SETTLING = "Nothing is sent. A hub is asked; a call whose end nobody saw counts as failed once its lease is over."
+
+
+def replay(screen: ActingScreen) -> None:
+    session, picks = screen.attached_session(), screen.picks()
+    if session is None or not picks or _is_busy(screen):
+        return
+    most = 20 * screen.console.setup.config.limits.max_batch
+    if len(picks) > most:
+        screen.warn(f"a batch takes {screen.console.setup.config.limits.max_batch} entries at most: mark fewer")
+        return
+    if session.info.layout != "orders":
+        _resend(screen, session, picks)
+        return
+    mode = screen.console.mode
+    selection = selection_of(picks)
+    gate = ReplayGate(
+        len(picks),
+        mode=mode,
+        plan=lambda overrides: session.plan(selection, mode, overrides),
+        approved=session.is_approved,
+    )
+
+    def answered(answer: Confirmed | None) -> None:
+        if answer is None:
+            return
+        plan = answer.plan
+        total = len(plan.steps) + len(plan.superseded) + len(plan.blocked)
+        screen.console.begin(_run("replay", plan.mode, total, session.replay_work(plan, answer.note)))
+        screen.acted()
+
+    screen.app.push_screen(gate, answered)
+
+
+def reconcile(screen: ActingScreen) -> None:
+    """Opens its gate at once, as every capital does, and asks the store behind it."""
+    session = screen.attached_session()
+    if session is None or _is_busy(screen):
+        return
+    held = frozenset(entry_id for entry_id, pick in screen.picks().items() if pick.state in HELD)
+
+    def answered(attempts: Sequence[Attempt] | None) -> None:
+        if attempts is not None:
+            modes = "/".join(sorted({one.mode for one in attempts})) if session.info.layout == "orders" else REAL
+            work = session.reconcile_work(_entries_of(attempts))
+            screen.console.begin(_run("reconcile", modes, len(attempts), work))
+            screen.acted()
+
+    screen.app.push_screen(LookupGate(line(trusted("Reconcile")), lambda: _in_doubt(session, held)), answered)
+
+
+async def _in_doubt(session: StoreSession, held: frozenset[str]) -> Question[Sequence[Attempt]] | str:
+    attempts = [one for one in await session.store.open_attempts() if not held or one.entry_id in held]
+    if not attempts:
+        return _NOT_IN_DOUBT if session.info.layout == "orders" else "nothing is in doubt"
+    count = len(_entries_of(attempts))
+    lines = [
+        line(untrusted(f" {one.mode.upper():5} ", "strong", limit=20), untrusted(f"{one.venue}  {one.entry_id}"))
+        for one in attempts[:SAMPLE]
+    ]
+    if len(attempts) > SAMPLE:
+        lines.append(line(trusted(f" … and {len(attempts) - SAMPLE} more", "dim")))
+    is_order = session.info.layout == "orders"
+    return Question(
+        about=attempts,
+        title=line(trusted(f"Reconcile {many(count, 'entry')}")),
+        lines=[*lines, (), line(trusted(_RECONCILING if is_order else _SETTLING, "dim"))],
+        ask=f"type {count} {'to ask the venue' if is_order else 'to settle'}",
+        judge=exactly(str(count)),
+    )
+
+
+def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.entry_id for one in attempts))
+
+
+def _resend(screen: ActingScreen, session: StoreSession, picks: Picks) -> None:
+    """Entries that are no orders have no venue and no paper mode; the number is asked for all the same."""
+    from console.screens.gates.resend import HandoverGate
+
+    selection = selection_of(picks)
+    gate = HandoverGate(len(picks), mode=screen.console.mode, plan=lambda: session.plan_resend(selection))
+
+    def answered(plan: ResendPlan | None) -> None:
+        if plan is not None:
+            total = len(plan.going) + len(plan.left)
+            screen.console.begin(_run("replay", REAL, total, session.resend_work(plan)))
+            screen.acted()
+
+    screen.app.push_screen(gate, answered)
+
+
+def _is_busy(screen: ActingScreen) -> bool:
+    run = screen.console.activity.run
+    if run is None or run.over:
+        return False
+    screen.warn("a batch is running: b shows it, ! stops it")
+    return True
+
+
+def halt(screen: ActingScreen) -> None:
+    """The gate opens at once, by what the frame shows: keys typed right behind are the gate's, not the queue's."""
+    session, halt = screen.attached_session(), screen.console.header_state.halt
+    if session is None:
+        return
+    if halt is None:
+        text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
+        gate = WordGate(
+            line(trusted("Halt every replay on this store")), [line(trusted(text))], ask="why", judge=a_note
+        )
+    else:
+        lines = [line(untrusted(_halted(halt, screen.console.now()), limit=400))]
+        gate = WordGate(line(trusted("Resume replays")), lines, ask="why now", judge=a_note)
+
+    async def act(note: str) -> None:
+        if halt is None:
+            await session.triage.halt(note)
+            screen.console.update_header(halt=await session.store.halted())
+            screen.show_notice(line(trusted("halted: nothing is replayed on this store until it is resumed", "danger")))
+        elif await session.resume(halt, note):
+            screen.console.update_header(halt=await session.store.halted())
+            screen.show_notice(line(trusted("resumed", "good")))
+        else:
+            screen.warn(f"two resume a live store: dlq approve {resume_hash(halt)}, or P there; then H")
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: act(answer), group="act", exclusive=False)
+
+    screen.app.push_screen(gate, answered)
+
+
+def _halted(halt: Halt, now: datetime) -> str:
+    since = parse_time(halt.since)
+    ago = f", {long_age(since, now)} ago" if since else ""
+    return f"Halted at {moment(halt.since)}{ago}, by {halt.operator}: {halt.note}"
+
+
+def mode(screen: ActingScreen) -> None:
+    is_real = screen.console.header_state.layout != "orders"
+    if screen.console.mode == "live":
+        screen.console.set_mode("paper")
+        told = "PAPER: gates ask for the number alone; replays are real here all the same"
+        screen.show_notice(line(trusted(told if is_real else "PAPER: replays go to the venue's paper side", "good")))
+        return
+    texts = (
+        "A replay in LIVE sends real orders: its gate asks for the word and the number, and an override for "
+        "a second person.",
+        "Nothing else changes: dismiss and restore never send, reconcile asks in the mode of each attempt.",
+    )
+    if is_real:
+        texts = (
+            "Replays are real here in PAPER too: there is no venue.",
+            "LIVE makes the gate ask for the word as well.",
+        )
+    lines = [line(trusted(text)) for text in texts]
+    gate = WordGate(line(trusted("Switch to LIVE")), lines, ask="type live", judge=exactly("live"), live=True)
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.console.set_mode("live")
+
+    screen.app.push_screen(gate, answered)
+
+
+def approve(screen: ActingScreen) -> None:
+    session = screen.attached_session()
+    if session is None:
+        return
+    text = "Another person asked for your approval and told you the plan's hash. You answer for it with your name."
+    gate = WordGate(line(trusted("Approve a plan")), [line(trusted(text))], ask="plan", judge=anything)
+
+    async def approve(plan_hash: str) -> None:
+        try:
+            summary = await session.approve(plan_hash)
+        except KeyError:
+            screen.warn("no such plan was put up for approval on this store")
+            return
+        if summary is None:
+            screen.warn("the one who asked cannot approve: another OS user or database role must")
+        else:
+            screen.show_notice(line(trusted("approved: ", "good"), untrusted(summary, limit=300)))
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: approve(answer), group="act", exclusive=False)
+
+    screen.app.push_screen(gate, answered)
+
+
+def _run(kind: Kind, mode: str, total: int, work: Work) -> RunProgress:
+    # Imported here: a console that only looks never loads what can send.
+    from console.services.replay.background_run import BackgroundRun
+    from console.services.replay.run_progress import RunProgress
+
+    return RunProgress(kind, mode, total, BackgroundRun(work))

@@ -1,0 +1,126 @@
+"""Settling entries without a venue: dismiss, undo, restore, note. Each opens its gate first, but undo."""
+
+from __future__ import annotations
+
+from backends.records import Selection
+from console.render.line import line, trusted
+from console.render.value import many
+from console.screens.action_screen import HELD, SAMPLE, ActingScreen, sample, selection_of
+from console.screens.gates.dismiss import Dismissal, DismissGate, surplus_rows
+from console.screens.gates.prompts import WordGate, a_note, exactly
+from console.services.session import StoreSession
+from console.services.triage.triage import Done
+
+
+def dismiss(screen: ActingScreen) -> None:
+    session, picks = screen.attached_session(), screen.picks()
+    if session is None or not picks:
+        return
+    held = [entry_id for entry_id, pick in picks.items() if pick.state in HELD]
+    settled = [entry_id for entry_id, pick in picks.items() if pick.state in ("dismissed", "replayed")]
+    free = {entry_id: pick for entry_id, pick in picks.items() if pick.state == "pending"}
+    if not free:
+        what = "in doubt: reconcile (C) first, dismissing would lose it" if held else "it is settled already"
+        screen.warn(what)
+        return
+    reasons = screen.console.setup.config.reasons
+    lines = sample(screen, list(free), most=SAMPLE - surplus_rows(reasons))
+    if held:
+        lines.append(line(trusted(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
+    if settled:
+        lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
+    live = screen.console.header_state.mode == "live"
+    gate = DismissGate(len(free), reasons, sample=lines, live=live)
+
+    def answered(answer: Dismissal | None) -> None:
+        if answer is not None:
+            screen.start(lambda: _dismiss(screen, session, selection_of(free), answer), group="act", exclusive=False)
+
+    screen.app.push_screen(gate, answered)
+
+
+async def _dismiss(screen: ActingScreen, session: StoreSession, selection: Selection, answer: Dismissal) -> None:
+    with screen.console.activity.acting() as act:
+
+        def progress(done: int, total: int) -> None:
+            if total > 1000:
+                screen.show_notice(line(trusted(f"dismissing {done:,} of {total:,}; ! stops", "accent")))
+
+        report = await session.triage.dismiss(
+            selection, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
+        )
+    _report(screen, "dismissed", report, hint="z takes it back")
+
+
+def _report(screen: ActingScreen, word: str, report: Done, *, hint: str = "") -> None:
+    screen.acted()
+    parts = [trusted(f"{len(report.done):,} {word}", "good")]
+    if report.changed:
+        were = "was" if len(report.changed) == 1 else "were"
+        parts.append(trusted(f", {len(report.changed):,} had changed and {were} left alone", "warning"))
+    if report.stopped:
+        parts.append(trusted(", stopped before the rest", "warning"))
+    screen.show_notice(line(*parts, trusted(f"   {hint}" if report.done and hint else "", "dim")))
+
+
+def undo(screen: ActingScreen) -> None:
+    session = screen.attached_session()
+    if session is not None:
+        screen.start(lambda: _undo(screen, session), group="act", exclusive=False)
+
+
+async def _undo(screen: ActingScreen, session: StoreSession) -> None:
+    with screen.console.activity.acting():
+        report = await session.triage.undo()
+    if report is None:
+        screen.warn("nothing to undo: nothing was dismissed here")
+    else:
+        _report(screen, "brought back", report)
+
+
+def restore(screen: ActingScreen) -> None:
+    session = screen.attached_session()
+    chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state == "dismissed"}
+    if session is None:
+        return
+    if not chosen:
+        screen.warn("only a dismissed entry can be restored: filter by state:dismissed")
+        return
+    who = "It is" if len(chosen) == 1 else "They are"
+    lines = [*sample(screen, list(chosen)), (), line(trusted(f"{who} pending again; nothing is sent.", "dim"))]
+    title = line(trusted(f"Restore {many(len(chosen), 'entry')}"))
+    gate = WordGate(title, lines, ask=f"type {len(chosen)} to restore", judge=exactly(str(len(chosen))))
+
+    async def restore() -> None:
+        with screen.console.activity.acting():
+            report = await session.triage.restore(selection_of(chosen))
+        _report(screen, "restored", report)
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(restore, group="act", exclusive=False)
+
+    screen.app.push_screen(gate, answered)
+
+
+def note(screen: ActingScreen) -> None:
+    session, picks = screen.attached_session(), screen.picks()
+    if session is None or not picks:
+        return
+    ids = list(picks)
+    gate = WordGate(line(trusted(f"Note on {many(len(ids), 'entry')}")), sample(screen, ids), ask="note", judge=a_note)
+
+    async def write(text: str) -> None:
+        for entry_id in ids:
+            await session.triage.note(entry_id, text)
+        screen.acted()
+        screen.show_notice(line(trusted("noted", "good")))
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: write(answer), group="act", exclusive=False)
+
+    if len(ids) > 100:
+        screen.warn("a note goes on 100 entries at most")
+    else:
+        screen.app.push_screen(gate, answered)

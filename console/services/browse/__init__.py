@@ -1,0 +1,1 @@
+"""Find and order entries: filters, queue order, search."""

@@ -1,0 +1,127 @@
+"""A filtered view that a store can only answer by reading much of itself, followed in short steps instead.
+
+Newest first, what is in doubt before the rest; says how much was looked at. Never waits for a whole scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from backends.index import IndexUnavailable
+from backends.index.reader import NoIndex
+from backends.records import Entry
+from console.services.browse.filter_match import fits
+from console.services.browse.filter_syntax import HELD, split_held
+from console.services.browse.queue_order import ListedEntry, QueueOrder, View
+from console.services.browse.search import Cursor
+from console.services.triage.triage import Query, classified, matches, uncut
+
+if TYPE_CHECKING:
+    from backends.store import Store
+    from console.services.index.status import IndexStatus
+
+_MEMBERS = 200  # of a group, read at once
+
+
+class IncrementalSearch:
+    def __init__(self, index_status: IndexStatus, store: Store, view: View) -> None:
+        self.view = view
+        self.covered = 0
+        self.total: int | None = None
+        self.found = 0
+        self.is_over = False
+        self._index_status = index_status
+        self._store = store
+        self._listed: set[str] = set()
+        self._cursor: Cursor | None = None
+        self._below = 1 << 62
+        self._has_begun = False
+
+    @property
+    def query(self) -> Query:
+        return self.view.query
+
+    @staticmethod
+    def suits(view: View, index_status: IndexStatus) -> bool:
+        """A search for words; a group whose members the index can name. Everything else a store answers by itself."""
+        where = view.query.where
+        if not view.newest_first:
+            return False
+        built = index_status.is_trusted and index_status.progress is not None and index_status.progress.built
+        return bool(where.terms or where.without) or (view.query.group is not None and built)
+
+    async def step(self, limit: int) -> tuple[ListedEntry, ...]:
+        """At most `limit` more of what is looked for, within the time that one step has."""
+        found: list[ListedEntry] = []
+        if not self._has_begun:
+            self._has_begun = True
+            found += await self._held()
+        for part, query in self._free():
+            entries = await self._more(query, max(1, limit - len(found)))
+            found += [ListedEntry(part, entry) for entry in self._fresh(entries)]
+        self.is_over = self.is_over or not self._free()
+        self.found += len(found)
+        return tuple(found)
+
+    def renewed(
+        self, spots: list[ListedEntry], entries: Mapping[str, Entry], come: Sequence[Entry]
+    ) -> list[ListedEntry]:
+        """Those that still match, as `entries` has them now, and above them (not above what is held) what has come."""
+        where, last = self.query.where, len(split_held(self.query)) - 1
+        kept = [
+            ListedEntry(spot.part, entry)
+            for spot in spots
+            if (entry := entries.get(spot.entry.id)) is not None and fits(entry, where) and self._is_meant(entry)
+        ]
+        new = [ListedEntry(last, entry) for entry in reversed(self._fresh(come))]
+        self.found += len(new) - (len(spots) - len(kept))
+        held = [spot for spot in kept if spot.part < last]
+        return [*held, *new, *kept[len(held) :]]
+
+    def _free(self) -> list[tuple[int, Query]]:
+        parts = enumerate(split_held(self.view.query))
+        return [(part, query) for part, query in parts if not query.where.states <= HELD]
+
+    async def _held(self) -> list[ListedEntry]:
+        found: list[Entry] = []
+        for query in split_held(self.view.query):
+            if query.where.states <= HELD:
+                held = await QueueOrder(self._store).held(self.view, query)
+                found += [entry for entry in held if fits(entry, query.where) and self._is_meant(entry)]
+        return [ListedEntry(0, entry) for entry in self._fresh(found)]
+
+    def _fresh(self, entries: Sequence[Entry]) -> list[Entry]:
+        fresh = [entry for entry in entries if entry.id not in self._listed]
+        self._listed.update(entry.id for entry in fresh)
+        return fresh
+
+    def _is_meant(self, entry: Entry) -> bool:
+        return not self.view.query.by_class or matches(classified(entry), self.view.query)
+
+    async def _more(self, query: Query, limit: int) -> list[Entry]:
+        if query.group is not None and not (query.where.terms or query.where.without):
+            try:
+                return await self._members(query, query.group)
+            except (NoIndex, IndexUnavailable):
+                pass  # it went away: the entries themselves are looked at
+        budget = self._index_status.budget
+        got = await self._index_status.search.find(query.where, limit=limit, budget=budget, cursor=self._cursor)
+        self.covered = got.covered if got.source == "index" else self.covered + got.covered
+        self.total = got.total
+        self._cursor = got.next
+        self.is_over = got.next is None
+        entries = await uncut(self._store, got.entries) if query.by_class else got.entries
+        return [entry for entry in entries if self._is_meant(entry)]
+
+    async def _members(self, query: Query, group: str) -> list[Entry]:
+        reader = self._index_status.reader
+        page = await reader.newest(group, query.where.states, below=self._below, limit=_MEMBERS)
+        self.is_over = len(page) < _MEMBERS
+        if not page:
+            return []
+        self._below = page[-1][0]
+        found = await self._store.many(tuple(entry_id for _, entry_id in page))
+        self.covered += len(page)
+        there = (found[entry_id] for _, entry_id in page if entry_id in found)
+        return [entry for entry in there if fits(entry, query.where) and self._is_meant(entry)]

@@ -1,0 +1,164 @@
+"""The console's order of a store: in doubt first, then newest (or oldest) first; read by keys in both directions.
+
+Never counts, never offsets, holds no more than a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from backends.records import Entry, Filter, Page, RowKey
+from backends.store import Store
+from console.services.browse.filter_syntax import HELD, split_held
+from console.services.triage.triage import Query, classified, matches, uncut
+
+_SCAN = 500  # entries of a page where the classification picks
+_LONGEST_SCAN = 20_000  # entries looked at for one answer, so that a rare class never blocks the view
+
+
+# Named tuples where a screen needs them for its first frame: they cost a fifth of a dataclass to make.
+class View(NamedTuple):
+    query: Query = Query()
+    newest_first: bool = True
+
+
+class ListedEntry(NamedTuple):
+    """An entry where it stands in the lineup."""
+
+    part: int
+    entry: Entry
+
+    @property
+    def mark(self) -> QueueMark:
+        return QueueMark(self.part, self.entry.row_key)
+
+
+class QueueMark(NamedTuple):
+    part: int
+    row_key: RowKey
+
+
+class QueueSection(NamedTuple):
+    spots: tuple[ListedEntry, ...]
+    more: bool  # there is something beyond, in the direction of reading
+    reached: QueueMark | None = None  # how far was looked, where that is further than the last spot
+
+
+class QueueOrder:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def after(self, view: View, mark: QueueMark | None, limit: int) -> QueueSection:
+        return await self._read(view, mark, limit, forward=True)
+
+    async def before(self, view: View, mark: QueueMark | None, limit: int) -> QueueSection:
+        """The `limit` spots just before a mark (or before the end), in the lineup's own order."""
+        return await self._read(view, mark, limit, forward=False)
+
+    async def around(self, view: View, spot: ListedEntry, limit: int) -> tuple[QueueSection, QueueSection]:
+        """What stands before a spot, and from it on as far as it still matches."""
+        before = await self.before(view, spot.mark, limit)
+        last = before.spots[-1].mark if before.spots else before.reached
+        return before, await self.after(view, last, limit)
+
+    async def chosen(self, view: View) -> AsyncIterator[list[Entry]]:
+        """Every match, as seen now, a page at a time: what "mark all" freezes."""
+        mark: QueueMark | None = None
+        while True:
+            stretch = await self.after(view, mark, _SCAN)
+            yield [spot.entry for spot in stretch.spots]
+            if not stretch.more:
+                return
+            mark = stretch.reached or stretch.spots[-1].mark
+
+    async def newer(self, view: View, than: RowKey, limit: int) -> tuple[Entry, ...]:
+        """What has come since; oldest of it first."""
+        page = await self._store.page(view.query.where, limit=limit, after=than)
+        entries = await uncut(self._store, page.entries) if view.query.by_class else page.entries
+        return tuple(entry for entry in entries if _fits(entry, view.query))
+
+    async def newest(self, view: View) -> RowKey | None:
+        page = await self._store.page(view.query.where, limit=1, newest_first=True)
+        return page.entries[0].row_key if page.entries else None
+
+    async def _read(self, view: View, mark: QueueMark | None, limit: int, *, forward: bool) -> QueueSection:
+        queries = split_held(view.query)
+        order = list(range(len(queries))) if forward else list(reversed(range(len(queries))))
+        if mark is not None:
+            order = order[order.index(min(mark.part, len(queries) - 1)) :]
+        found: list[ListedEntry] = []
+        for part in order:
+            row_key = mark.row_key if mark is not None and mark.part == part else None
+            entries, more, reached = await self._part(view, queries[part], row_key, limit - len(found), forward=forward)
+            found += [ListedEntry(part, entry) for entry in entries]
+            if more or len(found) >= limit:
+                at_last = part == order[-1] and not more
+                where = QueueMark(part, reached) if reached is not None else None
+                return _stretch(found, forward=forward, more=not at_last, reached=where)
+        return _stretch(found, forward=forward, more=False, reached=None)
+
+    async def _part(
+        self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
+    ) -> tuple[list[Entry], bool, RowKey | None]:
+        """Entries in reading direction, is there more, and how far was looked."""
+        if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
+            held = [entry for entry in await self.held(view, query) if _fits(entry, query)]
+            behind = _behind(held if forward else held[::-1], row_key, descending=view.newest_first == forward)
+            return behind[:limit], len(behind) > limit, None
+        found: list[Entry] = []
+        looked = 0
+        while True:
+            size = _SCAN if query.by_class else limit - len(found)
+            page = await self._page(view, query, row_key, size, forward=forward)
+            entries = await uncut(self._store, page.entries) if query.by_class else page.entries
+            read = entries if forward else tuple(reversed(entries))
+            for entry in read:
+                row_key = entry.row_key
+                if _fits(entry, query):
+                    found.append(entry)
+                    if len(found) >= limit:
+                        return found, page.more or entry is not read[-1], None
+            looked += len(read)
+            if not page.more:
+                return found, False, None
+            if not query.by_class or looked >= _LONGEST_SCAN:
+                return found, True, row_key
+
+    async def held(self, view: View, query: Query) -> list[Entry]:
+        """By the attempts that hold them, which are few: a million others need not be looked at to find them."""
+        ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
+        found = await self._store.many(ids) if ids else {}
+        entries = [entry for entry in found.values() if entry.state in query.where.states]
+        return sorted(entries, key=lambda entry: _standing(entry.row_key), reverse=view.newest_first)
+
+    async def _page(self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool) -> Page:
+        newest_first = view.newest_first
+        if forward:
+            return await self._store.page(query.where, limit=limit, after=row_key, newest_first=newest_first)
+        if row_key is not None:
+            return await self._store.page(query.where, limit=limit, before=row_key, newest_first=newest_first)
+        page = await self._store.page(query.where, limit=limit, newest_first=not newest_first)
+        return Page(tuple(reversed(page.entries)), page.more)
+
+
+def _standing(row_key: RowKey) -> tuple[str, ...]:
+    """A total order, whatever a place is made of."""
+    return tuple(f"{part:020d}" if isinstance(part, int) else str(part) for part in row_key)
+
+
+def _behind(entries: list[Entry], row_key: RowKey | None, *, descending: bool) -> list[Entry]:
+    if row_key is None:
+        return entries
+    limit = _standing(row_key)
+    if descending:
+        return [entry for entry in entries if _standing(entry.row_key) < limit]
+    return [entry for entry in entries if _standing(entry.row_key) > limit]
+
+
+def _fits(entry: Entry, query: Query) -> bool:
+    return not query.by_class or matches(classified(entry), query)
+
+
+def _stretch(found: list[ListedEntry], *, forward: bool, more: bool, reached: QueueMark | None) -> QueueSection:
+    return QueueSection(tuple(found if forward else reversed(found)), more, reached)

@@ -1,0 +1,221 @@
+"""Search as it is typed: any term, rare or common, in a fixed time, and how much of the store the answer covers.
+
+With an index its trigrams name candidates, which the store's own rows confirm; without one the newest entries are
+read for as long as there is time. Never a scan that somebody has to wait for. No SQL, no screens.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from backends.index import Candidates, IndexQuestion, IndexUnavailable, Progress, Reader
+from backends.index.reader import NoIndex
+from backends.index.search_text import GRAM, either, expression
+from backends.records import Entry, Filter, RowKey
+from backends.store import Store
+from console.services.browse.filter_match import fits
+
+BUDGET = 0.1  # seconds
+_FIND_SHARE = 0.7  # of the time for finding candidates; the rest is for reading them
+_SCAN_PAGE = 100
+_FRESH_PAGE = 50
+_MOST_FRESH = 400  # entries that the index does not know yet and that are read instead
+_MOST_GRAMS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a search stopped: ask with it to go on."""
+
+    below: int | None = None  # a number of the index
+    row_key: RowKey | None = None  # a place of the store
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Newest first. `covered` of `total` entries were searched; `complete` where all were, or the page is full."""
+
+    entries: tuple[Entry, ...]
+    covered: int
+    total: int | None
+    complete: bool
+    source: Literal["index", "store"]
+    next: Cursor | None  # there may be more
+    seconds: float
+
+
+class Search:
+    def __init__(self, store: Store, reader: Reader | None) -> None:
+        self._store = store
+        self._reader = reader
+
+    async def find(
+        self, where: Filter, *, limit: int = 50, budget: float = BUDGET, cursor: Cursor | None = None
+    ) -> SearchResult:
+        """One page of what fits `where`."""
+        began = time.monotonic()
+        if self._reader is not None and not (cursor is not None and cursor.row_key is not None):
+            try:
+                progress = await self._reader.progress()
+                if progress is not None and progress.searchable:
+                    hunt = _Hunt(self._store, self._reader, where, limit=limit, ends=began + budget)
+                    return await hunt.run(progress, cursor)
+            except (NoIndex, IndexUnavailable):
+                pass  # it went away: without it, then
+        return await self._scan(where, limit, budget, cursor)
+
+    async def _scan(self, where: Filter, limit: int, budget: float, cursor: Cursor | None) -> SearchResult:
+        """The newest entries, while there is time. Terms are looked for here: a store's own search cannot stop."""
+        began = time.monotonic()
+        row_key = cursor.row_key if cursor else None
+        found: list[Entry] = []
+        covered, more = 0, True
+        while more and len(found) < limit and (covered == 0 or time.monotonic() < began + budget):
+            page = await self._store.page(
+                Filter(states=where.states), limit=_SCAN_PAGE, after=row_key, newest_first=True
+            )
+            for entry in page.entries:
+                covered += 1
+                row_key = entry.row_key
+                if fits(await self._whole(entry, where), where):
+                    found.append(entry)
+                    if len(found) == limit:
+                        break
+            more = page.more or row_key != (page.entries[-1].row_key if page.entries else row_key)
+        seconds = time.monotonic() - began
+        return SearchResult(
+            entries=tuple(found),
+            covered=covered,
+            total=None if more else covered,
+            complete=not more or len(found) == limit,
+            source="store",
+            next=Cursor(row_key=row_key) if more else None,
+            seconds=seconds,
+        )
+
+    async def _whole(self, entry: Entry, where: Filter) -> Entry:
+        if entry.clipped and (where.terms or where.without):
+            return await self._store.get(entry.id) or entry
+        return entry
+
+
+class _Hunt:
+    """One search with the index: what it does not know yet, then its candidates, newest first."""
+
+    def __init__(self, store: Store, reader: Reader, where: Filter, *, limit: int, ends: float) -> None:
+        self._store = store
+        self._reader = reader
+        self._where = where
+        self._limit = limit
+        self._began = time.monotonic()
+        self._ends = ends
+        self._found: dict[str, Entry] = {}
+        self._read = 0  # entries that the index does not know yet
+        self._last_fresh: RowKey | None = None  # where the page was full before the index was asked
+
+    async def run(self, progress: Progress, cursor: Cursor | None) -> SearchResult:
+        below = progress.next_high
+        if cursor is not None and cursor.below is not None:
+            below, behind = cursor.below, False
+        else:
+            behind = not await self._fresh()
+        asked = await self._expression()
+        bottom = asked is None
+        while asked is not None and not (self._full or bottom):
+            got = await self._reader.find(self._ask(asked, below))
+            if got.reached == below:
+                break  # the time is up
+            below, bottom = await self._confirm(got)
+        everything = bottom and progress.texts_built and not behind
+        total = max(progress.filed, 0 if progress.built else progress.expected) + self._read
+        covered = progress.next_high - (progress.text_low if bottom else below) + self._read
+        return SearchResult(
+            entries=tuple(self._found.values()),
+            covered=covered,
+            total=total,
+            complete=everything or (self._full and not behind),
+            source="index",
+            next=self._next(below, bottom=bottom),
+            seconds=time.monotonic() - self._began,
+        )
+
+    def _next(self, below: int, *, bottom: bool) -> Cursor | None:
+        if self._full and self._last_fresh is not None:
+            return Cursor(row_key=self._last_fresh)
+        return None if bottom else Cursor(below=below)
+
+    def _ask(self, asked: str, below: int) -> IndexQuestion:
+        where = self._where
+        return IndexQuestion(
+            expression=asked,
+            below=below,
+            limit=max(_FRESH_PAGE, 2 * self._limit),
+            deadline=self._began + (self._ends - self._began) * _FIND_SHARE,
+            states=where.states,
+            venue=where.venue,
+            account=where.account,
+            market=where.market,
+        )
+
+    @property
+    def _full(self) -> bool:
+        return len(self._found) >= self._limit
+
+    @property
+    def _left(self) -> float:
+        return self._ends - time.monotonic()
+
+    async def _fresh(self) -> bool:
+        """What came since the index was last written. False where that is more than can be read now."""
+        row_key: RowKey | None = None
+        only = Filter(states=self._where.states)
+        while self._read < _MOST_FRESH and self._left > 0:
+            page = await self._store.page(only, limit=_FRESH_PAGE, after=row_key, newest_first=True)
+            known = await self._reader.known([entry.id for entry in page.entries])
+            for entry in page.entries:
+                if entry.id in known:
+                    continue
+                self._read += 1
+                self._take(entry)
+                if self._full:
+                    self._last_fresh = entry.row_key
+                    return True
+            if known or not page.more:
+                return True
+            row_key = page.entries[-1].row_key
+        return False
+
+    async def _expression(self) -> str | None:
+        """None where a term cannot be anywhere in the index."""
+        terms = self._where.terms
+        parts = [part for part in (expression(terms),) if part]
+        for term in terms:
+            if 0 < len(term) < GRAM:
+                grams = await self._reader.grams(
+                    term.lower(), limit=_MOST_GRAMS, deadline=time.monotonic() + self._left * 0.3
+                )
+                if grams is not None and not grams:
+                    return None
+                if grams is not None:
+                    parts.append(either(grams))
+        return " AND ".join(parts)
+
+    async def _confirm(self, got: Candidates) -> tuple[int, bool]:
+        """The rows themselves decide. Returns from where to go on, and whether nothing is left."""
+        for start in range(0, len(got.rows), self._limit):
+            some = got.rows[start : start + self._limit]
+            if self._left <= 0:
+                return some[0][0] + 1, False
+            found = await self._store.many(tuple(entry_id for _, entry_id in some))
+            for n, entry_id in some:
+                if self._full:
+                    return n + 1, False
+                if entry_id in found:
+                    self._take(found[entry_id])
+        return got.reached, got.bottom
+
+    def _take(self, entry: Entry) -> None:
+        if not self._full and fits(entry, self._where):
+            self._found.setdefault(entry.id, entry)

@@ -1,0 +1,1 @@
+"""For engines: capture a failed order, replay one through the engine's own venue."""

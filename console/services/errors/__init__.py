@@ -1,0 +1,1 @@
+"""Classify an error: its category, and its fingerprint."""

@@ -1,0 +1,291 @@
+"""The table behind an error's category: what words, HTTP statuses and codes tell of a failed order.
+Data only, one `Rule` after the other; how a text is matched against it is `category`'s.
+"""
+
+from typing import Final
+
+from console.services.errors.rule import Rule
+
+# There is nothing to reconcile before the console itself has sent it; a replay does so by asking first.
+LOOK: Final = "reconcile first: a replay asks the venue for this order, and sends it only if it is not there"
+_FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
+_READ: Final = "refused by the venue: read its words, then dismiss or correct"
+_KEYS: Final = "dlq secrets check VENUE --paper|--live"
+
+
+def _any(phrases: str) -> tuple[str, ...]:
+    return tuple(" ".join(phrase.split()) for phrase in phrases.split("|"))
+
+
+# Models of a request fail before sending; a model of anything else may be the answer's.
+_REQUEST_MODELS: Final = tuple(
+    f"for {kind}orderrequest"
+    for kind in ("", "limit", "market", "stop", "stoplimit", "create", "new", "place", "replace")
+)
+# Only the last try is told: an earlier one may have arrived.
+_RETRIED: Final = (
+    "retryerror", "retries exhausted", *(f"{digit} {tries}" for digit in range(10) for tries in ("attempts", "tries"))
+)  # fmt: skip
+
+# Order matters, and errs on the side of "maybe". First everything that says or suggests the order may stand at the
+# venue, whatever else the text says; then failures before the first byte; then what the venue definitely refused.
+RULES: Final[tuple[Rule, ...]] = (
+    # --- it may stand at the venue -----------------------------------------------------------------------------------
+    Rule(
+        "engine-store", "integration", "maybe", f"mend the engine's own store; {LOOK}",
+        words=_any("""
+            asyncpg | psycopg | sqlalchemy | sqlite | database is locked | database or disk | unique constraint |
+            deadlock detected | no space left | disk i/o | :5432 | , 5432 | postgres | redis |
+            in the middle of operation
+        """),
+    ),
+    Rule(
+        "duplicate-id", "business", "maybe", f"the venue knows this id: the order arrived earlier; {LOOK}",
+        words=_any("""
+            duplicate | must be unique | not unique | already exist | already_exist | already used | already_used |
+            already in use | been used | repeated
+        """),
+        codes=frozenset({"-4116"}),
+    ),
+    Rule(
+        "at-the-venue", "business", "maybe", f"the venue holds or held this order; {LOOK}",
+        words=_any("""
+            partially filled | partial fill | already filled | already cancel | already been | already in |
+            order held | order canceled - reason | order cancelled - reason | order message: | warning: |
+            not be placed at the exchange until | was set to day | order accepted | order placed | successfully |
+            order submitted | been submitted | queued | is pending | pending new | pending_new | cancel pending
+        """),
+    ),
+    Rule(
+        "in-doubt", "transient", "maybe", LOOK,
+        words=_any("""
+            status unknown | execution status | outcome unknown | outcome is unknown | unknown state | in doubt |
+            may have been | might have been | could have been | check the request result | check the order |
+            check order status | before placing again | for processing | being processed | pendingsubmit |
+            unknown error | unknown_error | unknownerror | unexpected error
+        """),
+        codes=frozenset({"-1000", "-1001", "-1006", "-1007"}),
+    ),
+    Rule(
+        "broken-off", "transient", "maybe", f"the connection broke after sending began; {LOOK}",
+        words=_any("""
+            disconnected | reset by peer | connection reset | connectionreset | connection aborted | broken pipe |
+            brokenpipe | incompleteread | incomplete read | connection broken | payload is not completed | peer closed |
+            connection closed | connectionclosed | closed connection | connection was closed |
+            connection has been closed | forcibly closed | socket closed | socket hang up | stream closed |
+            streamclosed | econnreset | bad record mac | close frame | connection lost | been lost |
+            connectivity between | eof occurred | unexpected eof | unexpected_eof | protocolerror | readerror |
+            writeerror | cancellederror | cancelled while | network error | networkerror | networkexception
+        """),
+    ),
+    Rule(
+        "no-answer", "transient", "maybe", f"sent, but not answered in time; {LOOK}",
+        words=_any("""
+            read timed out | readtimeout | read timeout | timeout on reading | write timed out | writetimeout |
+            write timeout | no answer | no response | no reply | no ack | did not answer | did not respond |
+            did not reply | failed to respond | deadline exceeded | deadline_exceeded | deadline elapsed
+        """),
+    ),
+    Rule(
+        "unreadable-answer", "schema", "maybe", f"the venue answered, but not readably; {LOOK}",
+        words=_any("""
+            jsondecodeerror | expecting value | unicodedecodeerror | codec can't decode | unexpected mimetype |
+            unexpected response | unexpectedresponse | invalid json | unparsable | not parse | parse error |
+            without an order id | no order id | missing order id | not nonetype | contenttypeerror |
+            content length | response exceeds | body exceeds | validation error
+        """),
+        unless=_REQUEST_MODELS,
+    ),
+    Rule(
+        "server-error", "transient", "maybe", f"the venue failed while it worked on it; {LOOK}",
+        words=_any("""
+            internal server error | bad gateway | service unavailable | gateway time | internal error | server error |
+            upstream | eservice: | exchangenotavailable | exchange unavailable | system error | statuscode.unavailable |
+            resource_exhausted | system busy | systems are busy | temporarily unavailable | maintenance | maintain
+        """),
+        statuses=frozenset({408, 425, *range(500, 600)}),
+    ),
+    # --- it never left, or never arrived -----------------------------------------------------------------------------
+    Rule(
+        "tls", "integration", "no", "check the certificate store, the clock and the endpoint, then replay",
+        words=_any("""
+            certificate_verify_failed | certificate verify failed | wrong_version_number | handshake_failure |
+            handshake failure | unsupported_protocol | alert_protocol_version | unknown_ca
+        """),
+    ),
+    Rule(
+        "not-connected", "transient", "no", "never sent: replay when the venue can be reached",
+        words=_any("""
+            connection refused | connectionrefused | econnrefused | actively refused | connect call failed |
+            failed to establish a new connection | cannot connect to host | connecterror | connecttimeout |
+            connect timeout | connection timeout to host | connectiontimeouterror | pooltimeout |
+            name or service not known | nodename nor servname | getaddrinfo | name resolution | failed to resolve |
+            name does not resolve | no such host | unknownhostexception | enotfound | no address associated |
+            cannot connect to proxy | handshake operation timed out | couldn't connect to tws
+        """),
+        unless=_RETRIED,
+    ),
+    Rule(
+        "unreachable", "transient", "maybe", f"the network was gone, before or after sending; {LOOK}",
+        words=_any("""
+            network is unreachable | host is unreachable | no route to host | enetunreach | ehostunreach | not connected
+        """),
+    ),
+    Rule(
+        "timeout", "transient", "maybe", f"timed out, and not while connecting; {LOOK}",
+        words=_any("timeout | timed out | time-out | timedout"),
+    ),
+    Rule(
+        "engine-bug", "integration", "maybe", f"a fault in the engine, before or after sending; {LOOK}",
+        words=_any("""
+            typeerror | keyerror | attributeerror | indexerror | nameerror | assertionerror | zerodivisionerror |
+            recursionerror | memoryerror | invalidoperation | unboundlocalerror | importerror | modulenotfound
+        """),
+    ),
+    Rule(
+        "breaker", "transient", "no", "never sent: replay when the engine's breaker has closed",
+        words=_any("circuit breaker | circuitopen | breaker open | breaker is open"),
+    ),
+    Rule(
+        "held-back", "business", "no", "kept back by the engine itself: replay if the reason is gone, else dismiss",
+        words=_any("kill switch | killswitch | risk check | riskrejected | risk rejected | pre-trade"),
+    ),
+    # --- the venue said no -------------------------------------------------------------------------------------------
+    Rule(
+        "clock", "integration", "no", "set the clock of the engine's host (or its nonce), then replay",
+        words=_any("""
+            recvwindow | recv_window | timestamp for this request | server timestamp | request expired |
+            invalid nonce | invalidnonce
+        """),
+    ),
+    Rule(
+        "credentials", "integration", "no", _KEYS,
+        words=_any("""
+            invalid api-key | invalid api key | invalid apikey | invalid key | invalid sign | api wallet |
+            authenticationerror | authentication_error | not authorized | permissiondenied | passphrase |
+            credential | token expired | expired token | key expired | incorrect_api_key
+        """),
+    ),
+    Rule(
+        "rate-limit", "transient", "no", "replay when the venue is ready again (its rate limit)",
+        words=_any("""
+            rate limit | ratelimitexceeded | ratelimiterror | rate_limit_exceeded | too many requests |
+            too many visits | too many cumulative | request weight | banned until | ddosprotection | throttl |
+            max rate of messages
+        """),
+        statuses=frozenset({418, 429}),
+    ),
+    Rule(
+        "market-closed", "business", "no", "replay after the open, or dismiss as market-closed",
+        words=_any("""
+            market is closed | market closed | market_closed | marketclosed | exchange is closed | trading hours |
+            market is not open | not open for trading
+        """),
+    ),
+    Rule(
+        "paused", "transient", "no", "replay when trading resumes",
+        words=_any("""
+            is paused | _paused | trading paused | trading halt | market halt | is halted | cancel_only |
+            cancel-only | cancel only
+        """),
+    ),
+    Rule(
+        "funds", "business", "no", "fund the account or free margin and replay, or dismiss",
+        words=_any("""
+            insufficient | not have sufficient | notenough | not enough for | not enough balance | not enough fund |
+            not enough margin | not_enough | balance is not enough | enough available cash | buying power |
+            the initial margin | cannot afford
+        """),
+        unless=_any("insufficient data | insufficient resource | insufficient system | insufficient storage"),
+    ),
+    Rule(
+        "precision", "schema", "no", f"price or quantity off the venue's grid: {_FIX}",
+        words=_any("""
+            precision | tick size | tick_size | sub-penny | price variation | lot_size | lot size |
+            price_filter | step size | divisible by | increment | decimal places | multiple of
+        """),
+    ),
+    Rule(
+        "size-or-price", "business", "no", "outside the venue's limits: resize it at the source, or dismiss",
+        words=_any("""
+            minimum value | min notional | min_notional | filter failure: notional | notional value | max notional |
+            notional exceeds | minimum not met | the minimum | minimum order | minimum amount | maximum order |
+            max position | order exceeds | amount exceeds | size exceeds | quantity exceeds | exceeds the limit |
+            exceeds max | exceeds available | position limit | open interest | price limit | out of the limit |
+            too far from | away from the reference
+        """),
+    ),
+    Rule(
+        "would-cross", "business", "no", "the book moved: replay only at a price you still want, or dismiss",
+        words=_any("""
+            post only | post-only | post_only | crosses the book | order crosses | immediately match |
+            could not immediately | orderimmediatelyfillable | fill or kill | fok order | fak order | no liquidity
+        """),
+    ),
+    Rule(
+        "not-allowed", "business", "no", "the venue's rules forbid it for this account: dismiss, or ask the venue",
+        words=_any("""
+            not tradable | not tradeable | not eligible | is not allowed | not permitted | restricted |
+            day trading | wash trade | self trade | self-trade | reduce only | reduce-only | reduceonly |
+            short sell | account is not | account is blocked | suspended | geoblock
+        """),
+    ),
+    Rule(
+        "unknown-market", "business", "no", "check the market's name at the venue, then dismiss as bad-order",
+        words=_any("""
+            badsymbol | invalid symbol | \\" not found | unknown symbol | symbol not found | unknown asset |
+            invalid asset | no security definition | does not have market symbol | instrument id does not exist
+        """),
+    ),
+    Rule(
+        "nothing-to-cancel", "business", "no", "the order to cancel or replace is not open: dismiss",
+        words=_any("unknown order sent | eorder:unknown order | cancelled is not found"),
+    ),
+    Rule(
+        "order-not-found", "business", "maybe", f"not found is no proof right after a send; {LOOK}",
+        words=_any("ordernotfound | order not found | order does not exist | order_not_found | never placed"),
+    ),
+    Rule(
+        "malformed", "schema", "no", _FIX,
+        words=_any("""
+            mandatory parameter | illegal characters | argumentsrequired | requires a price | notsupported |
+            unsupported order type | invalid order type | invalid time_in_force | error validating request |
+            missing_parameters | order has invalid
+        """) + _REQUEST_MODELS,
+    ),
+    Rule("bad-request", "schema", "no", _FIX, words=_any("badrequest: | badrequest("), own_words=True),
+    Rule(
+        "refused", "business", "no", _READ,
+        words=_any("""
+            invalidorder | operationrejected | order rejected | accountsuspended | contractunavailable |
+            trade denied | rejected by venue
+        """),
+    ),
+    Rule(
+        "invalid-field", "schema", "no", _FIX, among=frozenset({400, 422}), own_words=True,
+        words=_any("""
+            invalid | must be | must have | must not | cannot be | should be | require | missing | malformed |
+            not valid | validation | parameter | unsupported | out of range | fractional
+        """),
+    ),
+    Rule("credentials-status", "integration", "no", _KEYS, statuses=frozenset({401, 403}), own_words=True),
+    Rule("refused-status", "business", "no", _READ, statuses=frozenset({400, 404, 410, 422, 451}), own_words=True),
+    # --- an answer that proves nothing -------------------------------------------------------------------------------
+    Rule(
+        "unprocessable-bare", "schema", "maybe",
+        f"refused as unprocessable without the venue's own words, which proves nothing; {LOOK}",
+        statuses=frozenset({422}),
+    ),
+    Rule(
+        "refused-bare", "integration", "maybe", f"refused without the venue's own words, which proves nothing; {LOOK}",
+        statuses=frozenset(range(400, 500)),
+    ),
+    Rule(
+        "answered", "schema", "maybe", f"the venue answered, so it arrived; {LOOK}",
+        statuses=frozenset(range(200, 400)),
+    ),
+)  # fmt: skip
+
+UNKNOWN: Final = Rule(
+    "unknown", "integration", "maybe", f"not recognised, so counted as integration and as possibly arrived; {LOOK}"
+)

@@ -1,0 +1,1 @@
+"""The local index from the services' side: the process that keeps it, and what it says."""

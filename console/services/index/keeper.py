@@ -1,0 +1,208 @@
+"""The index from the services' side: what entries are filed under, where a store's index lies, and who keeps it.
+
+The keeper is a process of its own, so that building an index of a million entries never costs a key press.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from backends.index import (
+    BuildPace,
+    Cache,
+    IndexBuilder,
+    IndexUnavailable,
+    IndexWriter,
+    Label,
+    Progress,
+    Reader,
+    default_folder,
+)
+from backends.index.filing import EVERYTHING
+from backends.index.row_keys import spell
+from backends.records import Entry, StoreInfo
+from backends.store import Store
+from console.clock import Clock
+from console.services.errors import category, fingerprint
+from console.services.triage.triage import ClassifiedEntry, classified
+
+VERSION = f"{fingerprint.VERSION}.{category.VERSION}"
+_PROGRESS_SECONDS = 0.5
+_GRACE_SECONDS = 0.5
+_EXIT_SECONDS = 5.0
+_NICE = 10
+
+
+def label(entry: Entry) -> Label:
+    return labelled(classified(entry))
+
+
+def labelled(row: ClassifiedEntry) -> Label:
+    return Label(row.fingerprint, row.title, row.category)
+
+
+async def cache_of(store: Store, folder: Path | None = None) -> Cache:
+    info = store.info
+    return Cache.of(
+        folder or default_folder(os.environ),
+        store_id=await store.store_id(),
+        label=_place(info),
+        table=info.table,
+        version=VERSION,
+    )
+
+
+def _place(info: StoreInfo) -> str:
+    """One file is one store, from whichever directory it was named."""
+    path = info.label.removeprefix("sqlite ")
+    return str(Path(path).resolve()) if info.dialect == "sqlite" else info.label
+
+
+async def reader_of(store: Store, folder: Path | None = None) -> Reader:
+    return Reader(await cache_of(store, folder))
+
+
+async def is_current(store: Store, progress: Progress | None) -> bool:
+    """Would counting the store now give the same? Everything that can be asked cheaply says so."""
+    if progress is None or not progress.built or not await has_caught_up(store, progress):
+        return False
+    counted = (await store.counts(EVERYTHING)).by_state
+    return all(counted.get(state, 0) == count for state, count in progress.states.items())
+
+
+async def has_caught_up(store: Store, progress: Progress) -> bool:
+    """The newest entry and the last act are in the index. Cheap at any size; says nothing of what lies between."""
+    newest = await store.page(EVERYTHING, limit=1, newest_first=True)
+    if newest.entries and spell(newest.entries[0].row_key) != progress.high:
+        return False
+    async for _ in store.audit(after=progress.audit_seq):
+        return False
+    return True
+
+
+class IndexJob:
+    """One run of keeping an index. Only reads the store."""
+
+    def __init__(
+        self, store: Store, clock: Clock, *, folder: Path | None = None, pace: BuildPace | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._folder = folder
+        self._pace = pace
+
+    async def build(self, tell: Callable[[Progress], None] = lambda _: None) -> bool:
+        """Once, up to now. False: the store's counts do not agree with its entries."""
+        return await self._keep(tell, follow=False)
+
+    async def follow(self, tell: Callable[[Progress], None] = lambda _: None) -> None:
+        """Until cancelled. Raises IndexUnavailable, also where another console keeps this index."""
+        await self._keep(tell, follow=True)
+
+    async def _keep(self, tell: Callable[[Progress], None], *, follow: bool) -> bool:
+        cache = await cache_of(self._store, self._folder)
+        with cache.writing() as connection:
+            feed = IndexBuilder(self._store, IndexWriter(connection), label, now=self._clock, pace=self._pace)
+            reader = Reader(cache)
+            telling = asyncio.create_task(_tell(reader, tell))
+            try:
+                if not follow:
+                    return await feed.settle()
+                await feed.run()
+                return True
+            finally:
+                telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
+                if (progress := await reader.progress()) is not None:
+                    tell(progress)
+                await reader.aclose()
+                feed.close()
+
+
+async def _tell(reader: Reader, tell: Callable[[Progress], None]) -> None:
+    while True:
+        if (progress := await reader.progress()) is not None:
+            tell(progress)
+        await asyncio.sleep(_PROGRESS_SECONDS)
+
+
+def nicer(by: int) -> int:
+    """The priority of a process that gives way to this one."""
+    return min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
+
+
+class IndexProcess:
+    """The process that keeps the index while a console is open: `dlq index --follow` on the same store.
+
+    It goes when its console goes, however that ends, as it then reads the end of its stdin.
+    """
+
+    def __init__(self, words: tuple[str, ...], environ: Mapping[str, str], *, nice: int = _NICE) -> None:
+        """`words`: the global words of the command line, without the target; that is in `environ` as DLQ_DB."""
+        self._nice = nice
+        self._words = words
+        self._environ = dict(environ)
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "console",
+            "index",
+            "--follow",
+            "--with-parent",
+            *self._words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=self._environ,
+            start_new_session=True,
+        )
+        # Of the child and not by the child: whoever else runs the verb keeps the priority they chose.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, nicer(self._nice))
+            if sys.platform == "linux":  # a key that is pressed need not wait for the end of its turn
+                os.sched_setscheduler(self._process.pid, os.SCHED_IDLE, os.sched_param(0))
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        # An index survives being killed anywhere: nobody who quits has to wait for a page that is being filed.
+        for seconds, end in ((_GRACE_SECONDS, process.terminate), (_EXIT_SECONDS, process.kill)):
+            try:
+                await asyncio.wait_for(process.wait(), seconds)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    end()
+        await process.wait()
+
+
+__all__ = [
+    "VERSION",
+    "IndexJob",
+    "IndexProcess",
+    "IndexUnavailable",
+    "cache_of",
+    "has_caught_up",
+    "is_current",
+    "label",
+    "labelled",
+    "reader_of",
+]

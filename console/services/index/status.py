@@ -1,0 +1,162 @@
+"""What the index adds to an attached store: groups, search, health, alerts; and how far it can be trusted.
+
+Everything works without an index, slower, and says so. No SQL, no screens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from backends.index import IndexUnavailable, Progress, Reader
+from backends.index.filing import EVERYTHING
+from backends.index.reader import NoIndex
+from backends.records import OPEN_STATES, Counts
+from backends.store import Store
+from console.services.browse.search import BUDGET, Search
+from console.services.index.keeper import cache_of, has_caught_up, is_current
+from console.services.stats import tally
+from console.services.stats.alerts import Alert, alerts
+from console.services.stats.groups import Groups
+from console.services.stats.health import Health
+from console.services.stats.tally import Tally, VenueTally
+
+if TYPE_CHECKING:
+    from console.services.session import SessionSettings, StoreSession
+
+_FEW = 2000  # open entries that are simply counted where there is no index
+_COUNT_SECONDS = 60.0  # ages alone may raise an alert: counted again after this, though nothing changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """The newest entry and the last act when the console attached: an index that has both is no longer behind."""
+
+    entry_id: str | None
+    audit_seq: int
+
+
+class IndexStatus:
+    def __init__(self, session: StoreSession, reader: Reader) -> None:
+        setting = session.setting
+        self.reader = reader
+        self.progress: Progress | None = None
+        self.budget = BUDGET  # seconds that one step of a search may take
+        self.is_trusted = False  # what the index says is what counting would say, as far as it is built
+        self._setting: SessionSettings = setting
+        self._store: Store = session.store
+        self._indexed = Groups(session.triage, reader, setting.clock), Search(session.store, reader)
+        self._bare = Groups(session.triage, None, setting.clock), Search(session.store, None)
+        self._health = Health(session.store, reader, setting.config.alerts, setting.clock)
+        self._anchor: _Anchor | None = None
+        self._was_behind = True
+        self._judged: tuple[object, bool] | None = None
+        self._raised: tuple[object, float, tuple[Alert, ...]] | None = None
+
+    @classmethod
+    async def of(cls, session: StoreSession) -> IndexStatus:
+        """With a first look at what index there is."""
+        made = cls(session, Reader(await cache_of(session.store, session.setting.cache)))
+        await made.look()
+        return made
+
+    async def aclose(self) -> None:
+        await self.reader.aclose()
+
+    @property
+    def groups(self) -> Groups:
+        return (self._indexed if self.is_trusted else self._bare)[0]
+
+    @property
+    def search(self) -> Search:
+        return (self._indexed if self.is_trusted else self._bare)[1]
+
+    @property
+    def health(self) -> Health | None:
+        """None: there is no index that could say."""
+        built = self.progress is not None and self.progress.built
+        return self._health if self.is_trusted and built else None
+
+    @property
+    def stamp(self) -> object:
+        """Changes whenever the index does."""
+        seen = self.progress
+        return None if seen is None else (seen.filed, seen.searchable, seen.audit_seq, tuple(seen.states.values()))
+
+    async def look(self, *, kept: bool = False) -> None:
+        """How far the index is now. `kept`: a process keeps it, so that once it has caught up it stays so."""
+        try:
+            self.progress = await self.reader.progress()
+            self.is_trusted = await self._is_true(kept=kept)
+        except (NoIndex, IndexUnavailable):
+            self.progress, self.is_trusted = None, False
+
+    async def _is_true(self, *, kept: bool) -> bool:
+        progress = self.progress
+        if progress is None or not (progress.built or progress.filed):
+            return False
+        if not kept:
+            self._was_behind = True
+            if not await has_caught_up(self._store, progress):
+                return False
+            if self._judged is None or self._judged[0] != self.stamp:
+                self._judged = self.stamp, await is_current(self._store, progress)
+            return self._judged[1]
+        if self._was_behind:
+            self._was_behind = not await self._has_passed(progress)
+        return not self._was_behind
+
+    async def _has_passed(self, progress: Progress) -> bool:
+        if self._anchor is None:
+            newest = (await self._store.page(EVERYTHING, limit=1, newest_first=True)).entries
+            seq = progress.audit_seq
+            async for block in self._store.audit(after=seq):
+                seq = block[-1].seq
+            self._anchor = _Anchor(newest[0].id if newest else None, seq)
+        if progress.audit_seq < self._anchor.audit_seq:
+            return False
+        wanted = self._anchor.entry_id
+        return wanted is None or wanted in await self.reader.known([wanted])
+
+    async def alerts(self, counts: Counts | None) -> tuple[Alert, ...]:
+        """From the index; without one, counted where that is quick, else the rules that the totals can answer."""
+        key = self.stamp, counts, self.is_trusted
+        if self._raised is not None and self._raised[0] == key and time.monotonic() < self._raised[1]:
+            return self._raised[2]
+        try:
+            found = alerts(await self._tally(counts), self._setting.config.alerts)
+        except (NoIndex, IndexUnavailable):
+            found = alerts(self._totals(counts), self._setting.config.alerts)
+        self._raised = key, time.monotonic() + _COUNT_SECONDS, found
+        return found
+
+    async def _tally(self, counts: Counts | None) -> Tally:
+        if self.health is not None:
+            return await tally.indexed(self.reader, self._setting.clock())
+        if counts is not None and counts.open <= _FEW:
+            return await asyncio.to_thread(asyncio.run, self._counted())
+        return self._totals(counts)
+
+    async def _counted(self) -> Tally:
+        store = await self._setting.open()
+        try:
+            return await tally.counted(store, self._setting.clock())
+        finally:
+            await store.aclose()
+
+    def _totals(self, counts: Counts | None) -> Tally:
+        states = {} if counts is None else dict(counts.by_state)
+        oldest = None if counts is None else counts.oldest_pending
+        # The oldest of all is the oldest somewhere; how deep one venue is cannot be told from a total.
+        venues = {} if oldest is None else {"some venue": VenueTally(0, 0, oldest)}
+        return Tally(
+            at=self._setting.clock(),
+            states={state: states.get(state, 0) for state in OPEN_STATES},
+            venues=venues,
+            categories={},
+            groups=(),
+            retries=0,
+            arrivals=(),
+        )

@@ -1,0 +1,1 @@
+"""Send an order again: plan, claim, look up, submit, record, reconcile."""

@@ -1,0 +1,71 @@
+"""What a look-up at the venue means for a command of ours. Pure; "not found" is never yet "absent"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from venues import Absent, Found, Lookup, LookupFailed, OrderAction, VenueOrder, differences
+
+Kind = Literal["ours", "refused", "ended", "conflict", "unclear", "absent", "no-answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupVerdict:
+    """ours: it stands, has filled or (a cancel) has taken effect · refused: the venue turned it down · ended:
+    cancelled or expired, unfilled · conflict: another order under our id · unclear: a status nobody knows ·
+    absent, no-answer: as the look-up said."""
+
+    kind: Kind
+    text: str
+    order: VenueOrder | None = None
+    retry_after: float | None = None
+
+    @property
+    def order_id(self) -> str | None:
+        return self.order.venue_order_id if self.order else None
+
+
+def judge(action: OrderAction, lookup: Lookup) -> LookupVerdict:
+    match lookup:
+        case Found(order):
+            return _cancelled(order) if action.verb == "cancel" else _found(action, order)
+        case Absent():
+            return LookupVerdict("absent", "the venue does not show it")
+        case LookupFailed(why, retry_after):
+            return LookupVerdict("no-answer", why, retry_after=retry_after)
+        case _:
+            assert_never(lookup)
+
+
+def _found(action: OrderAction, order: VenueOrder) -> LookupVerdict:
+    if other := differences(action, order):
+        return LookupVerdict("conflict", f"conflict: {'; '.join(other)}", order)
+    shown = _shown(order)
+    if order.status in ("open", "partly_filled", "filled") or (order.filled is not None and order.filled > 0):
+        return LookupVerdict("ours", shown, order)
+    match order.status:
+        case "rejected":
+            return LookupVerdict("refused", shown, order)
+        case "cancelled" | "expired":
+            return LookupVerdict("ended", f"{shown}, unfilled", order)
+        case _:
+            return LookupVerdict("unclear", shown, order)
+
+
+def _cancelled(order: VenueOrder) -> LookupVerdict:
+    """A cancel is looked up by the order it aims at: that one's end is the cancel's success."""
+    shown = _shown(order)
+    if order.status == "cancelled" or "cancel" in order.raw_status.lower():
+        return LookupVerdict("ours", shown, order)
+    match order.status:
+        case "filled" | "expired" | "rejected":
+            return LookupVerdict("refused", f"{shown}: there is nothing left to cancel", order)
+        case "open" | "partly_filled":
+            return LookupVerdict("absent", f"{shown}: the cancel has not taken effect", order)
+        case _:
+            return LookupVerdict("unclear", shown, order)
+
+
+def _shown(order: VenueOrder) -> str:
+    return f"{order.raw_status or order.status} at the venue"

@@ -1,0 +1,269 @@
+"""What a replay will do, decided before anything is done: collapsed, guarded, ordered, hashed. Pure.
+
+The same object is the dry run, the gate's preview and what runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+
+from backends.records import Entry, Version
+from console.services.replay.command import Command
+from console.services.replay.guards import RANK, Facts, Guard, Likeness, blocking, doubts, likeness, notional
+from venues import Mode
+
+WAVES = (1, 5)  # a canary, a few, then the rest
+_ARRIVED = "may-have-arrived"
+_OVER = ("settled", "superseded")  # nothing else matters of these
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    command: Command
+    wave: int
+    overridden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    entry_id: str
+    guards: tuple[Guard, ...]
+
+    @property
+    def text(self) -> str:
+        return "; ".join(f"{guard.code}: {guard.text}" for guard in self.guards)
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    entry_id: str
+    version: Version
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    venue: str
+    account: str
+    market: str
+    orders: int
+    gross: Decimal
+    net: Decimal
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    mode: Mode
+    rehearsal: bool
+    steps: tuple[Step, ...]
+    superseded: tuple[Superseded, ...]
+    blocked: tuple[Blocked, ...]
+    exposure: tuple[Exposure, ...]
+    hash: str
+    hosts: tuple[tuple[str, str], ...] = ()  # (venue, host)
+    rates: tuple[tuple[str, int | None], ...] = ()
+    needs_second: str | None = None  # why another person must approve
+    overrides: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def gross(self) -> Decimal:
+        return sum((line.gross for line in self.exposure), Decimal(0))
+
+    @property
+    def net(self) -> Decimal:
+        return sum((line.net for line in self.exposure), Decimal(0))
+
+    def beneath(self, head: str) -> tuple[Superseded, ...]:
+        """What that entry's command supersedes."""
+        return tuple(one for one in self.superseded if one.by == head)
+
+    @property
+    def size(self) -> int:
+        """How many entries it speaks of, whatever becomes of them."""
+        return len(self.steps) + len(self.superseded) + len(self.blocked)
+
+    @property
+    def wave_sizes(self) -> tuple[int, ...]:
+        sizes: dict[int, int] = {}
+        for step in self.steps:
+            sizes[step.wave] = sizes.get(step.wave, 0) + 1
+        return tuple(sizes[wave] for wave in sorted(sizes))
+
+
+def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
+    ordered = sorted({entry.id: entry for entry in entries}.values(), key=_insertion)
+    waiting = [entry for entry in ordered if facts.states.get(entry.id, "pending") == "pending"]
+    commands = [found for entry in waiting if isinstance(found := facts.commands[entry.id], Command)]
+    _, superseded = collapse(commands)
+    gone = {one.entry_id for one in superseded}
+    steps: list[Step] = []
+    blocked: list[Blocked] = []
+    seen: set[Likeness] = set()
+    for entry in ordered:
+        if entry.id in gone:
+            continue
+        command = facts.commands[entry.id]
+        guards, overridden = _weigh(entry.id, facts, seen)
+        if not guards and len(steps) >= facts.limits.max_batch:
+            guards = [Guard("max-batch", f"the batch is full: {facts.limits.max_batch} at most")]
+        if guards:
+            blocked.append(Blocked(entry.id, tuple(guards)))
+        elif isinstance(command, Command):
+            seen.add(likeness(command))
+            steps.append(Step(command, _wave(len(steps)), overridden))
+    sent = {step.command.entry_id for step in steps}
+    done = [one for one in superseded if one.by in sent]
+    return _finished(facts, steps, done, _with_heads(superseded, sent, blocked))
+
+
+def _insertion(entry: Entry) -> tuple[str, ...]:
+    """Where it stands in the store; a total order whatever a place is made of."""
+    return *map(_spelled, entry.row_key), entry.id
+
+
+def _spelled(part: object) -> str:
+    match part:
+        case int():
+            return f"{part + 2**63:020d}"
+        case datetime():
+            return part.isoformat(timespec="microseconds")
+        case _:
+            return str(part)
+
+
+def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Superseded]]:
+    """One command per logical order: CANCEL over REPLACE over NEW, then the later one."""
+    chosen: dict[tuple[str, str, str], int] = {}
+    for position, command in enumerate(commands):
+        held = chosen.get(command.key)
+        if held is None or RANK[command.action.verb] >= RANK[commands[held].action.verb]:
+            chosen[command.key] = position
+    keep = set(chosen.values())
+    superseded = [
+        Superseded(command.entry_id, command.version, commands[chosen[command.key]].entry_id)
+        for position, command in enumerate(commands)
+        if position not in keep
+    ]
+    return [command for position, command in enumerate(commands) if position in keep], superseded
+
+
+def _weigh(entry_id: str, facts: Facts, seen: set[Likeness]) -> tuple[list[Guard], tuple[str, ...]]:
+    """(what blocks, what was overridden)."""
+    guards, command = blocking(entry_id, facts), facts.commands[entry_id]
+    if not isinstance(command, Command) or any(guard.code in _OVER for guard in guards):
+        return guards, ()
+    found = doubts(command, facts)
+    if likeness(command) in seen and command.action.verb == "new":
+        found.append(Guard("duplicate", "the same order is in this batch already"))
+    passed = [guard.code for guard in found if guard.code in facts.overrides]
+    if command.may_have_arrived and command.action.verb == "new" and _ARRIVED in facts.overrides:
+        passed.append(_ARRIVED)  # a look-up that cannot answer yet would be this guard while the plan runs
+    blocks = [*guards, *(guard for guard in found if guard.code not in facts.overrides)]
+    return blocks, tuple(dict.fromkeys(passed))
+
+
+def _wave(position: int) -> int:
+    bounds = (0, *(sum(WAVES[: n + 1]) for n in range(len(WAVES))))
+    for wave, (low, high) in enumerate(pairwise(bounds)):
+        if low <= position < high:
+            return wave
+    return len(WAVES)
+
+
+def _with_heads(superseded: Sequence[Superseded], sent: set[str], blocked: Sequence[Blocked]) -> list[Blocked]:
+    """What was superseded by a command that is itself held waits with it."""
+    texts = {one.entry_id: one for one in blocked}
+    waiting = [
+        Blocked(one.entry_id, (Guard("superseded", f"superseded by {one.by}, which is blocked"),))
+        for one in superseded
+        if one.by not in sent and one.by in texts
+    ]
+    return [*blocked, *waiting]
+
+
+def _finished(
+    facts: Facts, steps: Sequence[Step], superseded: Sequence[Superseded], blocked: Sequence[Blocked]
+) -> ReplayPlan:
+    exposure = _exposure([step.command for step in steps])
+    used = sorted({code for step in steps for code in step.overridden})
+    names = sorted({step.command.venue for step in steps})
+    venues = [facts.venues[name] for name in names if name in facts.venues]
+    gross = sum((line.gross for line in exposure), Decimal(0))
+    return ReplayPlan(
+        mode=facts.mode,
+        rehearsal=facts.rehearsal,
+        steps=tuple(steps),
+        superseded=tuple(superseded),
+        blocked=tuple(blocked),
+        exposure=exposure,
+        hash=_hash(facts, steps, superseded),
+        hosts=tuple((venue.name, venue.host) for venue in venues),
+        rates=tuple((venue.name, venue.rate_per_minute) for venue in venues),
+        needs_second=_second(facts, gross, used),
+        overrides=frozenset(used),
+    )
+
+
+def _second(facts: Facts, gross: Decimal, used: Sequence[str]) -> str | None:
+    if gross > facts.limits.four_eyes_over:
+        return f"gross {gross:f} is over {facts.limits.four_eyes_over:f}"
+    if used and facts.mode == "live":
+        return f"an override in live: {', '.join(used)}"
+    return None
+
+
+def _exposure(commands: Sequence[Command]) -> tuple[Exposure, ...]:
+    lines: dict[tuple[str, str, str], list[Command]] = {}
+    for command in commands:
+        lines.setdefault((command.venue, command.action.account_id or "", command.action.market_id), []).append(command)
+    result = []
+    for (venue, account, market), group in sorted(lines.items()):
+        amounts = [(notional(command), command.action.side) for command in group]
+        known = [(amount, side) for amount, side in amounts if amount is not None]
+        result.append(
+            Exposure(
+                venue=venue,
+                account=account,
+                market=market,
+                orders=len(group),
+                gross=sum((amount for amount, _ in known), Decimal(0)),
+                net=sum((-amount if side.startswith("sell") else amount for amount, side in known), Decimal(0)),
+                unpriced=len(amounts) - len(known),
+            )
+        )
+    return tuple(result)
+
+
+def _hash(facts: Facts, steps: Sequence[Step], superseded: Sequence[Superseded]) -> str:
+    """Ids, versions, commands and mode; never times."""
+    document = {
+        "mode": facts.mode,
+        "rehearsal": facts.rehearsal,
+        "steps": [
+            [
+                step.command.entry_id,
+                [str(part) for part in step.command.version],
+                step.command.venue,
+                facts.venues[step.command.venue].host if step.command.venue in facts.venues else "",
+                step.command.client_order_id,
+                *_words(step.command),
+                list(step.overridden),
+            ]
+            for step in steps
+        ],
+        "superseded": [[one.entry_id, [str(part) for part in one.version], one.by] for one in superseded],
+    }
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _words(command: Command) -> list[str]:
+    action = command.action
+    parts = (action.verb, action.market_id, action.side, action.quantity, action.order_type, action.price)
+    return [str(part) for part in (*parts, action.time_in_force, action.account_id, action.venue_order_id)]

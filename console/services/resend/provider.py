@@ -1,0 +1,250 @@
+"""A batch of an integration's replays: claim → intent → the call, with its own tries → outcome. Breaker per provider.
+
+A provider cannot be asked what became of a call. As the hub does, a retry without a clear answer counts as failed; its
+detail and the ledger say that the provider may have acted on it, and under which key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from backends.layouts.mask import masked_document, masked_text
+from backends.records import ActContext, Actor, Entry
+from backends.store import Claim, ClaimRefused, Intent, Requests, Result, Store, StoreError
+from console.clock import Clock
+from console.services import layout_fields as layout
+from console.services.replay.flow_control import OPEN_SECONDS, Breaker
+from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.resend.delivery import Backoff, Delivery, deliver
+from console.services.resend.provider_pool import Providers
+from venues.client import VenueError
+from venues.integration.call import StoredCall, read_call
+from venues.integration.provider import Delivered, Provider
+from venues.orders import NotSent, RateLimited, Refused, Rejected, Unknown
+
+Tell = Callable[[EntryOutcome], None]
+_RECORD_TRIES = 60
+_RECORD_SECONDS = 1.0
+_SLACK_SECONDS = 60.0
+_HOLDS = 2  # how often an open breaker is waited for; after that the provider is given up for this batch
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Time as the batch sees it: `ticks` in seconds, and the waiting between tries."""
+
+    backoff: Backoff = field(default_factory=Backoff)
+    ticks: Callable[[], float] = time.monotonic
+
+
+class ProviderBatch:
+    def __init__(
+        self, store: Store, providers: Providers, actor: Actor, clock: Clock, *, pulse: Pulse | None = None
+    ) -> None:
+        if not isinstance(store, Requests):
+            raise TypeError("this store's replays are no calls to a provider")
+        self._store = store
+        self._requests: Requests = store
+        self._providers = providers
+        self._actor = actor
+        self._clock = clock
+        self._stop = asyncio.Event()
+        self._halted = False
+        self._names: dict[str, str] = {}  # whatever a provider is called → its name in the config
+        given = pulse or Pulse()
+        self._ticks = given.ticks
+        self._sleep = given.backoff.sleep
+        self._backoff = replace(given.backoff, sleep=self._wait)
+
+    def breakers(self) -> dict[str, str]:
+        """From any thread."""
+        now = self._ticks()
+        return {shown: self._providers.breaker(name).at(now).state for shown, name in list(self._names.items())}
+
+    def stop(self) -> None:
+        """No further try is begun. Call from this object's own loop."""
+        self._stop.set()
+
+    async def run(
+        self, entries: Sequence[Entry], *, note: str | None = None, tell: Tell = lambda _: None
+    ) -> tuple[EntryOutcome, ...]:
+        why = ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="replay", note=note)
+        results: list[EntryOutcome] = []
+
+        def ended(result: EntryOutcome) -> None:
+            results.append(result)
+            tell(result)
+
+        providers: dict[str, list[Entry]] = {}
+        for entry in entries:
+            try:
+                name = self._providers.name(entry)
+                self._providers.client(name)
+                providers.setdefault(name, []).append(entry)
+                called = (name, layout.text(entry, "providerId"), layout.text(entry, "providerName"))
+                self._names |= dict.fromkeys(called, name)
+            except VenueError as problem:
+                ended(EntryOutcome(entry.id, "refused", None, detail=str(problem)))
+        await asyncio.gather(*(self._at_provider(name, its, why, ended) for name, its in providers.items()))
+        return tuple(results)
+
+    async def _at_provider(self, name: str, entries: Sequence[Entry], why: ActContext, ended: Tell) -> None:
+        """One call at a time; what an open breaker holds goes once it lets a try through."""
+        breaker, holds = self._providers.breaker(name), 0
+        for entry in entries:
+            breaker = breaker.at(self._ticks())
+            if breaker.state == "open" and holds < _HOLDS and not self._stop.is_set():
+                holds += 1
+                await self._wait(max(0.0, OPEN_SECONDS - (self._ticks() - breaker.opened_at)))
+                breaker = breaker.at(self._ticks())
+            if self._is_stopping() or breaker.state == "open":
+                ended(self._not_begun(entry, breaker))
+                continue
+            result, healthy = await self._one(entry, self._providers.client(name), why)
+            if healthy is not None:
+                breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
+                self._providers.breakers[name] = breaker
+            if breaker.state == "closed":
+                holds = 0
+            ended(result)
+
+    def _not_begun(self, entry: Entry, breaker: Breaker) -> EntryOutcome:
+        if self._halted:
+            return EntryOutcome(entry.id, "refused", None, detail="halt: nothing was sent")
+        reason = "stopped" if self._is_stopping() else "breaker open" if breaker.state == "open" else "not begun"
+        return EntryOutcome(entry.id, "skipped", None, detail=f"{reason}: nothing was sent")
+
+    def _is_stopping(self) -> bool:
+        """Also when this task was cancelled: the transport brings a call to its end and does not raise."""
+        task = asyncio.current_task()
+        return self._stop.is_set() or (task is not None and task.cancelling() > 0)
+
+    async def _wait(self, seconds: float) -> None:
+        waiting = asyncio.ensure_future(self._sleep(seconds))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (waiting, stopping):
+            task.cancel()
+        await asyncio.gather(waiting, stopping, return_exceptions=True)
+
+    async def _one(self, entry: Entry, provider: Provider, why: ActContext) -> tuple[EntryOutcome, bool | None]:
+        """How it ended, and whether the provider is well; None: nothing was learnt of it."""
+        lease = self._backoff.longest + 7 * provider.timeout + _SLACK_SECONDS
+        try:
+            claim = await self._store.claim(entry.id, entry.version, self._actor, lease)
+        except StoreError as problem:
+            return EntryOutcome(entry.id, "skipped", None, detail=f"{problem}: nothing was sent"), None
+        if isinstance(claim, ClaimRefused):
+            return self._taken(claim), None
+        key = str(uuid.uuid4())
+        call = await self._intended(claim, provider, key, why)
+        if isinstance(call, EntryOutcome):
+            return call, None
+        done = await deliver(lambda: provider.send(call, key), self._backoff, self._is_stopping)
+        healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
+        return await self._conclude(claim, outcome(done, key), key, why), healthy
+
+    async def _intended(self, claim: Claim, provider: Provider, key: str, why: ActContext) -> StoredCall | EntryOutcome:
+        """The call, once it is in the ledger that it will be sent; else why it is not."""
+        entry_id = claim.entry_id
+        try:
+            stored = await self._requests.request(entry_id)
+            call = Refused("the entry is gone") if stored is None else read_call(stored)
+            if isinstance(call, Refused):
+                await self._release(claim)
+                return EntryOutcome(entry_id, "refused", None, detail=f"unparsable: {call.why}")
+            attempt = await self._store.intend(claim, _intent(provider, call, key), self._actor, self._now(why))
+        except StoreError as problem:
+            await self._withdraw(claim, key, why)
+            return EntryOutcome(entry_id, "skipped", None, detail=f"{problem}: nothing was sent")
+        if isinstance(attempt, ClaimRefused):
+            await self._release(claim)
+            return self._taken(attempt)
+        return call
+
+    async def _withdraw(self, claim: Claim, key: str, why: ActContext) -> None:
+        """The intent's commit is in doubt, but it is certain that nothing was sent."""
+        try:
+            attempts = await self._store.attempts(claim.entry_id)
+            if any(one.outcome is None and one.client_order_id == key for one in attempts):
+                text = "the intent's commit was in doubt: nothing was sent"
+                result = Result("not_sent", error=text, evidence=text)
+                await self._store.conclude(claim, result, self._actor, self._now(why))
+        except StoreError:
+            return  # still away: the attempt, if there is one, is for reconcile
+        await self._release(claim)
+
+    async def _conclude(self, claim: Claim, result: Result, key: str, why: ActContext) -> EntryOutcome:
+        """The outcome must reach the ledger: a store that is away for a moment is waited for."""
+        ended = EntryOutcome(claim.entry_id, result.outcome, None, None, key, result.error or result.evidence)
+        for remaining in reversed(range(_RECORD_TRIES)):
+            try:
+                if await self._store.conclude(claim, result, self._actor, self._now(why)):
+                    return ended
+                return replace(ended, detail=f"{ended.detail}; recorded elsewhere meanwhile")
+            except StoreError as problem:
+                if not remaining:
+                    text = f"the provider's answer ({ended.detail}) could not be recorded: {problem}"
+                    return replace(ended, outcome="unknown", detail=text)
+                await asyncio.sleep(_RECORD_SECONDS)
+        raise AssertionError("the last try returns")
+
+    def _taken(self, taken: ClaimRefused) -> EntryOutcome:
+        if taken.code == "halt":
+            self._halted = True
+            self.stop()
+        word: OutcomeKind = "refused" if taken.code in ("halt", "in-doubt", "claimed") else "skipped"
+        return EntryOutcome(
+            taken.entry_id, word, None, detail=f"{taken.code}: {taken.why}" if word == "refused" else taken.why
+        )
+
+    async def _release(self, claim: Claim) -> None:
+        try:
+            await self._store.release(claim)
+        except StoreError:
+            return  # its lease runs out by itself
+
+    def _now(self, why: ActContext) -> ActContext:
+        return replace(why, at=self._clock())
+
+
+def outcome(done: Delivery, key: str) -> Result:
+    """What a delivery means for the entry. Pure."""
+    tries = f"{done.tries} {'try' if done.tries == 1 else 'tries'}"
+    doubt = f"; an earlier try may have reached the provider under key {key}" if done.may_have_arrived else ""
+    match done.answer:
+        case Delivered(status):
+            return Result("accepted", evidence=f"HTTP {status} after {tries}")
+        case Rejected(code, said):
+            return Result("rejected", error=masked_text(f"{code}: {said}" if said else code) + doubt, counts=True)
+        case RateLimited(seconds):
+            told = f"HTTP 429, retry after {seconds:g} s" if seconds else "HTTP 429"
+            return Result("not_sent", error=told + doubt, evidence=told, counts=done.may_have_arrived)
+        case NotSent(reason) if not done.may_have_arrived:
+            return Result("not_sent", error=f"{reason} ({tries}): nothing reached the provider", counts=True)
+        case NotSent(reason) | Unknown(reason):
+            error = f"no clear answer in {tries}, the last: {reason}; counted as failed"
+            return Result("rejected", error=f"{error}, but the provider may have acted on key {key}", counts=True)
+        case _:
+            assert_never(done.answer)
+
+
+def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
+    sent = {"method": call.method, "path": call.path, "headers": dict(call.headers)}
+    body = call.body.decode("utf-8", "backslashreplace")
+    digest = hashlib.sha256(f"{call.method} {call.path}\n".encode() + call.body).hexdigest()
+    return Intent(
+        mode="live",
+        venue=provider.name,
+        client_order_id=key,
+        payload=masked_document(json.dumps({**sent, "body": body})).encode(),
+        payload_hash=digest,
+        detail=f"to {provider.host}" + (f"; not sent again: {', '.join(call.dropped)}" if call.dropped else ""),
+    )

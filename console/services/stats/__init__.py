@@ -1,0 +1,1 @@
+"""Count a store: groups, alerts, health, metrics, the shift report."""

@@ -1,0 +1,95 @@
+"""How a store is doing over the last hours: depth, arrivals by kind, groups, ages, alerts, halt. From the index alone.
+
+No SQL, no screens: numbers that can be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from backends.index import IndexUnavailable, Reader
+from backends.index.reader import NoIndex
+from backends.index.rows import micros
+from backends.index.summary import HOUR, MINUTE
+from backends.records import Halt
+from backends.store import Store
+from console.clock import Clock
+from console.services.stats import tally
+from console.services.stats.alerts import Alert, alerts
+from console.services.stats.tally import Tally
+from console.settings.config import Alerts
+
+SPAN = timedelta(hours=8)
+POINTS = 96
+ARRIVAL_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    at: datetime
+    tally: Tally
+    alerts: tuple[Alert, ...]
+    halt: Halt | None
+    depth: tuple[int | None, ...]  # over the span, oldest first; None before the first time it was seen
+    in_doubt: tuple[int | None, ...]
+    arrivals: Mapping[str, tuple[int, ...]]  # category → the last 24 hours, hour by hour
+    minutes: tuple[int, ...]  # arrivals of the last hour, minute by minute
+
+
+class Health:
+    def __init__(self, store: Store, reader: Reader, limits: Alerts, clock: Clock) -> None:
+        self._store = store
+        self._reader = reader
+        self._limits = limits
+        self._clock = clock
+
+    async def view(self, span: timedelta = SPAN, points: int = POINTS) -> HealthView | None:
+        """None where the index is not built yet."""
+        now = self._clock()
+        try:
+            progress = await self._reader.progress()
+            if progress is None or not progress.built:
+                return None
+            counted = await tally.indexed(self._reader, now)
+            seen = await self._reader.snapshots(now - span)
+            hours = await self._reader.hours(micros(now) // HOUR - ARRIVAL_HOURS + 1)
+            minutes = await self._reader.minutes(micros(now) // MINUTE - 60)
+        except (NoIndex, IndexUnavailable):
+            return None
+        moments = [now - span + span * (point + 1) / points for point in range(points)]
+        last = micros(now) // MINUTE
+        return HealthView(
+            at=now,
+            tally=counted,
+            alerts=alerts(counted, self._limits),
+            halt=await self._store.halted(),
+            depth=levels([(one.at, one.open) for one in seen], moments),
+            in_doubt=levels([(one.at, one.in_doubt) for one in seen], moments),
+            arrivals=_by_category(hours, micros(now) // HOUR),
+            minutes=tuple(minutes.get(minute, 0) for minute in range(last - 60, last)),
+        )
+
+
+def levels(seen: Sequence[tuple[datetime, int]], moments: Sequence[datetime]) -> tuple[int | None, ...]:
+    """What was last seen at each moment: between two changes a level stays as it was."""
+    found: list[int | None] = []
+    level: int | None = None
+    at = 0
+    for moment in moments:
+        while at < len(seen) and seen[at][0] <= moment:
+            level = seen[at][1]
+            at += 1
+        found.append(level)
+    return tuple(found)
+
+
+def _by_category(hours: Mapping[tuple[str, str], Mapping[int, int]], last: int) -> dict[str, tuple[int, ...]]:
+    sums: dict[str, dict[int, int]] = {}
+    for (_, category), counts in hours.items():
+        into = sums.setdefault(category, {})
+        for hour, count in counts.items():
+            into[hour] = into.get(hour, 0) + count
+    window = range(last - ARRIVAL_HOURS + 1, last + 1)
+    return {category: tuple(sums[category].get(hour, 0) for hour in window) for category in sorted(sums)}

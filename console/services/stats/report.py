@@ -1,0 +1,246 @@
+"""The shift report: what came, what was done by whom, what is in doubt. Gathered once, told as Markdown or as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from backends.index import file_entry
+from backends.records import STATES, Attempt, Filter, Halt, parse_time
+from backends.store import Store
+from console.services.index.keeper import labelled
+from console.services.stats.activity import ShiftActivity
+from console.services.stats.alerts import Alert
+from console.services.stats.group import Group, Grouping
+from console.services.stats.tally import Tally
+from console.services.triage.triage import Query, Triage
+from console.text.durations import long_age
+from console.text.untrusted import safe
+
+_TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    store: str
+    since: datetime
+    until: datetime
+    arrived: int
+    by_category: Mapping[str, int]
+    by_venue: Mapping[str, int]
+    groups: tuple[Group, ...]
+    activity: ShiftActivity
+    in_doubt: tuple[Attempt, ...]
+    in_flight: tuple[Attempt, ...]
+    tally: Tally
+    alerts: tuple[Alert, ...]
+    halt: Halt | None
+
+
+async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Alert, ...]) -> Report:
+    store: Store = triage.store
+    grouping = Grouping()
+    categories: Counter[str] = Counter()
+    venues: Counter[str] = Counter()
+    everything = Query(Filter(states=frozenset(STATES), since=since))
+    async for row in triage.stream(everything, whole=True):
+        mark = file_entry(row.entry, labelled(row))
+        grouping.add(mark)
+        categories[mark.label.category] += 1
+        venues[mark.venue] += 1
+    activity = ShiftActivity(store.info.table, since)
+    async for block in store.audit():
+        activity.feed(block)
+    attempts = await store.open_attempts()
+    return Report(
+        store=store.info.label,
+        since=since,
+        until=tally.at,
+        arrived=grouping.count,
+        by_category=dict(categories.most_common()),
+        by_venue=dict(venues.most_common()),
+        groups=grouping.groups()[:_TOP],
+        activity=activity,
+        in_doubt=tuple(one for one in attempts if one.outcome is not None),
+        in_flight=tuple(one for one in attempts if one.outcome is None),
+        tally=tally,
+        alerts=raised,
+        halt=await store.halted(),
+    )
+
+
+def as_json(report: Report) -> dict[str, object]:
+    done, tally = report.activity, report.tally
+    return {
+        "store": report.store,
+        "since": report.since.isoformat(),
+        "until": report.until.isoformat(),
+        "arrived": {
+            "count": report.arrived,
+            "by_category": dict(report.by_category),
+            "by_venue": dict(report.by_venue),
+            "groups": [_group(group) for group in report.groups],
+        },
+        "done": {
+            "replays": _outcomes(done.replays),
+            "reconciles": _outcomes(done.reconciles),
+            "dismissed": dict(done.dismissals),
+            "restored": done.restored,
+            "refused": dict(done.refusals),
+            "moments": [{"at": m.at, "kind": m.kind, "operator": m.operator, "note": m.note} for m in done.moments],
+            "by_operator": [_person(done, key) for key in sorted(done.people)],
+        },
+        "in_doubt": [_attempt(attempt) for attempt in report.in_doubt],
+        "in_flight": [_attempt(attempt) for attempt in report.in_flight],
+        "open": {
+            "by_state": dict(tally.states),
+            "by_venue": {name: venue.depth for name, venue in tally.venues.items()},
+            "oldest": tally.oldest.isoformat() if tally.oldest else None,
+        },
+        "alerts": [{"rule": alert.rule, "text": alert.text} for alert in report.alerts],
+        "halt": None
+        if report.halt is None
+        else {"since": report.halt.since, "operator": report.halt.operator, "note": report.halt.note},
+    }
+
+
+def _group(group: Group) -> dict[str, object]:
+    return {
+        "fingerprint": group.fingerprint,
+        "title": group.title,
+        "category": group.category,
+        "count": group.count,
+        "venues": list(group.venues),
+    }
+
+
+def _outcomes(counts: Mapping[tuple[str, str], int]) -> list[dict[str, object]]:
+    return [{"mode": mode, "outcome": outcome, "count": n} for (mode, outcome), n in sorted(counts.items())]
+
+
+def _person(activity: ShiftActivity, key: tuple[str, str]) -> dict[str, object]:
+    person = activity.people[key]
+    return {
+        "operator": person.operator,
+        "os_user": person.os_user,
+        "replays": _outcomes(person.replays),
+        "dismissed": sum(person.dismissals.values()),
+        "restored": person.restored,
+        "reconciled": person.reconciled,
+        "refused": person.refused,
+        "notes": person.notes,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, object]:
+    return {
+        "dlq_id": attempt.entry_id,
+        "venue": attempt.venue,
+        "mode": attempt.mode,
+        "client_order_id": attempt.client_order_id,
+        "outcome": attempt.outcome,
+        "since": attempt.started_at,
+        "operator": attempt.operator,
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """Whatever the store says is text here, never markup."""
+    return "\n".join((*_head(report), *_came(report), *_did(report), *_doubt(report), *_stands(report))) + "\n"
+
+
+def _head(report: Report) -> Iterable[str]:
+    yield f"# Shift report: {_cell(report.store)}"
+    yield f"\n{_time(report.since)} to {_time(report.until)}"
+    for alert in report.alerts:
+        yield f"\n> **{alert.rule}**: {_cell(alert.text)}"
+    if report.halt is not None:
+        halt = report.halt
+        yield f"\n> **halt** since {_time(parse_time(halt.since))} by {_cell(halt.operator)}: {_cell(halt.note)}"
+
+
+def _came(report: Report) -> Iterable[str]:
+    yield f"\n## What came: {report.arrived}\n"
+    if not report.arrived:
+        yield "Nothing."
+        return
+    yield "By kind: " + _listed(report.by_category) + ". By venue: " + _listed(report.by_venue) + ".\n"
+    rows = [(g.fingerprint, g.title, g.category, g.count, ", ".join(g.venues)) for g in report.groups]
+    yield from _table(("group", "error", "kind", "entries", "venues"), rows)
+
+
+def _did(report: Report) -> Iterable[str]:
+    done = report.activity
+    yield "\n## What was done\n"
+    if not done.people:
+        yield "Nothing."
+        return
+    rows = [
+        (
+            f"{person.operator} ({person.os_user})",
+            ", ".join(f"{n} {mode} {outcome}" for (mode, outcome), n in sorted(person.replays.items())) or "-",
+            ", ".join(f"{n} {reason}" for reason, n in person.dismissals.most_common()) or "-",
+            person.restored,
+            person.reconciled,
+            person.refused,
+        )
+        for _, person in sorted(done.people.items())
+    ]
+    yield from _table(("who", "replayed", "dismissed", "restored", "reconciled", "refused"), rows)
+    for moment in done.moments:
+        at, kind = _time(parse_time(moment.at)), _cell(moment.kind)
+        yield f"\n- {at} **{kind}** by {_cell(moment.operator)}: {_cell(moment.note)}"
+
+
+def _doubt(report: Report) -> Iterable[str]:
+    yield f"\n## What is in doubt: {len(report.in_doubt)}\n"
+    if report.in_doubt:
+        yield from _attempts(report.in_doubt)
+    else:
+        yield "Nothing."
+    if report.in_flight:
+        yield f"\nIn flight, with no answer yet: {len(report.in_flight)}\n"
+        yield from _attempts(report.in_flight)
+
+
+def _attempts(attempts: Iterable[Attempt]) -> Iterable[str]:
+    rows = [
+        (one.entry_id, one.venue, one.mode, one.client_order_id, _time(parse_time(one.started_at)), one.operator)
+        for one in attempts
+    ]
+    return _table(("entry", "venue", "mode", "client order id", "sent", "by"), rows)
+
+
+def _stands(report: Report) -> Iterable[str]:
+    tally = report.tally
+    yield f"\n## How it stands: {tally.open} open\n"
+    if tally.oldest is not None:
+        yield f"The oldest waits for {long_age(tally.oldest, tally.at)}.\n"
+    rows = [
+        (name or "(no venue)", venue.depth, venue.in_doubt, long_age(venue.oldest, tally.at) if venue.oldest else "-")
+        for name, venue in tally.venues.items()
+    ]
+    if rows:
+        yield from _table(("venue", "open", "in doubt", "oldest"), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[str]:
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield "| " + " | ".join(_cell(str(value)) for value in row) + " |"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {_cell(name) or '(none)'}" for name, count in counts.items())
+
+
+def _cell(text: str) -> str:
+    shown = safe(text, 200)
+    return "".join(f"\\{mark}" if mark in "\\`*_{}[]<>#|~" else mark for mark in shown)
+
+
+def _time(at: datetime | None) -> str:
+    return "?" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

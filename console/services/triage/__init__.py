@@ -1,0 +1,1 @@
+"""Sort entries out: dismiss, restore, approve, advise, archive."""

@@ -1,0 +1,67 @@
+"""What to do next with an entry: one sentence, from its state, its error and its attempts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backends.records import Attempt
+from console.services.layout_fields import INTEGRATION, OUTBOX
+from console.services.replay.outcome import spoken
+from console.services.triage.triage import ClassifiedEntry
+
+_AGAIN = {
+    OUTBOX: "mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
+    INTEGRATION: "replay (R) sends the request to its provider again; or dismiss (D)",
+}
+
+
+def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
+    entry = row.entry
+    if entry.layout in _AGAIN and entry.state in ("pending", "in_doubt", "replayed"):
+        return _foreign(row)
+    match entry.state:
+        case "in_doubt":
+            return "reconcile (C) asks the venue; until then nothing else may be done"
+        case "in_flight":
+            return "wait: it is being sent; if its owner is gone, reconcile (C)"
+        case "replayed":
+            return "nothing: it was sent and accepted"
+        case "dismissed":
+            return "nothing: it is settled; restore (U) takes that back"
+        case "pending":
+            pass
+    last = attempts[-1] if attempts else None
+    if last is not None and last.rehearsal and last.outcome == "accepted":
+        return "rehearsed on paper and accepted: replay (R) in live when it should go out"
+    return _named(row.next_step, entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
+
+
+def _foreign(row: ClassifiedEntry) -> str:
+    """Of entries that are no orders: nobody can be asked about a message, and a provider does not tell."""
+    match row.entry.state:
+        case "in_doubt":
+            return "reconcile (C): a retry has no known end; until that is settled nothing else may be done"
+        case "replayed":
+            return "nothing: it was handed over again"
+        case _:
+            return _AGAIN[row.entry.layout]
+
+
+def _named(step: str, venue: str) -> str:
+    return step.replace("VENUE", venue) if venue.replace("-", "").replace(":", "").isalnum() else step
+
+
+def difference(before: Attempt, after: Attempt) -> str:
+    """What changed from one attempt to the next; "" where it was the very same request and answer."""
+    changes = []
+    if before.payload_hash != after.payload_hash:
+        changes.append("another request")
+    if before.client_order_id != after.client_order_id:
+        changes.append("another client order id")
+    if before.mode != after.mode:
+        changes.append(f"{before.mode} → {after.mode}")
+    if before.outcome != after.outcome:
+        changes.append(f"{spoken(before.outcome)} → {spoken(after.outcome)}")
+    elif before.error != after.error:
+        changes.append("another error")
+    return ", ".join(changes)

@@ -1,0 +1,193 @@
+"""A verifiable bundle of old entries: entries, attempts, the audit chain up to its head, checksums. Deletes nothing.
+
+One zip file, readable without us: JSON Lines, a manifest, and SHA256SUMS for `sha256sum -c`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any
+
+from backends.ledger.audit_chain import Verifier
+from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, RowKey, readable
+from backends.store import Store
+from console.services.triage.archive_bundle import ATTEMPTS, AUDIT, BLOCK, ENTRIES, FORMAT, MANIFEST, SEAL, SUMS, seal
+
+_PAGE = 500
+
+
+class ArchiveError(Exception):
+    """The bundle cannot be written or read; `str()` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    path: Path
+    entries: int
+    attempts: int
+    events: int
+    head: str
+    digest: str  # of SHA256SUMS: kept elsewhere, it proves the whole bundle
+
+
+@dataclass(slots=True)
+class _Member:
+    """Lines into one file, counted and hashed on their way."""
+
+    file: IO[bytes]
+    lines: int = 0
+    size: int = 0
+    hash: Any = field(default_factory=hashlib.sha256)
+
+    def write(self, document: object) -> None:
+        line = json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        self.file.write(line)
+        self.hash.update(line)
+        self.lines += 1
+        self.size += len(line)
+
+    @property
+    def told(self) -> dict[str, object]:
+        return {"sha256": self.hash.hexdigest(), "bytes": self.size, "lines": self.lines}
+
+
+async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, now: datetime) -> Archived:
+    """Everything captured before that moment, whatever its state. Never overwrites a file."""
+    making = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        _free(out)
+        with _private(making) as raw:
+            made = await _write(store, before, raw, actor=actor, now=now)
+            seal(raw)
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.link(making, out)  # fails where somebody else was faster
+    except FileExistsError:
+        raise ArchiveError(f"{out} is there already: archives are never overwritten") from None
+    except OSError as problem:
+        raise ArchiveError(f"cannot write {out}: {problem.strerror or problem}") from None
+    finally:
+        making.unlink(missing_ok=True)
+    return Archived(out, *made)
+
+
+def _free(out: Path) -> None:
+    """Before the work rather than after it."""
+    if out.exists():
+        raise FileExistsError
+
+
+def _private(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w+b")
+
+
+async def _write(
+    store: Store, before: datetime, raw: IO[bytes], *, actor: Actor, now: datetime
+) -> tuple[int, int, int, str, str]:
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as bundle, tempfile.TemporaryFile() as spool:
+        attempts = _Member(spool)
+        with bundle.open(ENTRIES, "w", force_zip64=True) as file:
+            entries = _Member(file)
+            async for page in _pages(store, before):
+                for entry in page:
+                    entries.write(entry_document(entry))
+                for made in (await store.attempts_of(tuple(entry.id for entry in page))).values():
+                    for attempt in made:
+                        attempts.write(attempt_document(attempt))
+        with bundle.open(ATTEMPTS, "w", force_zip64=True) as file:
+            spool.seek(0)
+            while block := spool.read(BLOCK):
+                file.write(block)
+        verifier = Verifier()
+        with bundle.open(AUDIT, "w", force_zip64=True) as file:
+            audit = _Member(file)
+            async for events in store.audit():
+                if not verifier.feed(events):
+                    raise ArchiveError(f"the audit chain is broken, nothing is archived: {verifier.finish()}")
+                for event in events:
+                    audit.write(_event(event))
+        told = {ENTRIES: entries.told, ATTEMPTS: attempts.told, AUDIT: audit.told}
+        head = str(verifier.head)
+        digest = _finish(bundle, await _manifest(store, before, actor, now), told, head)
+    return entries.lines, attempts.lines, audit.lines, head, digest
+
+
+async def _manifest(store: Store, before: datetime, actor: Actor, now: datetime) -> dict[str, object]:
+    info = store.info
+    return {
+        "format": FORMAT,
+        "before": before.isoformat(),
+        "made_at": now.isoformat(),
+        "made_by": {
+            "operator": actor.operator,
+            "os_user": actor.os_user,
+            "host": actor.host,
+            "program": actor.program,
+            "db_role": info.role,
+        },
+        "store": {"id": await store.store_id(), "label": info.label, "layout": info.layout, "table": info.table},
+        "columns": list(info.columns),
+    }
+
+
+def _finish(bundle: zipfile.ZipFile, manifest: dict[str, object], told: dict[str, Any], head: str) -> str:
+    document = {**manifest, "audit_head": head, "members": told}
+    text = json.dumps(document, indent=2, sort_keys=True).encode() + b"\n"
+    bundle.writestr(MANIFEST, text)
+    sums = {name: str(one["sha256"]) for name, one in told.items()} | {MANIFEST: hashlib.sha256(text).hexdigest()}
+    listed = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())).encode()
+    bundle.writestr(SUMS, listed)
+    bundle.comment = SEAL
+    return hashlib.sha256(listed).hexdigest()
+
+
+async def _pages(store: Store, before: datetime) -> AsyncIterator[list[Entry]]:
+    row_key: RowKey | None = None
+    old = Filter(states=frozenset(STATES), until=before)
+    while True:
+        page = await store.page(old, limit=_PAGE, after=row_key)
+        yield [(await store.get(entry.id) or entry) if entry.clipped else entry for entry in page.entries]
+        if not page.more:
+            return
+        row_key = page.entries[-1].row_key
+
+
+def entry_document(entry: Entry) -> dict[str, object]:
+    """The row as stored; what JSON has no word for is tagged."""
+    row = {name: _value(value) for name, value in zip(entry.names, entry.values, strict=True)}
+    return {"id": entry.id, "state": entry.state, "row": row}
+
+
+def _value(value: object) -> object:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case bytes():
+            return {"bytes": value.hex()}
+        case datetime():
+            return {"time": value.isoformat()}
+        case Decimal() | float():
+            return {"number": str(value)}
+        case _:
+            return {"text": readable(value)}
+
+
+def attempt_document(attempt: Attempt) -> dict[str, object]:
+    names = [name for name in Attempt.__dataclass_fields__ if name not in ("payload", "lease_until")]
+    return {**{name: getattr(attempt, name) for name in names}, "payload": attempt.payload.hex()}
+
+
+def _event(event: AuditEvent) -> dict[str, object]:
+    return {"seq": event.seq, "body": event.body.decode("utf-8", "backslashreplace"), "hash": event.hash.hex()}

@@ -1,0 +1,269 @@
+"""Looking and sorting out: entries with their class, dismiss and restore in polite chunks, history, undo.
+
+Knows the store contract and the classification; no SQL, no screens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from backends.records import ActContext, Actor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
+from backends.store import ActRefused, Store
+from console.clock import Clock
+from console.services.errors.category import Class, classify
+from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
+from console.services.layout_fields import error_text, varying
+
+CHUNK = 500  # entries of one transaction to begin with
+_LONGEST_SECONDS = 0.050  # what one transaction may hold the store's write lock for
+_BUSY_SHARE = 0.6  # of the time, while somebody else is writing too
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class ClassifiedEntry:
+    """An entry with what its error says of it, worked out when asked: of most of a page nobody asks."""
+
+    entry: Entry
+
+    @property
+    def category(self) -> str:
+        return self._class.category
+
+    @property
+    def reach(self) -> str:
+        """Could the failed submit have reached the venue: "no" or "maybe"."""
+        return self._class.reach
+
+    @property
+    def fingerprint(self) -> str:
+        return self._mark.id
+
+    @property
+    def title(self) -> str:
+        return self._mark.title
+
+    @property
+    def next_step(self) -> str:
+        return self._class.note
+
+    @cached_property
+    def _class(self) -> Class:
+        return classify(error_text(self.entry))
+
+    @cached_property
+    def _mark(self) -> Fingerprint:
+        return fingerprint(error_text(self.entry), masks=varying(self.entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the store can answer, and what the classification adds."""
+
+    where: Filter = field(default_factory=Filter)
+    category: str | None = None
+    group: str | None = None
+
+    @property
+    def by_class(self) -> bool:
+        return self.category is not None or self.group is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The report of an act over many entries."""
+
+    done: tuple[str, ...]
+    changed: tuple[tuple[str, str], ...]
+    stopped: bool = False
+    operation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    entry: ClassifiedEntry
+    attempts: tuple[Attempt, ...]
+    events: tuple[AuditEvent, ...]
+    notes: tuple[Note, ...]
+    unrecorded: int  # retries older than our history
+
+
+Progress = Callable[[int, int], None]
+
+
+def classified(entry: Entry) -> ClassifiedEntry:
+    return ClassifiedEntry(entry)
+
+
+async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """With whole errors: a page cuts long values, and a traceback says at its end what went wrong."""
+    cut = tuple(entry.id for entry in entries if entry.clipped and len(error_text(entry)) >= READ_LENGTH)
+    if not cut:
+        return entries
+    whole = await store.many(cut)
+    return tuple(whole.get(entry.id, entry) for entry in entries)
+
+
+def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
+    """How often the audit says that the retry count went up."""
+    count = 0
+    for event in events:
+        try:
+            after = json.loads(event.body).get("after")
+        except (ValueError, AttributeError):
+            continue  # a tampered body is `audit verify`'s business
+        count += isinstance(after, dict) and "retry_count" in after
+    return count
+
+
+def matches(row: ClassifiedEntry, query: Query) -> bool:
+    return query.category in (None, row.category) and query.group in (None, row.fingerprint)
+
+
+class Triage:
+    def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
+        self.store = store
+        self.actor = actor
+        self._clock = clock
+        self._last_dismissed: tuple[str, ...] = ()
+
+    async def stream(
+        self, query: Query, *, whole: bool = True, limit: int | None = None
+    ) -> AsyncIterator[ClassifiedEntry]:
+        """Every match in insertion order, a page at a time: no read transaction stays open, memory stays flat."""
+        place: RowKey | None = None
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE if left is None or query.by_class else min(_PAGE, left)
+            page = await self.store.page(query.where, limit=size, after=place)
+            for entry in await uncut(self.store, page.entries) if query.by_class else page.entries:
+                if query.by_class and not matches(classified(entry), query):
+                    continue
+                full = (await self.store.get(entry.id) or entry) if whole and entry.clipped else entry
+                yield classified(full)
+                if left is not None:
+                    left -= 1
+                    if left <= 0:
+                        return
+            if not page.more:
+                return
+            place = page.entries[-1].row_key
+
+    async def select(self, query: Query, *, most: int | None = None) -> tuple[Entry, ...]:
+        """The frozen set behind a filter."""
+        return tuple([row.entry async for row in self.stream(query, whole=False, limit=most)])
+
+    async def chosen(self, ids: tuple[str, ...]) -> tuple[dict[str, Entry], tuple[str, ...]]:
+        """(entries by id, ids that are not there)."""
+        found: dict[str, Entry] = {}
+        for start in range(0, len(ids), _PAGE):
+            found |= await self.store.many(ids[start : start + _PAGE])
+        return found, tuple(entry_id for entry_id in ids if entry_id not in found)
+
+    async def history(self, entry_id: str) -> History | None:
+        entry = await self.store.get(entry_id)
+        if entry is None:
+            return None
+        attempts = await self.store.attempts(entry_id)
+        events = await self.store.events(entry_id)
+        counted = entry.get("retry_count")
+        earlier = max(0, counted - recorded_retries(events)) if isinstance(counted, int) else 0
+        return History(classified(entry), attempts, events, await self.store.notes(entry_id), earlier)
+
+    async def dismiss(
+        self,
+        selection: Selection,
+        *,
+        reason: str,
+        note: str | None = None,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Done:
+        why = self._why(reason=reason, note=note)
+        report = await self._in_chunks(selection, self.store.dismiss, why, progress=progress, stop=stop)
+        self._last_dismissed = report.done or self._last_dismissed
+        return report
+
+    async def restore(self, selection: Selection, *, note: str | None = None, progress: Progress | None = None) -> Done:
+        why = self._why(reason="restored", note=note)
+        return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=lambda: False)
+
+    async def undo(self) -> Done | None:
+        """Take back the last dismiss of this console; None where there is none."""
+        if not self._last_dismissed:
+            return None
+        entries, _ = await self.chosen(self._last_dismissed)
+        back = Selection.of([entry for entry in entries.values() if entry.state == "dismissed"])
+        self._last_dismissed = ()
+        return await self.restore(back, note="undo")
+
+    async def note(self, entry_id: str, text: str) -> None:
+        await self.store.note(entry_id, self.actor, self._why(note=text))
+
+    async def halt(self, note: str) -> None:
+        await self.store.halt(self.actor, self._why(note=note))
+
+    async def resume(self, note: str) -> None:
+        await self.store.resume(self.actor, self._why(note=note))
+
+    async def refuse(self, what: str, ids: tuple[str, ...], because: str) -> None:
+        """Refusals are part of the record, where a record can be written at all."""
+        if self.store.info.read_only:
+            return
+        try:
+            await self.store.record(
+                f"refused-{what}", ids[:1000], self.actor, self._why(reason="refused", note=because)
+            )
+        except ActRefused:
+            return  # no ledger may be made here: the refusal itself still stands
+
+    def _why(self, *, reason: str | None = None, note: str | None = None) -> ActContext:
+        return ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason=reason, note=note)
+
+    async def _in_chunks(
+        self,
+        selection: Selection,
+        act: Callable[..., object],
+        why: ActContext,
+        *,
+        progress: Progress | None,
+        stop: Callable[[], bool],
+    ) -> Done:
+        done: list[str] = []
+        changed: list[tuple[str, str]] = []
+        start, size, stopped = 0, CHUNK, False
+        while start < len(selection):
+            if stop():
+                stopped = True
+                break
+            chunk = Selection(selection.picks[start : start + size])
+            began = time.monotonic()
+            result = await act(chunk, self.actor, replace(why, at=self._clock()))  # type: ignore[misc]  # one of two store methods
+            took = time.monotonic() - began
+            done += result.done
+            changed += result.changed
+            start += len(chunk)
+            size = next_size(size, took)
+            if progress is not None:
+                progress(start, len(selection))
+            if start < len(selection):
+                await asyncio.sleep(pause_after(took, contended=result.contended))
+        return Done(tuple(done), tuple(changed), stopped, why.operation)
+
+
+def next_size(size: int, took: float) -> int:
+    """Grow or shrink towards transactions that hold the lock for a blink."""
+    if took > _LONGEST_SECONDS:
+        return max(50, size // 2)
+    return min(5000, size * 2) if took < _LONGEST_SECONDS / 2 else size
+
+
+def pause_after(took: float, *, contended: bool) -> float:
+    """An engine that waits for the lock must find it free often enough; alone, nobody waits for us."""
+    return took * (1 - _BUSY_SHARE) / _BUSY_SHARE if contended else 0.0

@@ -1,0 +1,307 @@
+"""The config file → frozen settings. Names of secrets, never secrets."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from backends.options import Options
+from console.settings.providers import (
+    HUB_WAIT,
+    STORE_SETTINGS,
+    BadSetting,
+    ProviderConfig,
+    check_provider,
+    read_foreign,
+)
+from console.text.durations import parse_duration
+
+REASONS = (
+    "market-closed",
+    "position-changed",
+    "strategy-disabled",
+    "duplicate",
+    "handled-at-venue",
+    "stale",
+    "bad-order",
+    "test",
+    "other",
+)
+
+
+class ConfigError(Exception):
+    """The config cannot be used; `str()` says where and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    name: str
+    url: str
+    environment: str | None = None
+    mode: Literal["paper", "live"] | None = None
+    table: str | None = None
+    hub_url: str | None = None  # None: the store is a database
+    hub_wait: float = HUB_WAIT
+    on_dismiss: Literal["delete"] | None = None  # what becomes of a hub's entry that is dismissed here
+    options: Options = field(default_factory=Options)  # for the backend that opens it
+
+
+@dataclass(frozen=True, slots=True)
+class VenueConfig:
+    type: str | None = None
+    timeout: float = 10.0
+    paper_endpoint: str | None = None
+    live_endpoint: str | None = None
+    allow_custom_endpoint: bool = False
+    rate_per_minute: int | None = None
+    visibility_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_batch: int = 50
+    max_notional: Decimal = Decimal(50_000)
+    max_quantity: Decimal | None = None
+    four_eyes_over: Decimal = Decimal(250_000)
+    stale_after: timedelta = timedelta(minutes=15)
+    poison_after: int = 3
+    retry_limit: int = 10
+    duplicate_window: timedelta = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    depth: int = 100
+    oldest: timedelta = timedelta(minutes=30)
+    dominance: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    path: Path | None = None
+    stores: Mapping[str, StoreConfig] = field(default_factory=dict)
+    venues: Mapping[str, VenueConfig] = field(default_factory=dict)
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    alerts: Alerts = field(default_factory=Alerts)
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)
+    reasons: tuple[str, ...] = REASONS
+    credentials_dir: Path | None = None
+    theme: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def venue(self, name: str) -> VenueConfig:
+        return self.venues.get(name, VenueConfig())
+
+
+def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
+    """`--config`, else DLQ_CONFIG, else the file of XDG_CONFIG_HOME; a file that was named must be there."""
+    named = given or environ.get("DLQ_CONFIG")
+    path = Path(named).expanduser() if named else _default_path(environ)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        if named:
+            raise ConfigError(f"no such config file: {path}") from None
+        return Config()
+    except OSError as problem:
+        raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
+    try:
+        document = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"the config {path} is not valid TOML: {problem}") from None
+    return _Reader(path).read(document)
+
+
+def _default_path(environ: Mapping[str, str]) -> Path:
+    home = environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "dlq-console" / "config.toml"
+
+
+class _Reader:
+    """Checks each value where it stands, so that a message can name the very key."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._warnings: list[str] = []
+
+    def read(self, document: Mapping[str, Any]) -> Config:
+        known = Config.__dataclass_fields__.keys() - {"path", "warnings"}
+        self._warnings += [f"{self._path}: {name} is not a setting, ignored" for name in sorted(set(document) - known)]
+        credentials_dir = self._get("", document, "credentials_dir", str, None)
+        reasons = self._get("", document, "reasons", list, [])
+        return Config(
+            path=self._path,
+            stores={name: self._store(name, table) for name, table in self._tables(document, "stores")},
+            venues={name: self._venue(name, table) for name, table in self._tables(document, "venues")},
+            providers={name: self._provider(name, table) for name, table in self._tables(document, "providers")},
+            limits=self._limits(self._table(document, "limits")),
+            alerts=self._alerts(self._table(document, "alerts")),
+            keymap=self._texts(document, "keymap"),
+            views=self._texts(document, "views"),
+            reasons=(*REASONS, *(str(reason) for reason in reasons if reason not in REASONS)),
+            credentials_dir=Path(credentials_dir).expanduser() if credentials_dir else None,
+            theme=self._get("", document, "theme", str, None),
+            warnings=tuple(self._warnings),
+        )
+
+    def _store(self, name: str, table: Mapping[str, Any]) -> StoreConfig:
+        where = f"stores.{name}"
+        mode = self._get(where, table, "mode", str, None)
+        if mode not in (None, "paper", "live"):
+            self._fail(f"{where}.mode is paper or live, not {mode!r}")
+        environment = self._get(where, table, "environment", str, None)
+        if environment not in (None, "live", "paper"):
+            self._fail(f"{where}.environment is live or paper, not {environment!r}")
+        url = self._get(where, table, "url", str, None)
+        if not url:
+            self._fail(f"{where} needs a url")
+        unknown = sorted(set(table) - {"url", "environment", "mode", "table", *STORE_SETTINGS})
+        self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
+        try:
+            foreign = read_foreign(url, table)
+        except BadSetting as problem:
+            self._fail(f"{where}.{problem}")
+        return StoreConfig(
+            name=name,
+            url=url,
+            environment=environment,
+            mode=mode,
+            table=self._get(where, table, "table", str, None),
+            **foreign._asdict(),
+        )
+
+    def _venue(self, name: str, table: Mapping[str, Any]) -> VenueConfig:
+        where = f"venues.{name}"
+        visibility = self._get(where, table, "visibility_seconds", (int, float), None)
+        unknown = sorted(set(table) - set(VenueConfig.__dataclass_fields__))
+        self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
+        timeout = self._timeout(where, table)
+        rate = self._get(where, table, "rate_per_minute", int, None)
+        if rate is not None and rate < 1:
+            self._fail(f"{where}.rate_per_minute must be at least 1")
+        return VenueConfig(
+            type=self._get(where, table, "type", str, None),
+            timeout=timeout,
+            paper_endpoint=self._get(where, table, "paper_endpoint", str, None),
+            live_endpoint=self._get(where, table, "live_endpoint", str, None),
+            allow_custom_endpoint=self._get(where, table, "allow_custom_endpoint", bool, False),
+            rate_per_minute=rate,
+            visibility_seconds=None if visibility is None else float(visibility),
+        )
+
+    def _provider(self, name: str, table: Mapping[str, Any]) -> ProviderConfig:
+        where = f"providers.{name}"
+        self._only(where, table, ProviderConfig.__dataclass_fields__)
+        made = ProviderConfig(
+            base_url=self._get(where, table, "base_url", str, ""),
+            auth_header=self._get(where, table, "auth_header", str, None),
+            key_header=self._get(where, table, "key_header", str, "Idempotency-Key"),
+            timeout=self._timeout(where, table),
+        )
+        try:
+            return check_provider(made)
+        except BadSetting as problem:
+            self._fail(f"{where}.{problem}")
+
+    def _timeout(self, where: str, table: Mapping[str, Any]) -> float:
+        timeout = float(self._get(where, table, "timeout", (int, float), 10.0))
+        if not 0 < timeout <= 300:
+            self._fail(f"{where}.timeout must be between 0 and 300 seconds")
+        return timeout
+
+    def _limits(self, table: Mapping[str, Any]) -> Limits:
+        # A misspelt limit would silently be no limit at all.
+        self._only("limits", table, Limits.__dataclass_fields__)
+        default = Limits()
+        quantity = self._get("limits", table, "max_quantity", (int, float), None)
+        return Limits(
+            max_batch=self._at_least_one("limits", table, "max_batch", default.max_batch),
+            max_notional=self._money("limits", table, "max_notional", default.max_notional),
+            max_quantity=None if quantity is None else Decimal(str(quantity)),
+            four_eyes_over=self._money("limits", table, "four_eyes_over", default.four_eyes_over),
+            stale_after=self._duration("limits", table, "stale_after", default.stale_after),
+            poison_after=self._at_least_one("limits", table, "poison_after", default.poison_after),
+            retry_limit=self._at_least_one("limits", table, "retry_limit", default.retry_limit),
+            duplicate_window=self._duration("limits", table, "duplicate_window", default.duplicate_window),
+        )
+
+    def _alerts(self, table: Mapping[str, Any]) -> Alerts:
+        self._only("alerts", table, Alerts.__dataclass_fields__)
+        default = Alerts()
+        dominance = float(self._get("alerts", table, "dominance", (int, float), default.dominance))
+        if not 0 <= dominance <= 1:  # 50 for 50 % would be no rule at all
+            self._fail("alerts.dominance must be a share from 0 to 1")
+        return Alerts(
+            depth=self._at_least_one("alerts", table, "depth", default.depth),
+            oldest=self._duration("alerts", table, "oldest", default.oldest),
+            dominance=dominance,
+        )
+
+    def _only(self, where: str, table: Mapping[str, Any], known: Mapping[str, object]) -> None:
+        if unknown := sorted(set(table) - set(known)):
+            self._fail(f"{where}.{unknown[0]} is not a setting; there are: {', '.join(known)}")
+
+    def _get(self, where: str, table: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any:
+        value = table.get(key, default)
+        if value is default:
+            return default
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self._fail(f"{where}{'.' if where else ''}{key} has the wrong type ({type(value).__name__})")
+        return value
+
+    def _at_least_one(self, where: str, table: Mapping[str, Any], key: str, default: int) -> int:
+        value = self._get(where, table, key, int, default)
+        if value < 1:
+            self._fail(f"{where}.{key} must be at least 1")
+        return int(value)
+
+    def _money(self, where: str, table: Mapping[str, Any], key: str, default: Decimal) -> Decimal:
+        value = self._get(where, table, key, (int, float, str), None)
+        if value is None:
+            return default
+        try:
+            amount = Decimal(str(value))
+        except ArithmeticError:
+            amount = Decimal("NaN")
+        if not amount.is_finite() or amount < 0:
+            self._fail(f"{where}.{key} must be an amount")
+        return amount
+
+    def _duration(self, where: str, table: Mapping[str, Any], key: str, default: timedelta) -> timedelta:
+        value = self._get(where, table, key, str, None)
+        if value is None:
+            return default
+        try:
+            return parse_duration(value)
+        except ValueError as problem:
+            self._fail(f"{where}.{key}: {problem}")
+
+    def _table(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        value = document.get(name, {})
+        if not isinstance(value, dict):
+            self._fail(f"{name} must be a table: [{name}]")
+        return dict(value)
+
+    def _tables(self, document: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+        tables = self._table(document, name)
+        for key, value in tables.items():
+            if not isinstance(value, dict):
+                self._fail(f"{name}.{key} must be a table: [{name}.{key}]")
+        return list(tables.items())
+
+    def _texts(self, document: Mapping[str, Any], name: str) -> dict[str, str]:
+        table = self._table(document, name)
+        for key, value in table.items():
+            if not isinstance(value, str):
+                self._fail(f"{name}.{key} must be a text")
+        return {key: str(value) for key, value in table.items()}
+
+    def _fail(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self._path}: {message}") from None

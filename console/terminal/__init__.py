@@ -1,0 +1,1 @@
+"""The terminal around the app: first frame, driver, output guard, shutdown, clipboard."""

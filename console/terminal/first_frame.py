@@ -1,0 +1,168 @@
+"""The first frame, painted with bare escapes while the screens are being loaded; they take over without a flicker.
+
+Shows only what the queue will show in the same places a moment later. Owns the terminal until then, and gives it back
+if there is no then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from backends.first_page import FirstPage
+from console.render.line import Cell, Line, clip, width
+from console.render.row import header, row_line
+from console.render.status import HeaderState, status, title
+from console.services.triage.triage import classified
+from console.text.untrusted import is_forbidden
+from console.theme.palette import ROLES, Palette
+
+ENTER = "\x1b[?1049h"
+Settings = list[Any]  # a terminal's, as termios has them
+_LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
+_SMALLEST = (80, 24)
+_WIDE = 160
+_PLAIN = re.compile(r"[\x20-\x7e]*")
+_ROWS_FROM = 4  # the border, the status, the filter line and the table's header come first
+
+
+class Look(NamedTuple):
+    """How the terminal paints: its size and what colours it has."""
+
+    columns: int
+    rows: int
+    colours: str  # "true", "256" or "none"
+
+
+def look_of(environ: Mapping[str, str], size: os.terminal_size) -> Look | None:
+    """None where the frame should not be tried."""
+    if size.columns < _SMALLEST[0] or size.lines < _SMALLEST[1] or environ.get("TERM", "dumb") in ("", "dumb"):
+        return None
+    if "NO_COLOR" in environ:
+        return Look(size.columns, size.lines, "none")
+    true = environ.get("COLORTERM", "") in ("truecolor", "24bit")
+    return Look(size.columns, size.lines, "true" if true else "256")
+
+
+def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look, palette: Palette) -> str:
+    """The whole screen as one write."""
+    inner = look_.columns - 4
+    table, height = _table(look_)
+    lines: list[Line] = [status(header_state, now, inner), (), header(table, "orders")]
+    entries = (*page.held, *page.entries)[:height]
+    rows = [row_line(classified(entry), now, table, marked=False, fresh=False) for entry in entries]
+    brush = _Brush(look_.colours, palette, live=header_state.mode == "live" and not header_state.read_only)
+    body = [*lines, *rows, *[()] * (look_.rows - 2 - len(lines) - len(rows))]
+    painted = [brush.edge(title(header_state, inner - 2), look_.columns, top=True)]
+    painted += [brush.row(cells, inner, cursor=n == _ROWS_FROM - 1) for n, cells in enumerate(body)]
+    painted.append(brush.edge((), look_.columns, top=False))
+    return f"{ENTER}\x1b[?25l\x1b[H" + "\r\n".join(painted) + "\x1b[0m"
+
+
+def _table(look_: Look) -> tuple[int, int]:
+    """As wide and as many rows as the queue's own table, by the queue's style sheet."""
+    inner, work = look_.columns - 4, look_.rows - 5
+    if look_.columns >= _WIDE:
+        return inner - inner * 38 // 100, work - 1
+    return inner, work - work * 34 // 100 - 1
+
+
+class _Brush:
+    def __init__(self, colours: str, palette: Palette, *, live: bool) -> None:
+        self._colours = colours
+        self._palette = palette
+        corners = "┏┓┗┛━┃" if live else "╭╮╰╯─│"
+        self._corners = corners
+        self._border = self._sgr(palette.danger if live else palette.muted, bold=False)
+        self._title = self._sgr(palette.danger if live else palette.accent, bold=False)
+
+    def edge(self, cells: Line, columns: int, *, top: bool) -> str:
+        left, right = (self._corners[n] for n in ((0, 1) if top else (2, 3)))
+        bar = self._corners[4]
+        shown = clip(cells, columns - 6)
+        text = "".join(_harmless(cell.text) for cell in shown)
+        rest = bar * (columns - 2 - width(shown) - 2 - (2 if shown else 0))
+        middle = f"{bar}{self._title} {text} {self._border}" if shown else bar * 2
+        return f"{self._border}{left}{middle}{rest}{bar if shown else ''}{right}"
+
+    def row(self, cells: Line, inner: int, *, cursor: bool) -> str:
+        ground = self._palette.cursor if cursor else None
+        painted = "".join(self._cell(cell, ground) for cell in clip(cells, inner))
+        fill = self._cell(Cell(" " * (inner - width(clip(cells, inner)))), ground)
+        side = f"{self._border}{self._corners[5]}"
+        space = self._cell(Cell(" "), None)
+        return f"{side}{space}{painted}{fill}{space}{side}"
+
+    def _cell(self, cell: Cell, ground: str | None) -> str:
+        role, bold = ROLES[cell.tone]
+        return f"{self._sgr(getattr(self._palette, role), bold=bold, ground=ground)}{_harmless(cell.text)}"
+
+    def _sgr(self, colour: str, *, bold: bool, ground: str | None = None) -> str:
+        weight = "0;1" if bold else "0"
+        if self._colours == "none":
+            return f"\x1b[{weight}m"
+        fore, back = (_colour(one, self._colours) for one in (colour, ground or self._palette.ground))
+        return f"\x1b[{weight};38;{fore};48;{back}m"
+
+
+def _colour(hex_text: str, colours: str) -> str:
+    red, green, blue = (int(hex_text[n : n + 2], 16) for n in (1, 3, 5))
+    if colours == "true":
+        return f"2;{red};{green};{blue}"
+    if max(red, green, blue) - min(red, green, blue) < 16:
+        grey = round((red + green + blue) / 3)
+        return f"5;{16 if grey < 8 else 231 if grey > 248 else 232 + (grey - 8) * 24 // 247}"
+    steps = [0 if one < 48 else 1 if one < 115 else (one - 35) // 40 for one in (red, green, blue)]
+    return f"5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"
+
+
+def _harmless(text: str) -> str:
+    """The last exit of this frame, as `guard` is of the others."""
+    return text if _PLAIN.fullmatch(text) else "".join("?" if is_forbidden(one) else one for one in text)
+
+
+@contextlib.contextmanager
+def painted(text: str) -> Iterator[Settings | None]:
+    """On the terminal until the screens take over; what is typed meanwhile is kept for them, as it was typed.
+
+    Yields the terminal's settings, for whoever gives it back in the end.
+    """
+    before = _quiet()
+    _write(text)
+    try:
+        yield before
+    except BaseException:
+        _write(_LEAVE)
+        restore(before)
+        raise
+
+
+def _quiet() -> Settings | None:
+    """As the screens will have it: no echo, no lines, Enter is Enter and ctrl+c a key."""
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+        changed = list(before)
+        changed[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.IXOFF)
+        changed[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, changed)
+    except (termios.error, ValueError, OSError):
+        return None
+    return before
+
+
+def restore(settings: Settings | None) -> None:
+    if settings is not None:
+        with contextlib.suppress(termios.error, ValueError, OSError):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, settings)
+
+
+def _write(text: str) -> None:
+    # Where Textual paints too.
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), text.encode())

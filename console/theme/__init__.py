@@ -1,0 +1,1 @@
+"""Colours by purpose, and the Textual themes made of them."""

@@ -1,0 +1,49 @@
+"""The palettes as Textual's themes, and their absence where NO_COLOR asks for it. Styles name roles, never colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter, Monochrome
+from textual.theme import Theme
+
+from console.theme.palette import PALETTES, Palette
+
+
+def _theme(name: str, palette: Palette) -> Theme:
+    return Theme(
+        name=f"dlq-{name}",
+        primary=palette.accent,
+        accent=palette.accent,
+        error=palette.danger,
+        warning=palette.warning,
+        success=palette.good,
+        foreground=palette.text,
+        background=palette.ground,
+        surface=palette.ground,
+        panel=palette.ground,
+        dark=name != "light",
+        variables={
+            "dlq-muted": palette.muted,
+            "dlq-cursor": palette.cursor,
+            "input-cursor-background": palette.text,
+            "input-cursor-foreground": palette.ground,
+            "input-selection-background": palette.cursor,
+        },
+    )
+
+
+THEMES = tuple(_theme(name, palette) for name, palette in PALETTES.items())
+
+
+class Colourless(LineFilter):
+    """No colour leaves at all, not even grey: Textual's own filter would still send greys."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's own signature
+        return [Segment(text, style.without_color if style else None, control) for text, style, control in segments]
+
+
+def colourless(filters: Iterable[LineFilter]) -> list[LineFilter]:
+    return [*(one for one in filters if not isinstance(one, Monochrome)), Colourless()]

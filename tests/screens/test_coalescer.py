@@ -1,0 +1,61 @@
+"""One at a time; who asks meanwhile is served by one more run; a failure frees the turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from console.screens.queue.coalescer import Coalescer
+
+
+class Work:
+    def __init__(self) -> None:
+        self.begun = 0
+        self.at_once = 0
+        self.most = 0
+        self.gate = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.begun += 1
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await self.gate.wait()
+        self.at_once -= 1
+
+
+async def test_many_who_ask_meanwhile_get_one_more_run() -> None:
+    work = Work()
+    turn = Coalescer(work)
+    first = asyncio.create_task(turn())
+    await asyncio.sleep(0)
+    for _ in range(50):
+        await turn()  # returns at once
+    assert work.begun == 1
+    work.gate.set()
+    await first
+    assert (work.begun, work.most) == (2, 1)
+
+
+async def test_asked_again_later_it_runs_again() -> None:
+    work = Work()
+    work.gate.set()
+    turn = Coalescer(work)
+    await turn()
+    await turn()
+    assert work.begun == 2
+
+
+async def test_a_failure_or_an_end_frees_the_turn() -> None:
+    runs = 0
+
+    async def fails() -> None:
+        nonlocal runs
+        runs += 1
+        raise LookupError
+
+    turn = Coalescer(fails)
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            await turn()
+    assert runs == 2

@@ -1,0 +1,355 @@
+"""A plan that runs: waves, breaker, pace, stop and halt, superseded entries, a store that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from backends.records import ActContext
+from backends.store import StoreError, Unreachable
+from console.services.replay import attempt as record
+from console.services.replay import flow_control as breaker
+from console.services.replay.outcome import EntryOutcome
+from console.settings.config import Limits, VenueConfig
+from tests.services.conftest import Make
+from tests.support.session import BOB, Stage, fresh, ident
+from tests.support.venue.in_process import PROFILE, FakeDesk, FakeVenue, soon
+from venues import Prepared, VenueError
+
+At = Callable[..., Awaitable[Stage]]
+
+
+def outcomes(told: dict[str, EntryOutcome]) -> list[str]:
+    return [told[key].outcome for key in sorted(told)]
+
+
+def why() -> ActContext:
+    return ActContext(datetime.now(UTC), "op", "test", "stop it")
+
+
+def rate(per_minute: int) -> dict[str, VenueConfig]:
+    return {"fake": VenueConfig(rate_per_minute=per_minute)}
+
+
+async def test_waves_follow_each_other(make: Make, at: At) -> None:
+    stage = await at(make(9))
+    under_way: list[int] = []
+    seen: list[set[str]] = []
+
+    async def count(prepared: Prepared) -> None:
+        under_way.append(1)
+        seen.append({one.entry_id for one in stage.told})
+        await asyncio.sleep(0)
+
+    stage.venue.before_submit = count
+    assert outcomes(await stage.replay(*range(1, 10))) == ["accepted"] * 9
+    assert seen[0] == set()
+    assert all(ident(1) in one for one in seen[1:])
+    assert all({ident(n) for n in range(1, 7)} <= one for one in seen[6:])
+
+
+async def test_five_failures_open_the_breaker_and_the_rest_is_held(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.services.replay.batch.OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 0.05)
+    stage = await at(make(20), venue=FakeVenue(script=["drop", "not-sent"] * 20))
+    told = await stage.replay(*range(1, 21))
+    tried = [one for one in told.values() if one.outcome in ("unknown", "not_sent")]
+    held = [one for one in told.values() if one.detail == "breaker open: nothing was sent"]
+    assert (len(tried), len(held)) == (6, 14)  # five, and one more try after its time
+    assert {one.outcome for one in held} == {"skipped"}
+    assert all([(await stage.shows(n))[0] in ("pending", "in_doubt") for n in range(1, 21)])
+
+
+async def test_after_its_time_two_successes_close_the_breaker(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.services.replay.batch.OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 0.05)
+    stage = await at(make(20), venue=FakeVenue(script=["drop"] * 5))
+    told = await stage.replay(*range(1, 21))
+    assert outcomes(told).count("unknown") == 5
+    assert outcomes(told).count("accepted") == 15
+
+
+@pytest.mark.parametrize("word", ["reject", "limit", "ok"])
+async def test_a_definite_answer_is_no_failure(make: Make, at: At, word: str) -> None:
+    stage = await at(make(12), venue=FakeVenue(script=["drop", "drop", word] * 4))
+    told = await stage.replay(*range(1, 13))
+    assert "skipped" not in outcomes(told)
+    assert outcomes(told).count("unknown") == 8
+
+
+async def test_one_entry_alone_is_never_held(make: Make, at: At) -> None:
+    stage = await at(make(7), venue=FakeVenue(script=["drop"] * 7))
+    for number in range(1, 8):
+        assert (await stage.replay_one(number)).outcome == "unknown"
+
+
+async def test_another_venue_goes_on_while_one_is_shut(make: Make, at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.services.replay.batch.OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 0.2)
+    rows = [fresh(n, venue_name="fake" if n % 2 else "other") for n in range(1, 31)]
+    bad, good = FakeVenue(script=["drop"] * 30), FakeVenue()
+    stage = await at(make(rows), venue=bad, pool=FakeDesk({"fake": bad, "other": good}))
+    told = await stage.replay(*range(1, 31))
+    assert {told[ident(n)].outcome for n in range(2, 31, 2)} == {"accepted"}
+    assert len(bad.posts) == 6
+
+
+async def test_stop_takes_effect_between_entries(make: Make, at: At) -> None:
+    stage = await at(make(10))
+
+    async def stop(_: Prepared) -> None:
+        assert stage.running is not None
+        stage.running.stop()
+
+    stage.venue.before_submit = stop
+    told = await stage.replay(*range(1, 11))
+    assert outcomes(told) == ["accepted"] + ["skipped"] * 9
+    assert told[ident(2)].detail == "stopped: nothing was sent"
+    assert not await stage.claims()
+
+
+async def test_stop_does_not_wait_for_a_turn(make: Make, at: At) -> None:
+    stage = await at(make(3), settings=rate(1))  # the next turn is a minute away
+    running = asyncio.ensure_future(stage.replay(1, 2, 3))
+    await soon(lambda: len(stage.venue.asked) == 1)
+    began = time.monotonic()
+    assert stage.running is not None
+    stage.running.stop()
+    told = await asyncio.wait_for(running, 10)
+    assert time.monotonic() - began < 1
+    assert outcomes(told) == ["skipped"] * 3
+    assert stage.venue.posts == []
+    assert not await stage.claims()
+
+
+async def test_stop_does_not_wait_for_the_breaker(make: Make, at: At) -> None:
+    stage = await at(make(9), venue=FakeVenue(script=["drop"] * 9))
+    running = asyncio.ensure_future(stage.replay(*range(1, 10)))
+    await soon(lambda: len(stage.told) == 5)
+    began = time.monotonic()
+    assert stage.running is not None
+    stage.running.stop()
+    assert outcomes(await asyncio.wait_for(running, 10)).count("skipped") == 4
+    assert time.monotonic() - began < 1
+
+
+async def test_stop_does_not_wait_for_a_look_up(make: Make, at: At) -> None:
+    stage = await at(make(1))
+    asked = asyncio.Event()
+
+    async def never(_: Prepared) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    stage.venue.before_lookup = never
+    running = asyncio.ensure_future(stage.replay(1))
+    await asyncio.wait_for(asked.wait(), 10)
+    assert stage.running is not None
+    stage.running.stop()
+    assert outcomes(await asyncio.wait_for(running, 10)) == ["skipped"]
+    assert not await stage.claims()
+
+
+@pytest.mark.parametrize("waiting", ["for its turn", "for the breaker", "between entries"])
+async def test_a_halt_by_another_console_stops_the_batch_within_a_second(make_both: Make, at: At, waiting: str) -> None:
+    target = make_both(9)
+    script = ["drop"] * 9 if waiting == "for the breaker" else []
+    settings = rate(1) if waiting == "for its turn" else rate(1200)
+    stage = await at(target, venue=FakeVenue(script=script), settings=settings)
+    other = await at(target, actor=BOB)
+    begun = {"for its turn": 0, "for the breaker": 5, "between entries": 2}[waiting]
+    running = asyncio.ensure_future(stage.replay(*range(1, 10)))
+    await soon(lambda: len(stage.told) >= begun and bool(stage.venue.asked))
+    await other.store.halt(BOB, why())
+    began, posts = time.monotonic(), len(stage.venue.posts)
+    told = await asyncio.wait_for(running, 10)
+    assert time.monotonic() - began < 1
+    assert len(stage.venue.posts) <= posts + 5  # those with their intent committed before the halt
+    assert any((one.detail or "").startswith("halt") for one in told.values())
+    assert "skipped" not in outcomes(told)
+    assert all([(await stage.shows(n))[0] != "in_flight" for n in range(1, 10)])
+    assert not await stage.claims()
+    assert {one.outcome for one in (await stage.replay(*range(1, 10))).values()} <= {"refused", "skipped"}
+
+
+async def test_superseded_entries_are_recorded_when_their_head_has_gone_out(make_both: Make, at: At) -> None:
+    def act(verb: str) -> str:
+        return json.dumps({"action": verb, "order_key": "k", "venue_order_id": "ord_9"})
+
+    rows = [fresh(1, action_json=act("new")), fresh(2, action_json=act("replace")), fresh(3, action_json=act("cancel"))]
+    stage = await at(make_both(rows))
+    told = await stage.replay(1, 2, 3)
+    assert outcomes(told) == ["superseded", "superseded", "accepted"]
+    assert [post.verb for post in stage.venue.posts] == ["cancel"]
+    assert [(await stage.shows(n))[0] for n in (1, 2, 3)] == ["dismissed", "dismissed", "replayed"]
+    events = [json.loads(event.body) for event in await stage.store.events(ident(1))]
+    assert [(event["kind"], event["reason"]) for event in events] == [("dismiss", "superseded")]
+    assert ident(3) in events[0]["note"]
+
+
+@pytest.mark.parametrize("word", ["limit", "not-sent"])
+async def test_superseded_entries_wait_with_a_head_that_was_not_sent(make: Make, at: At, word: str) -> None:
+    rows = [fresh(1, action_json='{"order_key": "k"}'), fresh(2, action_json='{"order_key": "k"}')]
+    stage = await at(make(rows), venue=FakeVenue(script=[word]))
+    assert outcomes(await stage.replay(1, 2)) == ["skipped", "not_sent"]
+    assert await stage.shows(1) == ("pending", 0)
+
+
+async def test_a_rehearsal_supersedes_only_in_word(make: Make, at: At) -> None:
+    rows = [fresh(1, action_json='{"order_key": "k"}'), fresh(2, action_json='{"order_key": "k"}')]
+    stage = await at(make(rows), live_store=True)
+    assert outcomes(await stage.replay(1, 2)) == ["superseded", "accepted"]
+    assert await stage.shows(1) == await stage.shows(2) == ("pending", 0)
+
+
+async def test_what_a_cancel_superseded_is_not_sent_afterwards_either(make: Make, at: At) -> None:
+    """Its record as superseded was lost (a crash): the replayed cancel still stands for it."""
+    rows = [
+        fresh(1, action_json='{"order_key": "k"}'),
+        fresh(2, action_json='{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(make(rows))
+    assert (await stage.replay_one(2)).outcome == "accepted"
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, len(stage.venue.posts)) == ("skipped", 1)
+    assert ended.detail == f"superseded: superseded by {ident(2)}, which was replayed"
+
+
+async def test_one_command_of_an_order_waits_for_another_that_is_in_doubt(make: Make, at: At) -> None:
+    rows = [
+        fresh(1, action_json='{"order_key": "k"}'),
+        fresh(2, action_json='{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(make(rows), venue=FakeVenue(script=["drop"]))
+    assert (await stage.replay_one(1)).outcome == "unknown"
+    ended = await stage.replay_one(2)
+    assert (ended.outcome, len(stage.venue.posts)) == ("refused", 1)
+    assert (await stage.reconcile(1))[ident(1)].outcome == "accepted"
+    assert (await stage.replay_one(2)).outcome == "accepted"
+
+
+async def test_the_cap_and_what_is_left_out_are_named(make: Make, at: At) -> None:
+    stage = await at(make(5), limits=Limits(max_batch=3))
+    told = await stage.replay(1, 2, 3, 4, 5)
+    assert outcomes(told) == ["accepted"] * 3 + ["refused"] * 2
+    assert told[ident(5)].detail == "max-batch: the batch is full: 3 at most"
+
+
+async def test_a_venue_that_cannot_be_opened_any_more_sends_nothing(make: Make, at: At) -> None:
+    class Gone(FakeDesk):
+        async def client(self, *_: object) -> FakeVenue:
+            raise VenueError("the keyring is locked")
+
+    stage = await at(make(2))
+    made = await stage.plan(1, 2)
+    stage.pool = Gone({"fake": stage.venue})
+    assert outcomes(await stage.run(made)) == ["not_sent"] * 2
+
+
+async def test_a_store_that_is_away_before_the_intent_sends_nothing(make: Make, at: At) -> None:
+    stage = await at(make(3))
+    made = await stage.plan(1, 2, 3)
+
+    async def away(*_: object) -> object:
+        raise Unreachable("the store is locked by another program; try again in a moment")
+
+    stage.store.intend = away  # type: ignore[method-assign,assignment]  # a store that fails in one place
+    told = await stage.run(made)
+    assert outcomes(told) == ["skipped"] * 3
+    assert told[ident(1)].detail == "the store is locked by another program; try again in a moment: nothing was sent"
+    assert stage.venue.posts == []
+    assert not await stage.claims()
+
+
+async def test_an_intent_whose_commit_is_in_doubt_is_withdrawn(make: Make, at: At) -> None:
+    stage = await at(make(1))
+    intend = stage.store.intend
+
+    async def lost(*given: object) -> object:
+        await intend(*given)  # type: ignore[arg-type]  # passed through
+        raise StoreError("lost while it committed")
+
+    stage.store.intend = lost  # type: ignore[method-assign,assignment]  # the answer to a commit is lost
+    assert outcomes(await stage.replay(1)) == ["skipped"]
+    assert stage.venue.posts == []
+    assert [one.outcome for one in await stage.attempts(1)] == ["not_sent"]
+    assert await stage.shows(1) == ("pending", 0)
+
+
+async def test_an_outcome_waits_for_a_store_that_is_away_for_a_moment(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_RECORD_SECONDS", 0.001)
+    stage = await at(make(1))
+    conclude, failures = stage.store.conclude, [1, 2, 3]
+
+    async def away(*given: object) -> bool:
+        if failures:
+            failures.pop()
+            raise Unreachable("locked")
+        return await conclude(*given)  # type: ignore[arg-type]  # passed through
+
+    stage.store.conclude = away  # type: ignore[method-assign,assignment]  # a store that fails in one place
+    assert outcomes(await stage.replay(1)) == ["accepted"]
+    assert await stage.shows(1) == ("replayed", 0)
+
+
+async def test_an_outcome_that_cannot_be_recorded_is_in_doubt_and_says_so(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_RECORD_SECONDS", 0.001)
+    stage = await at(make(1))
+
+    async def away(*_: object) -> bool:
+        raise Unreachable("the disk is full")
+
+    monkeypatch.setattr(stage.store, "conclude", away)
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.venue_order_id) == ("unknown", "ord_1")
+    assert ended.detail == "the venue said accepted ord_1 but it could not be recorded: the disk is full"
+    assert await stage.shows(1) == ("in_flight", 0)
+    monkeypatch.undo()
+    assert (await stage.reconcile(1))[ident(1)].outcome == "accepted"
+    assert await stage.shows(1) == ("replayed", 0)
+
+
+async def test_a_commit_of_ours_whose_answer_was_lost_is_ours(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_RECORD_SECONDS", 0.001)
+    stage = await at(make(1))
+    conclude, first = stage.store.conclude, [True]
+
+    async def lost(*given: object) -> bool:
+        done = await conclude(*given)  # type: ignore[arg-type]  # passed through
+        if first:
+            first.pop()
+            raise StoreError("lost while it committed")
+        return done
+
+    stage.store.conclude = lost  # type: ignore[method-assign,assignment]  # the answer to a commit is lost
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.detail) == ("accepted", None)
+
+
+async def test_the_rate_counts_look_ups_and_orders_alike(make: Make, at: At) -> None:
+    times: list[float] = []
+
+    async def note(_: Prepared) -> None:
+        times.append(time.monotonic())
+
+    venue = FakeVenue(before_submit=note, before_lookup=note, profile=replace(PROFILE, rate_per_minute=3000))
+    stage = await at(make(10), venue=venue)
+    assert outcomes(await stage.replay(*range(1, 11))) == ["accepted"] * 10
+    assert len(times) == 20
+    assert times[-1] - times[0] >= 19 * 0.02 * 0.95

@@ -1,0 +1,335 @@
+"""One entry's way to its venue, step by step: what is asked, what is sent, what is recorded, what is given back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from backends.records import ActContext, Selection
+from backends.store import Claim, ClaimRefused
+from console.services.replay import payload
+from console.settings.config import VenueConfig
+from tests.services.conftest import Make
+from tests.support.session import BOB, Stage, fresh, ident
+from tests.support.venue.in_process import PROFILE, FakeVenue, dedup
+from venues import Prepared, Status
+
+At = Callable[..., Awaitable[Stage]]
+TIMEOUT = "ReadTimeout: no answer in 10 s"
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome", "state", "retries"),
+    [
+        ("ok", "accepted", "replayed", 0),
+        ("reject", "rejected", "pending", 1),
+        ("limit", "not_sent", "pending", 0),
+        ("not-sent", "not_sent", "pending", 0),
+        ("drop", "unknown", "in_doubt", 1),
+        ("lost", "unknown", "in_doubt", 1),
+    ],
+)
+async def test_each_outcome_is_recorded_with_what_it_does(
+    make_both: Make, at: At, word: str, outcome: str, state: str, retries: int
+) -> None:
+    stage = await at(make_both(1), venue=FakeVenue(script=[word]))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.client_order_id) == (outcome, "cid-1")
+    assert await stage.shows(1) == (state, retries)
+    assert bool((await stage.entry(1)).get("dismissed")) is (outcome == "accepted")
+    (attempt,) = await stage.attempts(1)
+    assert (attempt.outcome, attempt.mode, attempt.rehearsal) == (outcome, "paper", False)
+    assert attempt.venue_order_id == ended.venue_order_id == ("ord_1" if word == "ok" else None)
+    assert not await stage.claims()
+
+
+async def test_the_intent_holds_the_very_bytes_that_were_sent(make: Make, at: At) -> None:
+    stage = await at(make(1))
+    seen: list[str | None] = []
+
+    async def look(_: Prepared) -> None:
+        (attempt,) = await stage.attempts(1)
+        seen.append(attempt.outcome)
+
+    stage.venue.before_submit = look
+    await stage.replay_one(1)
+    assert seen == [None]  # committed, and in flight, before the venue hears of it
+    (attempt,) = await stage.attempts(1)
+    (sent,) = stage.venue.posts
+    kept = payload.decode(attempt.payload)
+    assert kept == sent
+    assert attempt.payload_hash == payload.fingerprint_of(sent)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "state", "retries"),
+    [
+        ("open", "accepted", "replayed", 0),
+        ("partly_filled", "accepted", "replayed", 0),
+        ("filled", "accepted", "replayed", 0),
+        ("rejected", "rejected", "pending", 1),
+        ("cancelled", "refused", "pending", 0),
+        ("expired", "refused", "pending", 0),
+        ("unclear", "refused", "pending", 0),
+    ],
+)
+async def test_an_order_that_is_there_already_is_adopted_or_left_to_a_person(
+    make_both: Make, at: At, status: Status, outcome: str, state: str, retries: int
+) -> None:
+    stage = await at(make_both(1))
+    step = (await stage.plan(1)).steps[0].command
+    prepared = stage.venue.prepare(step.action, step.client_order_id)
+    assert isinstance(prepared, Prepared)
+    stage.venue.place(prepared, status)
+    ended = await stage.replay_one(1)
+    assert ended.outcome == outcome
+    assert stage.venue.posts == []
+    assert await stage.shows(1) == (state, retries)
+    if outcome == "refused":
+        assert ended.detail is not None
+        assert ended.detail.startswith(f"for a person: {status}")
+    else:
+        assert ended.venue_order_id == "ord_1"
+    assert not await stage.claims()
+
+
+async def test_a_different_order_under_its_id_is_for_a_person(make: Make, at: At) -> None:
+    stage = await at(make(1))
+    step = (await stage.plan(1)).steps[0].command
+    prepared = stage.venue.prepare(step.action, step.client_order_id)
+    assert isinstance(prepared, Prepared)
+    stage.venue.place(prepared, quantity=Decimal(99))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert ended.detail == "for a person: conflict: quantity: 1.0 here, 99 at the venue"
+    assert await stage.shows(1) == ("pending", 0)
+
+
+@pytest.mark.parametrize("answer", ["fail", "busy"])
+async def test_a_failed_look_up_sends_nothing(make: Make, at: At, answer: str) -> None:
+    stage = await at(make(1), venue=FakeVenue(lookups=[answer]))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
+    assert await stage.shows(1) == ("pending", 0)
+    assert await stage.attempts(1) == ()
+    assert not await stage.claims()
+
+
+async def test_a_failed_look_up_of_what_may_have_arrived_names_the_guard(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1, error=TIMEOUT)]), venue=FakeVenue(lookups=["fail"]))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert (ended.detail or "").startswith("may-have-arrived: look-up failed: ")
+    assert await stage.shows(1) == ("pending", 0)
+
+
+async def test_without_an_id_of_its_own_one_is_fixed_and_not_looked_up_at_first(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1, client_order_id=None)]), venue=FakeVenue(script=["limit", "ok"]))
+    first = await stage.replay_one(1)
+    assert stage.venue.asked == []
+    second = await stage.replay_one(1)
+    assert first.client_order_id == second.client_order_id
+    assert len(stage.venue.asked) == 1  # it was sent before: now the venue may know it
+    assert {post.client_order_id for post in stage.venue.posts} == {first.client_order_id}
+
+
+async def test_a_fixed_id_differs_between_entries_and_fits_the_venue(make: Make, at: At) -> None:
+    venue = FakeVenue(profile=replace(PROFILE, id_pattern=r"0x[0-9a-f]{32}", id_prefix="0x"))
+    stage = await at(make([fresh(1, client_order_id=None), fresh(2), fresh(3, client_order_id=None)]), venue=venue)
+    ids = {ended.client_order_id for ended in (await stage.replay(1, 2, 3)).values()}
+    assert len(ids) == 3
+    assert all(one and venue.profile.takes_id(one) for one in ids)
+
+
+@pytest.mark.parametrize("kind", ["lifetime", "open"])
+async def test_a_duplicate_id_answer_is_evidence_of_arrival(make: Make, at: At, kind: str) -> None:
+    """Somebody else's order appears between look-up and send: the venue refuses ours, and its order is compared."""
+    stage = await at(make(1), venue=FakeVenue(profile=dedup("lifetime" if kind == "lifetime" else "open")))
+
+    async def other_hand(prepared: Prepared) -> None:
+        stage.venue.place(prepared)
+
+    stage.venue.before_submit = other_hand
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.venue_order_id) == ("accepted", "ord_1")
+    assert len(stage.venue.book) == 1
+    assert await stage.shows(1) == ("replayed", 0)
+
+
+async def test_a_duplicate_id_answer_about_another_order_stays_in_doubt(make: Make, at: At) -> None:
+    stage = await at(make(1))
+
+    async def other_hand(prepared: Prepared) -> None:
+        stage.venue.place(prepared, price=Decimal(11))
+
+    stage.venue.before_submit = other_hand
+    ended = await stage.replay_one(1)
+    assert ended.outcome == "unknown"
+    assert (ended.detail or "").startswith("conflict: price: 10.0 here, 11 at the venue")
+    assert await stage.shows(1) == ("in_doubt", 1)
+
+
+async def test_an_order_that_ended_at_the_venue_burns_its_id(make: Make, at: At) -> None:
+    stage = await at(make(1), venue=FakeVenue(script=["cancelled"]), settings=_window(0))
+    assert (await stage.replay_one(1)).outcome == "unknown"
+    assert (await stage.reconcile(1))[ident(1)].outcome == "rejected"
+    assert await stage.shows(1) == ("pending", 1)
+    made = await stage.plan(1)
+    assert "has ended at the venue" in " ".join(made.steps[0].command.notes)
+    ended = (await stage.run(made))[ident(1)]
+    assert ended.outcome == "accepted"
+    assert ended.client_order_id not in ("cid-1", None)
+
+
+def _window(seconds: float, **more: float) -> dict[str, VenueConfig]:
+    return {"fake": VenueConfig(visibility_seconds=seconds, timeout=more.get("timeout", 10.0))}
+
+
+async def test_what_may_have_arrived_and_is_not_shown_waits_for_the_window(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1, error=TIMEOUT)]), settings=_window(60))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert (ended.detail or "").startswith("may-have-arrived: not shown yet")
+    old = datetime.now(UTC) - timedelta(seconds=61)
+    assert await stage.shows(1) == ("pending", 0)
+    second = await at(make([fresh(1, error=TIMEOUT, captured_at=old)], "older.db"), settings=_window(60))
+    assert (await second.replay_one(1)).outcome == "accepted"
+
+
+async def test_an_override_sends_what_may_have_arrived(make: Make, at: At) -> None:
+    rows = [fresh(1, error=TIMEOUT, client_order_id=None), fresh(2, error=TIMEOUT)]
+    stage = await at(make(rows), settings=_window(60))
+    assert {one.outcome for one in (await stage.replay(1, 2)).values()} == {"refused"}
+    told = await stage.replay(1, 2, overrides=frozenset({"may-have-arrived"}))
+    assert {one.outcome for one in told.values()} == {"accepted"}
+
+
+async def test_that_override_counts_as_one_even_where_only_the_look_up_would_have_refused(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1, error=TIMEOUT)]), settings=_window(60))
+    asked = {"overrides": frozenset({"may-have-arrived"})}
+    assert (await stage.plan(1, mode="live", **asked)).needs_second == "an override in live: may-have-arrived"
+    assert (await stage.plan(1, mode="live")).needs_second is None
+
+
+@pytest.mark.parametrize("how", ["halt", "dismissed", "changed", "claimed", "gone"])
+async def test_what_happened_since_the_plan_stops_it_before_anything_is_sent(make: Make, at: At, how: str) -> None:
+    target = make(1)
+    stage, other = await at(target), await at(target, actor=BOB)
+    made = await stage.plan(1)
+    entry = await other.entry(1)
+    expected = "refused"
+    match how:
+        case "halt":
+            await other.store.halt(BOB, _why())
+        case "claimed":
+            assert isinstance(await other.store.claim(entry.id, entry.version, BOB, 60), Claim)
+        case "dismissed":
+            expected = "skipped"
+            await other.store.dismiss(Selection.of([entry]), BOB, _why())
+        case "changed":
+            expected = "skipped"
+            bumped = await at(target, actor=BOB, venue=FakeVenue(script=["reject"]))
+            await bumped.replay_one(1)
+        case "gone":
+            expected = "skipped"
+            made = replace(made, steps=tuple(replace(s, command=replace(s.command, entry_id="x")) for s in made.steps))
+    (ended,) = (await stage.run(made)).values()
+    assert (ended.outcome, stage.venue.posts) == (expected, [])
+    assert ended.detail
+
+
+def _why() -> ActContext:
+    return ActContext(datetime.now(UTC), "op", "test", "because")
+
+
+async def test_a_claim_lost_before_the_intent_sends_nothing(make: Make, at: At) -> None:
+    """While it looks the order up, its lease runs out and somebody else takes over."""
+    target = make(1)
+    stage, other = await at(target, lease=-29.9), await at(target, actor=BOB)
+
+    async def somebody_else(_: Prepared) -> None:
+        entry = await other.entry(1)
+        while isinstance(taken := await other.store.claim(entry.id, entry.version, BOB, 60), ClaimRefused):
+            assert taken.code == "claimed"
+
+    stage.venue.before_lookup = somebody_else
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert "ran out" in (ended.detail or "")
+
+
+async def test_nothing_is_sent_when_the_lease_is_nearly_over(make: Make, at: At) -> None:
+    """30 s of lease are less than one send may take: the intent is withdrawn as not sent."""
+    stage = await at(make(1), lease=-18.5)
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
+    assert await stage.shows(1) == ("pending", 0)
+
+
+async def test_a_prepare_that_refuses_gives_the_claim_back(make: Make, at: At) -> None:
+    stage = await at(make([fresh(1), fresh(2, client_order_id=None)]))
+    made = await stage.plan(1, 2)
+    stage.venue.refuse = "the price would be rounded"
+    told = await stage.run(made)
+    assert {one.detail for one in told.values()} == {"unparsable: the price would be rounded"}
+    assert not await stage.claims()
+
+
+async def test_the_late_owner_of_a_settled_attempt_changes_nothing(make: Make, at: At) -> None:
+    """While the venue thinks, another console reconciles the attempt by evidence: theirs is the record."""
+    target = make(1)
+    stage, other = await at(target), await at(target, actor=BOB)
+    other.venue, other.pool = stage.venue, None
+
+    async def reconciled(prepared: Prepared) -> None:
+        stage.venue.place(prepared)
+        assert (await other.reconcile(1))[ident(1)].outcome == "accepted"
+        stage.venue.script = ["lost"]
+
+    stage.venue.before_submit = reconciled
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.venue_order_id) == ("accepted", "ord_1")
+    assert ended.detail == "reconciled elsewhere meanwhile"
+    assert await stage.shows(1) == ("replayed", 0)
+
+
+async def test_a_rehearsal_changes_neither_state_nor_retries(make_both: Make, at: At) -> None:
+    words = ["ok", "reject", "drop", "limit"]
+    stage = await at(make_both(4), venue=FakeVenue(script=list(words)), live_store=True)
+    for number, word in enumerate(words, 1):
+        ended = await stage.replay_one(number)
+        assert ended.outcome == {"ok": "accepted", "reject": "rejected", "drop": "unknown", "limit": "not_sent"}[word]
+        assert await stage.shows(number) == ("pending", 0)
+        (attempt,) = await stage.attempts(number)
+        assert (attempt.rehearsal, attempt.mode) == (True, "paper")
+
+
+async def test_a_rehearsal_says_nothing_of_the_live_venue(make: Make, at: At) -> None:
+    """Its ids, its doubts and its duplicates are the paper account's."""
+    target = make([fresh(1, client_order_id=None), fresh(2)])
+    paper = await at(target, live_store=True, venue=FakeVenue(script=["drop", "cancelled"]))
+    assert [one.outcome for one in (await paper.replay(1, 2)).values()] == ["unknown", "unknown"]
+    await paper.reconcile()
+    live = await at(target, live_store=True, venue=FakeVenue(mode="live"))
+    made = await live.plan(1, 2, mode="live")
+    assert [step.command.fresh for step in made.steps] == [True, True]
+    assert made.steps[1].command.client_order_id == "cid-2"
+    assert {one.outcome for one in (await live.run(made)).values()} == {"accepted"}
+    assert await live.shows(1) == await live.shows(2) == ("replayed", 0)
+
+
+async def test_replace_and_cancel_go_their_own_way_and_are_not_looked_up(make: Make, at: At) -> None:
+    rows = [
+        fresh(1, action_json=json.dumps({"action": "replace", "venue_order_id": "ord_9", "order_key": "a"})),
+        fresh(2, action_json=json.dumps({"action": "cancel", "venue_order_id": "ord_8", "order_key": "b"})),
+    ]
+    stage = await at(make(rows))
+    told = await stage.replay(1, 2)
+    assert {one.outcome for one in told.values()} == {"accepted"}
+    assert sorted(post.verb for post in stage.venue.posts) == ["cancel", "replace"]
+    assert stage.venue.asked == []

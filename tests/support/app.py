@@ -1,0 +1,252 @@
+"""A console on a stage: a real store, fixed data, a clock that stands still, and ways to wait without sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from backends import DeadLetteredOrder, SQLiteDLQ, open_store
+from backends.first_page import read_first_page
+from backends.records import Actor
+from backends.store import Store
+from backends.target import parse_target
+from console.app import ConsoleApp
+from console.app_setup import AppSetup
+from console.keymap import remapped
+from console.render.line import plain
+from console.screens.frame import FramedScreen
+from console.screens.gates.gate import Gate
+from console.services.session import SessionSettings, StoreSession
+from console.settings.config import Config, StoreConfig, VenueConfig
+from console.widgets.canvas import Canvas
+from venues import Credentials
+
+NOW = datetime(2026, 4, 18, 15, 0, 0, tzinfo=UTC)
+ANN = Actor("oncall", "ann", "desk1", "dlq-console test")
+_PATIENCE = 30.0
+
+ERRORS = {
+    "429": "RuntimeError: HTTP 429 after 3 attempts",
+    "timeout": "ReadTimeout: no answer in 10 s",
+    "reset": "ConnectionResetError: [Errno 104] Connection reset by peer",
+    "refused": "ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 443)",
+    "funds": 'APIError: {"code":40310000,"message":"insufficient buying power"}',
+    "auth": 'APIError: {"code":40110000,"message":"request is not authorized: access key expired"}',
+    "closed": "RuntimeError: market is closed",
+    "schema": "ValidationError: 1 validation error for OrderRequest: limit_price must be a number",
+}
+_MARKETS = ("AAPL", "MSFT", "SPY", "NVDA", "AMD", "TSLA", "GOOG", "AMZN")
+
+
+def ident(number: int) -> str:
+    return f"dlq_{number:016x}"
+
+
+def order(
+    number: int, *, minutes: float = 3.0, error: str = "429", tif: str = "gtc", **given: Any
+) -> DeadLetteredOrder:
+    """One dead order; the action says the same as the columns."""
+    fields: dict[str, Any] = {
+        "dlq_id": ident(number),
+        "captured_at": NOW - timedelta(minutes=minutes),
+        "venue_name": "alpaca",
+        "account_id": "main",
+        "market_id": _MARKETS[number % len(_MARKETS)],
+        "side": "buy" if number % 3 else "sell",
+        "quantity": float(10 + number),
+        "order_type": "limit",
+        "price": 100.0 + number / 4,
+        "client_order_id": f"cid-{number}",
+        "error": ERRORS.get(error, error),
+    }
+    fields |= given
+    if "action_json" not in fields:
+        kept = {name: fields[name] for name in ("market_id", "side", "quantity")}
+        price = {} if fields["price"] is None else {"price": fields["price"]}
+        fields["action_json"] = json.dumps(kept | price | {"time_in_force": tif})
+    if fields["price"] is None:
+        fields["order_type"] = "market"
+    return DeadLetteredOrder(**fields)
+
+
+def twelve() -> list[DeadLetteredOrder]:
+    """A queue as one finds it: every kind of failure, oldest first."""
+    kinds = ("schema", "429", "auth", "closed", "timeout", "funds", "reset", "refused", "429", "429", "timeout", "429")
+    minutes = (190, 41, 14, 13, 12, 9, 8, 7, 5, 4, 3, 2)
+    return [order(n, minutes=minutes[n], error=kinds[n]) for n in range(12)]
+
+
+def make_store(path: Path, entries: Iterable[DeadLetteredOrder]) -> Path:
+    with SQLiteDLQ(path) as sink:
+        for entry in entries:
+            sink.write(entry)
+    return path
+
+
+def config(url: str | None = None, **changes: Any) -> Config:
+    """With a practice venue where one is given."""
+    venues = {"alpaca": VenueConfig(paper_endpoint=url, live_endpoint=url, timeout=3.0, visibility_seconds=0.5)}
+    return replace(Config(venues=venues if url else {}), **changes)
+
+
+@dataclass
+class Stage:
+    """What a console is made of in a test; `console()` makes one."""
+
+    path: Path
+    config: Config = field(default_factory=config)
+    clock: Callable[[], datetime] = lambda: NOW
+    read_only: bool = False
+    actor: Actor = ANN
+    watch: bool = False
+    first_page: bool = False
+    store: StoreConfig | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    attaching: Callable[[StoreConfig], Any] | None = None
+
+    @property
+    def cache(self) -> Path:
+        """Where indexes lie: never the operator's own."""
+        return self.path.parent / "cache"
+
+    @property
+    def store_config(self) -> StoreConfig:
+        return self.store or StoreConfig(name="prod-orders", url=str(self.path))
+
+    async def open(self) -> Store:
+        return await open_store(self.store_config.url, read_only=self.read_only)
+
+    async def attach(self, settings: StoreConfig) -> StoreSession:
+        async def open_it() -> Store:
+            return await open_store(settings.url, read_only=self.read_only)
+
+        setting = SessionSettings(
+            config=self.config,
+            store=settings,
+            actor=self.actor,
+            clock=self.clock,
+            open=open_it,
+            credentials=lambda: lambda *_: Credentials({"api_key": "practice", "secret_key": "practice"}),
+            cache=self.cache,
+        )
+        return await StoreSession.attach(setting)
+
+    def setup(self) -> AppSetup:
+        made = AppSetup(
+            config=self.config,
+            actor=self.actor,
+            clock=self.clock,
+            attach=self.attaching or self.attach,
+            store=self.store_config,
+            read_only=self.read_only,
+            keys=remapped(self.config.keymap),
+            dead_seconds=0.0,
+            watch=self.watch,
+        )
+        if self.first_page:
+            from concurrent.futures import Future
+
+            coming: Future[Any] = Future()
+            coming.set_result(read_first_page(parse_target(self.store_config.url), limit=120))
+            made = replace(made, first_page=coming)
+        return replace(made, **self.changes)
+
+    def console(self) -> ConsoleApp:
+        return ConsoleApp(self.setup())
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str = "") -> None:
+    """Waits for it to become true; fails where it does not."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    while not condition():
+        assert loop.time() < deadline, what or f"did not come true; on screen:\n{screen_text(app_of(pilot))}"
+        await pilot.pause(0.01)
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    """Until nothing is being read or done any more."""
+    app = app_of(pilot)
+    await until(pilot, lambda: app.session is not None or not isinstance(app.screen, FramedScreen) or is_stuck(app))
+    await pilot.pause()
+    await until(pilot, lambda: not [worker for worker in app.workers if worker.group != "watch"])
+    await pilot.pause()
+
+
+def is_stuck(app: ConsoleApp) -> bool:
+    """It waits for the operator before there is a store."""
+    return app.setup.store is None or not app.header_state.attaching
+
+
+def app_of(pilot: Pilot[Any]) -> ConsoleApp:
+    app = pilot.app
+    assert isinstance(app, ConsoleApp)
+    return app
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Keys one by one, each with its consequences."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+async def answer(pilot: Pilot[Any], text: str) -> None:
+    """Typed into a gate or a line, and handed over."""
+    for character in text:
+        await pilot.press("space" if character == " " else character)
+    await pilot.press("enter")
+    await settled(pilot)
+
+
+def screen_text(app: ConsoleApp) -> str:
+    """What is on the screen, line by line, as a terminal would show it."""
+    width, height = app.size
+    strips = app.screen._compositor.render_strips(app.size)
+    return (
+        "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips[:height])
+        + f"\n[{width}x{height}]"
+    )
+
+
+def notice(app: ConsoleApp) -> str:
+    return plain(app.screen.noticed) if isinstance(app.screen, FramedScreen) else ""
+
+
+def gate_message(app: ConsoleApp) -> str:
+    assert isinstance(app.screen, Gate)
+    return _lines(app, "#gate-message")
+
+
+def _lines(app: ConsoleApp, selector: str) -> str:
+    return "\n".join(plain(cells) for cells in app.screen.query_one(selector, Canvas).lines)
+
+
+def ids(app: ConsoleApp) -> list[str]:
+    """What the queue has at hand, in its order."""
+    return [spot.entry.id for spot in app.queue.table.window.spots]
+
+
+def current(app: ConsoleApp) -> str | None:
+    spot = app.queue.table.window.current
+    return spot.entry.id if spot else None
+
+
+def on_queue(app: ConsoleApp) -> bool:
+    return app.screen is app.queue
+
+
+def in_gate(app: ConsoleApp) -> bool:
+    return isinstance(app.screen, Gate)
+
+
+def typed(app: ConsoleApp) -> str:
+    """What stands in the gate's answer line."""
+    return app.screen.typed if isinstance(app.screen, Gate) else ""

@@ -1,0 +1,175 @@
+"""A shift's queue that never changes: fixed orders, what was done to them, and a console in which nothing moves.
+
+Nothing here comes from the wall clock, the machine, a venue or chance; snapshots and pictures show it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from backends import DeadLetteredOrder, open_store
+from backends.records import ActContext, Entry, Selection, StoreInfo
+from backends.store import Claim, Intent, Result, Store
+from console.services.replay.command import read_command
+from console.services.replay.guards import Facts, VenueFacts
+from console.services.replay.plan import ReplayPlan, plan
+from console.services.session import Mode, SessionSettings, StoreSession, Verified
+from console.settings.config import StoreConfig
+from tests.support.app import ANN, NOW, Stage, ident, make_store, order, twelve
+from tests.support.venue.in_process import PROFILE, READY
+from venues import Credentials
+
+LABEL = "postgres db1/trading"
+HEAD = "c0ffee" * 10 + "beef"
+HOSTS = {
+    ("alpaca", "paper"): "paper-api.alpaca.markets",
+    ("alpaca", "live"): "api.alpaca.markets",
+    ("kalshi", "paper"): "external-api.demo.kalshi.co",
+    ("kalshi", "live"): "external-api.kalshi.com",
+    ("hyperliquid", "paper"): "api.hyperliquid-testnet.xyz",
+    ("hyperliquid", "live"): "api.hyperliquid.xyz",
+}
+BOB = replace(ANN, operator="bob", os_user="bob")
+IN_DOUBT, REPLAYED, DISMISSED, WORN = 20, 21, 22, 23
+
+
+def shift() -> list[DeadLetteredOrder]:
+    """Thirty orders at three venues, oldest first; `live_through` does to them what a shift does."""
+    kalshi = {"venue_name": "kalshi", "account_id": "events", "market_id": "KXFED-26APR-T4.25", "side": "yes"}
+    perp = {"venue_name": "hyperliquid", "account_id": "perp", "market_id": "BTC"}
+    more = [
+        order(12, minutes=130, error="closed", tif="day"),
+        order(13, minutes=64, error="auth", **kalshi, quantity=25.0, price=0.62),
+        order(14, minutes=52, error="429", **kalshi, quantity=40.0, price=0.61),
+        order(15, minutes=36, error="funds", **perp, quantity=0.25, price=64210.5),
+        order(16, minutes=35, error="reset", **perp, quantity=0.1, price=64198.0),
+        order(17, minutes=22, error="funds", price=None),
+        order(18, minutes=21, error="429"),
+        order(19, minutes=20, error="timeout"),
+        order(IN_DOUBT, minutes=11, error="429", market_id="SPY", quantity=40.0, price=512.25),
+        order(REPLAYED, minutes=10, error="429"),
+        order(DISMISSED, minutes=10, error="schema"),
+        order(WORN, minutes=6, error="funds", retry_count=3),
+        order(24, minutes=1.5, error="429", **kalshi, quantity=15.0, price=0.6),
+        *(order(n, minutes=1 - n / 60, error=("429", "429", "refused")[n % 3]) for n in range(25, 30)),
+    ]
+    return sorted([*twelve(), *more], key=lambda entry: entry.captured_at)
+
+
+def small() -> list[DeadLetteredOrder]:
+    """What a plan may say: two to send, one in other words than its columns, one stale."""
+    odd = order(3, minutes=2, action_json='{"quantity": 99, "market_id": "NVDA", "side": "sell", "price": 100.75}')
+    return [order(4, minutes=95, error="429"), order(1), order(2), odd]
+
+
+def at(minutes: float) -> datetime:
+    return NOW - timedelta(minutes=minutes)
+
+
+async def live_through(path: Path) -> None:
+    """One entry in doubt, one replayed, one dismissed, a rejected try, notes: all by the store's own acts."""
+    store = await open_store(str(path))
+    try:
+        await _send(store, IN_DOUBT, Result("rejected", error="HTTP 422: insufficient day trading buying power"), ago=9)
+        await _send(store, IN_DOUBT, Result("unknown", error="ReadTimeout: no answer in 10 s"), ago=6)
+        await _send(store, REPLAYED, Result("accepted", venue_order_id="61e69015-8549-4bfd"), ago=5)
+        await store.dismiss(await _picked(store, DISMISSED), BOB, _why(4, "bad-order", "the strategy sent a text"))
+        await store.note(ident(IN_DOUBT), BOB, _why(3, None, "asked the venue's desk, ticket 4711"))
+        await store.note(
+            ident(IN_DOUBT), ANN, _why(2, None, "position is flat at the broker;\nreconcile before the close")
+        )
+    finally:
+        await store.aclose()
+
+
+async def _send(store: Store, number: int, result: Result, *, ago: float) -> None:
+    entry = await _entry(store, number)
+    claim = await store.claim(entry.id, entry.version, ANN, 60.0)
+    assert isinstance(claim, Claim)
+    cid = entry.text("client_order_id")
+    intent = Intent("paper", entry.text("venue_name"), cid, b"{}", f"{number:064x}")
+    await store.intend(claim, intent, ANN, _why(ago, "replay"))
+    await store.conclude(claim, result, ANN, _why(ago - 0.2, "replay"))
+    await store.release(claim)
+
+
+async def _entry(store: Store, number: int) -> Entry:
+    entry = await store.get(ident(number))
+    assert entry is not None
+    return entry
+
+
+async def _picked(store: Store, number: int) -> Selection:
+    return Selection.of([await _entry(store, number)])
+
+
+def _why(ago: float, reason: str | None, note: str | None = None) -> ActContext:
+    return ActContext(at=at(ago), operation=f"{int(ago * 10):032x}", reason=reason, note=note)
+
+
+class StillWorkplace(StoreSession):
+    """Everything as it is, but what would differ from run to run: the address, the venues, the chain's head."""
+
+    @property
+    def info(self) -> StoreInfo:
+        return replace(super().info, label=LABEL)
+
+    async def plan(self, selection: Selection, mode: Mode, overrides: frozenset[str] = frozenset()) -> ReplayPlan:
+        found = list((await self.store.many(selection.ids)).values())
+        live_store = self.setting.is_live_store
+        facts = Facts(
+            mode=mode,
+            at=NOW,
+            rehearsal=live_store and mode == "paper",
+            live_store=live_store,
+            halt=await self.store.halted(),
+            limits=self.setting.config.limits,
+            venues={name: _venue(name, host) for (name, of), host in HOSTS.items() if of == mode},
+            commands={entry.id: read_command(entry, venue=None) for entry in found},
+            states={entry.id: entry.state for entry in found},
+            overrides=overrides,
+        )
+        return plan(found, facts)
+
+    async def verify(self) -> Verified:
+        seen = await super().verify()
+        return seen._replace(head=f"{seen.events}:{HEAD}")
+
+
+def _venue(name: str, host: str) -> VenueFacts:
+    return VenueFacts(name, host, replace(PROFILE, name=name), READY, rate_per_minute=200, has_lookup=True)
+
+
+@dataclass
+class StillStage(Stage):
+    """A console of `StillWorkplace`; `name` is what the frame calls the store."""
+
+    name: str = "prod-orders"
+    mode: Mode | None = None
+    environment: str | None = None
+
+    @property
+    def store_config(self) -> StoreConfig:
+        made = StoreConfig(name=self.name, url=str(self.path), mode=self.mode)
+        return replace(made, environment=self.environment)
+
+    async def attach(self, settings: StoreConfig) -> StoreSession:
+        setting = SessionSettings(
+            config=self.config,
+            store=settings,
+            actor=self.actor,
+            clock=self.clock,
+            open=self.open,
+            credentials=lambda: lambda *_: Credentials({}),
+            cache=self.cache,
+        )
+        return await StillWorkplace.attach(setting)
+
+
+async def stores(home: Path) -> None:
+    """What each kind of scene is played on."""
+    make_store(home / "empty.db", [])
+    make_store(home / "small.db", small())
+    await live_through(make_store(home / "shift.db", shift()))

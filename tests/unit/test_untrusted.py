@@ -1,0 +1,236 @@
+"""Untrusted text is inert: by the way it is written down, at the last exit, and for every character there is."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.segment import Segment
+from textual._compositor import CompositorUpdate
+from textual.app import App, ComposeResult
+from textual.strip import Strip
+from textual.widgets import Static
+
+from console.render.entry import Shown, tab_lines
+from console.render.line import plain
+from console.render.row import row_line
+from console.services.triage.triage import classified
+from console.terminal import output_guard as guard
+from console.text.untrusted import is_forbidden, safe, safe_block
+from tests.support.app import NOW, order
+from tests.unit.test_window import spot
+
+ROOT = Path(__file__).parent.parent.parent
+PAINTERS = [ROOT / "console" / "app.py", *(ROOT / "console" / "screens").glob("*.py")]
+PAINTERS += [*(ROOT / "console" / "widgets").glob("*.py"), *(ROOT / "console" / "render").glob("*.py")]
+MAKERS = {"own", "Cell"}
+# These return text that is safe, or numbers.
+SAFE_CALLS = {
+    "safe", "safe_block", "len", "fit", "count", "many", "money", "quantity", "price", "moment", "name", "order",
+    "spelled", "age", "long_age", "sparkline", "value_label", "_tally", "_moment", "_way_out", "_pace", "_success",
+    "_market", "_kind", "stop",
+}  # fmt: skip
+# Looked at by a person: each is one of our own words, a number, or was made safe where it was set.
+REVIEWED = {
+    "console/app.py": {"text"},
+    "render/batch.py": {
+        "done", "run.total", "word", "order", "filled", "room", "run.kind", "head", "count", "hints.get(outcome, '')"
+    },
+    "render/entry.py": {"order", "kind", "label", "row.category", "reach", "since", "hint", "name", "where"},
+    "render/event.py": {"seq", "day", "time", "rest"},
+    "render/coverage.py": {"of"},
+    "render/foreign.py": {"_told(entry, now)", "more", "shown.kind", "what", "where"},
+    "render/handover.py": {"_ROUTES", "_REAL", "rows", "words"},
+    "render/group.py": {
+        "group.category", "last", "first", "kind", "wide", "states", "worth",
+        "_new(group, anything_seen=anything_seen)",
+        "_when(group.first_seen, now)", "_when(group.last_seen, now)", "bar(part.count, most, _BAR)", "_venues(group)",
+        "where", "head",
+    },
+    "render/health.py": {
+        "_GAP", "_axis(size)", "frame.column", "halt", "labels.get(at, '')", "last", "row", "tail", "text", "told",
+        "waits", "width(one)",
+    },
+    "render/line.py": {"text", "room", "width(left)", "cells[-1].text", "part", "indent", "head", "between"},
+    "render/plan.py": {
+        "str(len(plan.steps))", "waves", "kind", "hosts", "account", "at_market", "markets", "more", "what", "rows",
+        "str(len(plan.superseded))", "' · '.join(texts)", "str(len(plan.blocked))",
+    },
+    "render/row.py": {"word", "glyph", "made.gap"},
+    "render/status.py": {
+        "standing.mode.upper()", "name", "label", "who", "note", "trend.hours",
+        "key.shown", "key.label", "waiting",
+    },
+    "screens/attach.py": {"(store.mode or 'paper').upper()"},
+    "screens/audit.py": {"seen.head", "kept"},
+    "screens/export.py": {"what"},
+    "screens/framed.py": {"below", "cell.text"},
+    "screens/gate_dismiss.py": {"digit", "str(self._count)", "what"},
+    "screens/gate_handover.py": {"self._expected"},
+    "screens/gate_replay.py": {"mode.upper()", "self._expected", "' '.join(sorted(self._overridable()))"},
+    "screens/gate_word.py": {"self._ask", "self._question.ask"},
+    "screens/groups.py": {"told"},
+    "screens/handing.py": {"way"},
+    "screens/health.py": {"view.at"},
+    "screens/help.py": {"key.tooltip", "text"},
+    "screens/listing.py": {"text"},
+    "screens/queue.py": {"position", "everything", "end", "order", "_misread(feed.text)"},
+    "screens/sending.py": {"SAMPLE", "text", "told", "_RECONCILING", "_SETTLING"},
+    "screens/settling.py": {"word", "hint", "were", "who"},
+    "widgets/prompt_line.py": {"lead"},
+}  # fmt: skip
+
+
+def _title(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def _texts(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS and node.args:
+            yield f"{path.name}:{node.lineno}", node.args[0]
+
+
+def _unproven(text: ast.expr) -> Iterator[str]:
+    match text:
+        case ast.Constant():
+            return
+        case ast.JoinedStr(values=values):
+            for part in values:
+                if isinstance(part, ast.FormattedValue) and not _is_number(part):
+                    yield from _unproven(part.value)
+        case ast.IfExp(body=body, orelse=other):
+            yield from _unproven(body)
+            yield from _unproven(other)
+        case ast.BinOp(left=left, right=right):
+            yield from _unproven(left)
+            yield from _unproven(right)
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _unproven(value)
+        case ast.Call(func=ast.Name(id=called)) | ast.Call(func=ast.Attribute(attr=called)) if called in SAFE_CALLS:
+            return
+        case _:
+            yield ast.unparse(text)
+
+
+def _is_number(part: ast.FormattedValue) -> bool:
+    """With a format that only numbers take."""
+    spec = ast.unparse(part.format_spec)[2:-1] if part.format_spec is not None else ""
+    return spec.endswith((",", "d", "f", "%"))
+
+
+@pytest.mark.parametrize("path", sorted(PAINTERS), ids=_title)
+def test_no_text_reaches_a_widget_without_being_made_safe(path: Path) -> None:
+    reviewed = REVIEWED.get(_title(path), set())
+    found = {source: where for where, text in _texts(path) for source in _unproven(text) if source not in reviewed}
+    assert not found, "make it safe(), say it with said(), or look at it and add it to REVIEWED"
+
+
+@pytest.mark.parametrize("path", sorted(PAINTERS), ids=_title)
+def test_nothing_that_reads_markup_or_runs_actions_is_used(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "textual.widgets":
+            pytest.fail(f"{path.name} uses a widget that parses markup: {[name.name for name in node.names]}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert node.func.attr not in ("notify", "run_action", "from_markup", "simulate_key"), path.name
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert not node.name.startswith(("action_", "key_")), f"{path.name}: data could name {node.name}"
+        if isinstance(node, ast.Assign) and any(_is_title(target) for target in node.targets):
+            made = node.value
+            assert isinstance(made, ast.Call), path.name
+            assert ast.unparse(made.func) in ("_content", "Content"), path.name
+
+
+def _is_title(target: ast.expr) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr in (
+        "border_title",
+        "border_subtitle",
+        "title",
+        "sub_title",
+    )
+
+
+def test_every_code_point_is_harmless_once_it_is_safe() -> None:
+    for start in range(0, sys.maxunicode + 1, 4096):
+        block = "".join(map(chr, range(start, min(start + 4096, sys.maxunicode + 1))))
+        assert not [one for one in safe(block, len(block)) if is_forbidden(one)]
+
+
+@given(st.text(max_size=200))
+def test_safe_text_is_one_line_without_anything_that_acts(text: str) -> None:
+    assert not [one for one in safe(text) if is_forbidden(one)]
+    assert not [one for one in safe_block(text) if is_forbidden(one) and one != "\n"]
+
+
+@given(st.text(max_size=300), st.text(max_size=60))
+def test_a_hostile_row_paints_only_harmless_characters(error: str, market: str) -> None:
+    hostile = order(1, error=error, market_id=market, side=market[:9], account_id=market, action_json=error)
+    names = [name for name in type(hostile).__slots__ if name != "__weakref__"]
+    entry = spot(1).entry
+    entry = type(entry)(
+        "orders", market, "pending", (0,), (1,), tuple(names), tuple(getattr(hostile, name) for name in names)
+    )
+    row = classified(entry)
+    painted = plain(row_line(row, NOW, 120, marked=True, fresh=True))
+    for tab in range(5):
+        painted += "".join(plain(cells) for cells in tab_lines(Shown(row), tab, NOW, size=80))
+    assert not [one for one in painted if is_forbidden(one)]
+
+
+HOSTILE = (
+    "\x1b]52;c;aGk=\x07",
+    "\x1b[2J\x1b[H",
+    "\u202eevil",
+    "a\x00b",
+    "\x9b31m",
+    "zero\u200bwidth",
+    "\ud800",
+    "[@click=app.quit]x[/]",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_last_exit_lets_nothing_out(text: str) -> None:
+    guard.install()
+    strip = Strip([Segment(text)])
+    out = strip.render(Console(file=io.StringIO(), color_system=None))
+    assert not [one for one in out if is_forbidden(one)]
+
+
+async def test_a_widget_s_painting_still_comes_through_the_guard() -> None:
+    """The canary: a new Textual that paints by another way fails here."""
+    guard.install()
+    assert guard.is_installed()
+    seen: list[str] = []
+
+    class Canary(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Static("tweet \u202e\x1b[2J", markup=False)
+
+    app = Canary()
+    async with app.run_test(size=(40, 5)) as pilot:
+        await pilot.pause()
+        update = app.screen._compositor.render_update(full=True)
+        assert isinstance(update, CompositorUpdate)
+        seen.append(update.render_segments(app.console))
+    painted = "".join(seen)
+    assert "tweet" in painted
+    assert "\u202e" not in painted
+    assert "\x1b[2J" not in painted
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=0x20, max_codepoint=0x2FFF), max_size=60))
+def test_the_guard_leaves_harmless_text_as_it_is(text: str) -> None:
+    guard.install()
+    shown = safe(text)
+    out = Strip([Segment(shown)]).render(Console(file=io.StringIO(), color_system=None))
+    assert out == shown

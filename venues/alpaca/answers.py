@@ -1,0 +1,218 @@
+"""What Alpaca answered → outcome, look-up, readiness. Pure; sends nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from venues.json_fields import Body, figure, flag, text
+from venues.message import Reply, Result
+from venues.orders import (
+    Absent,
+    Accepted,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Readiness,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+)
+
+DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (422, "*")})
+
+_STATUS: Mapping[str, Status] = {
+    "new": "open",
+    "accepted": "open",
+    "pending_new": "open",
+    "accepted_for_bidding": "open",
+    "held": "open",
+    "calculated": "open",
+    "stopped": "open",
+    "done_for_day": "open",
+    "pending_cancel": "open",
+    "pending_replace": "open",
+    "partially_filled": "partly_filled",
+    "filled": "filled",
+    "canceled": "cancelled",
+    "expired": "expired",
+    "rejected": "rejected",
+}
+_PAPER_ACCOUNT = re.compile(r"PA[0-9A-Z]+")
+_LIVE_ACCOUNT = re.compile(r"[0-9]{9}")
+_BLOCKS = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
+
+
+# Classification
+
+
+def outcome_of(result: Result, prepared: Prepared) -> Outcome:
+    match result:
+        case NotSent() | Unknown():
+            return result
+        case Reply(status=429):
+            return RateLimited(result.retry_after())
+        case Reply(status=status) if 200 <= status < 300:
+            return _taken(result, prepared)
+        case Reply():
+            return _refused(result)
+
+
+def _taken(reply: Reply, prepared: Prepared) -> Outcome:
+    if prepared.verb == "cancel":
+        if reply.status == 204:
+            return Accepted(prepared.action.venue_order_id or "", "unclear")
+        return Unknown(f"HTTP {reply.status}, which does not say whether the order was cancelled")
+    order = reply.json()
+    order_id = text(order, "id")
+    if order is None or not order_id:
+        return Unknown(f"HTTP {reply.status} without an order id")
+    if text(order, "client_order_id") not in ("", prepared.client_order_id):
+        return Unknown("the answer is about another client order id")
+    status = _status(order)
+    if status == "rejected":
+        return Rejected("rejected", "the venue took the order and rejected it")
+    return Accepted(order_id, status)
+
+
+def _refused(reply: Reply) -> Outcome:
+    code, message = _error(reply)
+    if not code or not message or (reply.status, "*") not in DEFINITIVE:
+        return Unknown(f"HTTP {reply.status}, which does not say whether the order was taken")
+    if "client_order_id" in message.lower() and "unique" in message.lower():
+        return Unknown("the venue already has an order with this client order id", arrived=True)
+    return Rejected(code, message)
+
+
+def _error(reply: Reply) -> tuple[str, str]:
+    """Code and message of Alpaca's own error body; empty where the body is somebody else's."""
+    body = reply.json()
+    code = (body or {}).get("code")
+    return str(code) if isinstance(code, Decimal | str) else "", text(body, "message")
+
+
+# Look-up
+
+
+def lookup_of(result: Result, prepared: Prepared) -> Lookup:
+    match result:
+        case NotSent(why) | Unknown(why):
+            return LookupFailed(why)
+        case Reply(status=404) if _error(result)[1]:
+            return Absent()
+        case Reply(status=200):
+            return _found(result, prepared)
+        case Reply(status=status):
+            return LookupFailed(f"HTTP {status}", result.retry_after())
+
+
+def _found(reply: Reply, prepared: Prepared) -> Lookup:
+    order = reply.json()
+    if order is None or not text(order, "id"):
+        return LookupFailed("HTTP 200 without an order")
+    if prepared.verb == "cancel":
+        named = text(order, "id") == prepared.action.venue_order_id
+    else:
+        named = text(order, "client_order_id") == prepared.client_order_id
+    if not named:
+        return LookupFailed("the venue answered with another order")
+    return Found(_order(order, prepared.action))
+
+
+def _order(order: Body, action: OrderAction) -> VenueOrder:
+    symbol = text(order, "symbol")
+    same_pair = symbol.replace("/", "") == action.market_id.replace("/", "")
+    return VenueOrder(
+        venue_order_id=text(order, "id"),
+        client_order_id=text(order, "client_order_id") or None,
+        status=_status(order),
+        raw_status=text(order, "status"),
+        market_id=action.market_id if same_pair else symbol or None,
+        side=text(order, "side") or None,
+        quantity=figure(order, "qty"),
+        order_type=text(order, "type") or None,
+        price=figure(order, "limit_price"),
+        time_in_force=text(order, "time_in_force") or None,
+        filled=figure(order, "filled_qty"),
+    )
+
+
+def _status(order: Body) -> Status:
+    """In our words; an order that ended with a part filled is partly filled, whatever ended it."""
+    status = _STATUS.get(text(order, "status"), "unclear")
+    if status in ("cancelled", "expired") and (figure(order, "filled_qty") or 0) > 0:
+        return "partly_filled"
+    return status
+
+
+# Probe
+
+
+def account_mode(account: Result) -> Mode | None:
+    """Whose account answered, by its number; None where that does not tell."""
+    number = text(account.json(), "account_number") if isinstance(account, Reply) else ""
+    if _PAPER_ACCOUNT.fullmatch(number):
+        return "paper"
+    return "live" if _LIVE_ACCOUNT.fullmatch(number) else None
+
+
+def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
+    times = clock.json() if isinstance(clock, Reply) and clock.status == 200 else None
+    belongs = account_mode(account)
+    is_open = flag(times, "is_open")
+    usable = _usable(account)
+    why = [_failure("clock", clock), _failure("account", account)]
+    if belongs not in (None, mode):
+        why.append(f"this is a {belongs} account")
+    if usable is False and not any(why):
+        why.append("the account may not trade")
+    if is_open is False:
+        why.append(f"market closed until {text(times, 'next_open')}: an order would be queued")
+    problems = "; ".join(filter(None, why))
+    return Readiness(
+        reachable=isinstance(clock, Reply) or isinstance(account, Reply),
+        ready=not problems,
+        detail=problems or "market open, account active",
+        market_open=is_open,
+        account_usable=usable,
+        really_paper=None if belongs is None else belongs == "paper",
+        session_close=text(times, "next_close") or None,
+        server_time=text(times, "timestamp") or _date(clock),
+    )
+
+
+def _date(result: Result) -> str | None:
+    date = result.date() if isinstance(result, Reply) else None
+    return date.isoformat() if date is not None else None
+
+
+def _usable(account: Result) -> bool | None:
+    match account:
+        case Reply(status=200):
+            body = account.json()
+            blocked = any(flag(body, name) is True for name in _BLOCKS)
+            return text(body, "status") == "ACTIVE" and not blocked
+        case Reply(status=401 | 403):
+            return False
+        case _:
+            return None
+
+
+def _failure(what: str, result: Result) -> str:
+    match result:
+        case NotSent(why) | Unknown(why):
+            return f"{what}: {why}"
+        case Reply(status=200 | 404):
+            return ""
+        case Reply(status=401 | 403):
+            return f"{what}: the keys were refused"
+        case Reply(status=status):
+            return f"{what}: HTTP {status}"

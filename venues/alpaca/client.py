@@ -1,0 +1,228 @@
+"""Alpaca's trading API, v2: the fields and paths of a request, and who sends it.
+
+Numbers travel as strings, equal to the request, or `prepare` refuses. Knows nothing of stores or keyrings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from venues.alpaca.answers import DEFINITIVE, account_mode, lookup_of, outcome_of, readiness
+from venues.client import Profile, Route, WrongMode
+from venues.credentials import Credentials
+from venues.endpoint import Hosts, choose
+from venues.http import Headers, Result, Transport
+from venues.orders import (
+    Lookup,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Verb,
+    places,
+    plain,
+    unsent,
+)
+
+PROFILE = Profile(
+    name="alpaca",
+    dedup="lifetime",
+    arrival_bound=None,
+    visibility=60.0,
+    definitive=DEFINITIVE,
+    rate_per_minute=200,
+    paper=True,
+    lookup=True,
+    replace=True,
+    cancel=True,
+    default_tif="day",
+    tifs=frozenset({"day", "gtc", "opg", "cls", "ioc", "fok"}),
+    id_pattern=r"[\x21-\x7e]{1,128}",
+)
+FIELDS = ("api_key", "secret_key")
+HOSTS = Hosts(paper=("https://paper-api.alpaca.markets",), live=("https://api.alpaca.markets",))
+
+ORDERS = "/v2/orders"
+BY_CLIENT_ID = "/v2/orders:by_client_order_id"
+_CRYPTO_TIFS = frozenset({"gtc", "ioc"})
+_MOST_PLACES = 9
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> AlpacaClient:
+    endpoint = choose(name, HOSTS, mode, route)
+    for field in FIELDS:
+        credentials.reveal(field)
+    belongs = _key_mode(credentials)
+    if belongs not in (None, mode):
+        raise WrongMode(f"alpaca: api_key is a {belongs} key, but {mode} was asked")
+    wire = Wire(endpoint.url, credentials, timeout=route.timeout)
+    return AlpacaClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire)
+
+
+def _key_mode(credentials: Credentials) -> Mode | None:
+    """Alpaca's paper keys begin with PK and its live keys with AK; another beginning says nothing."""
+    if credentials.reveal("api_key").startswith("PK"):
+        return "paper"
+    return "live" if credentials.reveal("api_key").startswith("AK") else None
+
+
+# Fields
+
+
+def fields(action: OrderAction, client_order_id: str) -> dict[str, str] | Refused:
+    """The order as Alpaca's own field names and strings."""
+    if action.side not in ("buy", "sell"):
+        return Refused(f"alpaca takes buy or sell, not {action.side}")
+    if action.order_type not in ("market", "limit"):
+        return Refused(f"alpaca: a {action.order_type} order cannot be sent from here")
+    if action.price_unit not in (None, "dollars"):
+        return Refused(f"alpaca's prices are dollars, not {action.price_unit}")
+    tif = action.time_in_force or default_tif(action)
+    if tif not in (_CRYPTO_TIFS if _is_crypto(action) else PROFILE.tifs):
+        return Refused(f"alpaca does not take time in force {tif} for {action.market_id}")
+    if (why := _inexact(action)) is not None:
+        return Refused(why)
+    order = {"symbol": action.market_id, "qty": plain(action.quantity), "side": action.side}
+    order |= {"type": action.order_type, "time_in_force": tif}
+    if action.order_type == "limit" and action.price is not None:
+        order["limit_price"] = plain(action.price)
+    return order | {"client_order_id": client_order_id}
+
+
+def default_tif(action: OrderAction) -> str:
+    return "gtc" if _is_crypto(action) else PROFILE.default_tif
+
+
+def _is_crypto(action: OrderAction) -> bool:
+    return "/" in action.market_id
+
+
+def _inexact(action: OrderAction) -> str | None:
+    """Why these numbers would not arrive as they are. Nothing is rounded here."""
+    if action.quantity <= 0:
+        return f"quantity {plain(action.quantity)} is not above zero"
+    if places(action.quantity) > _MOST_PLACES:
+        return f"quantity {plain(action.quantity)}: alpaca takes at most {_MOST_PLACES} decimals"
+    if action.order_type == "market":
+        return None
+    if action.price is None or action.price <= 0:
+        return "a limit order needs a price above zero"
+    most = _MOST_PLACES if _is_crypto(action) else 2 if action.price >= 1 else 4
+    if places(action.price) > most:
+        return f"price {plain(action.price)}: alpaca takes at most {most} decimals there, and it is not rounded"
+    return None
+
+
+# Prepare
+
+
+def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    if not PROFILE.takes_id(client_order_id):
+        return Refused("alpaca takes client order ids of 1 to 128 printable ASCII characters")
+    target = quote(action.venue_order_id or "", safe="")
+    if action.verb != "new" and not target:
+        return Refused(f"to {action.verb} an order at alpaca, its venue_order_id is needed")
+    if action.verb == "cancel":
+        return Prepared("cancel", client_order_id, "DELETE", f"{ORDERS}/{target}", b"", action)
+    order = fields(action, client_order_id)
+    if isinstance(order, Refused):
+        return order
+    if action.verb == "replace":
+        for name in ("symbol", "side", "type", *(() if action.time_in_force else ("time_in_force",))):
+            del order[name]
+        return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", _encoded(order), action)
+    notes = () if action.time_in_force else (f"time in force: {order['time_in_force']} (the venue's default)",)
+    return Prepared("new", client_order_id, "POST", ORDERS, _encoded(order), action, notes=notes + unsent(action))
+
+
+def _encoded(order: Mapping[str, str]) -> bytes:
+    return json.dumps(order, separators=(",", ":")).encode()
+
+
+# Send
+
+
+class Wire:
+    """Requests with this account's keys on them, read at the moment of sending."""
+
+    def __init__(self, url: str, credentials: Credentials, *, timeout: float) -> None:
+        self._credentials = credentials
+        self._transport = Transport(url, timeout)
+
+    async def send(self, prepared: Prepared) -> Result:
+        return await self._transport.request(prepared.method, prepared.path, headers=self._keys(), body=prepared.body)
+
+    async def get(self, path: str, **params: str) -> Result:
+        return await self._transport.ask("GET", path, headers=self._keys(), params=params)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    def _keys(self) -> Headers:
+        return Headers(
+            {
+                "APCA-API-KEY-ID": self._credentials.reveal("api_key"),
+                "APCA-API-SECRET-KEY": self._credentials.reveal("secret_key"),
+            }
+        )
+
+
+class AlpacaClient:
+    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire) -> None:
+        self.profile = profile
+        self.mode = mode
+        self.host = host
+        self._wire = wire
+        self._wrong_account: str | None = None
+
+    async def open(self) -> None:
+        """Asks whose account this is: the keys of the other mode are refused before an order is sent."""
+        self._note_account(await self._wire.get("/v2/account"))
+        if self._wrong_account is not None:
+            raise WrongMode(self._wrong_account)
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        return prepare(action, client_order_id)
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "new")
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "replace")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "cancel")
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        if prepared.verb == "cancel":
+            return lookup_of(await self._wire.get(prepared.path), prepared)
+        return lookup_of(await self._wire.get(BY_CLIENT_ID, client_order_id=prepared.client_order_id), prepared)
+
+    async def probe(self) -> Readiness:
+        clock = await self._wire.get("/v2/clock")
+        account = await self._wire.get("/v2/account")
+        self._note_account(account)
+        return readiness(clock, account, mode=self.mode)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        if self._wrong_account is not None:
+            return NotSent(self._wrong_account)
+        return outcome_of(await self._wire.send(prepared), prepared)
+
+    def _note_account(self, account: Result) -> None:
+        belongs = account_mode(account)
+        if belongs is not None:
+            contradicts = belongs != self.mode
+            self._wrong_account = (
+                f"alpaca: this is a {belongs} account, but {self.mode} was asked" if contradicts else None
+            )

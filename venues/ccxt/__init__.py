@@ -1,0 +1,1 @@
+"""Every exchange that ccxt has."""

@@ -1,0 +1,142 @@
+"""What came of a ccxt call, read strictly: outcomes and orders. ccxt's word counts only with the exchange's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from venues.ccxt.request import blanked
+from venues.ccxt.table import DEFINITIVE
+from venues.ccxt.transport import Sending
+from venues.http import Reply
+from venues.orders import (
+    Accepted,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+)
+
+_STATUSES: Mapping[str, Status] = {
+    "open": "open",
+    "closed": "filled",
+    "canceled": "cancelled",
+    "canceling": "unclear",
+    "expired": "expired",
+    "rejected": "rejected",
+}
+_KNOWN_THERE = re.compile(
+    r"duplicat|(?:order|oid|id)\W+(?:\w+\W+){0,3}(?:already|exists?|used|repeat)|must be unique", re.IGNORECASE
+)
+_IN_DOUBT = re.compile(
+    r"(?:status|result|outcome)\W+(?:is\W+)?unknown|unknown (?:error|status)|time[d -]*out|try again|internal|busy",
+    re.IGNORECASE,
+)
+_TEXT = 300
+
+
+def failed(sending: Sending, error: BaseException | None, *, verb: str, secrets: Mapping[str, str]) -> Outcome:
+    """The call ended without an order: `error` is what ccxt raised, None if our own line ended it."""
+    result = sending.result
+    if result is None:
+        if sending.begun:
+            return Unknown("cancelled while it was being sent")
+        return NotSent("ccxt made another request than the stored one, or none")
+    if not isinstance(result, Reply):
+        return result
+    text = _said(result, secrets)
+    if result.status in (418, 429):
+        return RateLimited(result.retry_after())
+    if error is None:
+        return Unknown(f"HTTP {result.status}, then ccxt wanted a second request, which was not sent")
+    name = type(error).__name__
+    if not sending.own or result.status >= 500 or result.status in (408, 409):
+        return Unknown(f"HTTP {result.status} without a refusal of the exchange's own ({name})")
+    if name == "DuplicateOrderId" or (_is_order_error(error) and _KNOWN_THERE.search(text)):
+        return Unknown(f"the exchange knows it already: {text}", arrived=True)
+    if name == "RateLimitExceeded":
+        return RateLimited(result.retry_after())
+    definitive = name in DEFINITIVE or (name == "OrderNotFound" and verb != "new")
+    if not definitive or _IN_DOUBT.search(text):
+        return Unknown(f"an answer not known to be a refusal ({name}): {text}")
+    return Rejected(name, text)
+
+
+def placed(sending: Sending, order: object, *, prepared: Prepared) -> Outcome:
+    """ccxt returned an order; it does so for any garbage with HTTP 200."""
+    reply = sending.result
+    if not isinstance(reply, Reply) or not 200 <= reply.status < 300 or not isinstance(order, dict):
+        return Unknown("the answer is not an order")
+    found, status = _identity(order.get("id")), _status(order)
+    if prepared.verb == "cancel":
+        aim = prepared.action.venue_order_id
+        if found is None or (aim is not None and found != aim):
+            return Unknown("the answer does not name the order that was to be cancelled")
+        return Accepted(found, "cancelled" if status in ("cancelled", "unclear") else status)
+    if found is None:
+        return Unknown("accepted, it seems, but without an order id")
+    echoed = _identity(order.get("clientOrderId"))
+    if prepared.request.get("own_id") and echoed is not None and not same_id(echoed, prepared.client_order_id):
+        return Unknown("the answer names another client order id")
+    if status == "rejected":
+        return Rejected("rejected", f"order {found} was taken and refused")
+    return Accepted(found, status)
+
+
+def venue_order(order: Mapping[str, Any], action: OrderAction, *, symbol: str) -> VenueOrder | None:
+    found = _identity(order.get("id"))
+    if found is None:
+        return None
+    tif, kind = order.get("timeInForce"), order.get("type")
+    return VenueOrder(
+        venue_order_id=found,
+        client_order_id=_identity(order.get("clientOrderId")),
+        status=_status(order),
+        raw_status=str(order.get("status")),
+        market_id=action.market_id if order.get("symbol") == symbol else order.get("symbol"),
+        side=order.get("side"),
+        quantity=_number(order.get("amount")),
+        order_type=kind if kind in ("market", "limit") else None,
+        price=_number(order.get("price")) if kind == "limit" else None,
+        time_in_force=tif.lower() if isinstance(tif, str) else None,
+        filled=_number(order.get("filled")),
+    )
+
+
+def _status(order: Mapping[str, Any]) -> Status:
+    status = _STATUSES.get(str(order.get("status")), "unclear")
+    filled, amount = _number(order.get("filled")), _number(order.get("amount"))
+    if status == "open" and filled:
+        return "partly_filled"
+    if status == "filled" and filled is not None and amount is not None and filled < amount:
+        return "partly_filled"
+    return status
+
+
+def same_id(echoed: str | None, own: str) -> bool:
+    """Some exchanges put a prefix before it: gate answers t-… ."""
+    return echoed is not None and (echoed == own or echoed.endswith(f"-{own}"))
+
+
+def _is_order_error(error: BaseException) -> bool:
+    return any(base.__name__ in ("InvalidOrder", "BadRequest", "ExchangeError") for base in type(error).__mro__)
+
+
+def _identity(value: object) -> str | None:
+    return value if isinstance(value, str) and value not in ("", "None") else None
+
+
+def _number(value: object) -> Decimal | None:
+    """ccxt's floats come from the exchange's decimal text; their shortest writing is that text again."""
+    return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _said(reply: Reply, secrets: Mapping[str, str]) -> str:
+    return blanked(reply.body.decode(errors="replace")[:_TEXT], secrets)

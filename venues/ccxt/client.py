@@ -1,0 +1,283 @@
+"""Every exchange ccxt has, as `ccxt:<exchange_id>`: ccxt builds, signs and reads; one request of it is sent.
+
+`prepare` runs ccxt's own call up to its request and keeps that; `submit` runs it again and sends what was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from venues import extra
+from venues.ccxt import answers as answer
+from venues.ccxt import order, table
+from venues.ccxt import request as wire
+from venues.ccxt.exchange import Setup
+from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
+from venues.client import NoPaperMode, Profile, Route, VenueError
+from venues.credentials import Credentials
+from venues.orders import (
+    Absent,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Unknown,
+    Verb,
+)
+
+_FRESH = 30.0  # seconds: exchanges refuse what was signed longer ago
+_SCANNED = ("fetch_open_orders", "fetch_canceled_and_closed_orders", "fetch_closed_orders", "fetch_canceled_orders")
+
+
+def profile(name: str) -> Profile:
+    return table.profile(name)
+
+
+def credential_fields(name: str) -> tuple[str, ...]:
+    return table.row(name).fields
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> CcxtClient:
+    row = table.row(name)
+    if mode == "paper" and "P" not in row.has:
+        raise NoPaperMode(f"{name} has no sandbox: nothing was sent")
+    extra.require("ccxt", "ccxt")
+    for field in row.fields:
+        credentials.reveal(field)
+    return CcxtClient(Setup(row, mode, credentials=credentials, route=route), table.profile(name).tuned(route))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A signed request between `prepare` and `submit`; never leaves memory, as its headers carry the keys."""
+
+    wire: wire.Wire
+    call: order.Call
+    since: float
+
+
+class CcxtClient:
+    def __init__(self, setup: Setup, tuned: Profile) -> None:
+        self.profile = tuned
+        self.mode: Mode = setup.mode
+        self.host = setup.host
+        self._setup = setup
+        self._row = setup.row
+        self._held: dict[str, Held] = {}
+        self._exchange: Any = None
+        self._errors: Any = None
+        self._line: Line | None = None
+
+    async def build(self) -> Any:
+        """The exchange object, in its mode, before any request. Raises VenueError."""
+        made = await self._setup.exchange()
+        self._exchange, self._errors, self._line = made.exchange, made.errors, made.line
+        self.host = made.host
+        return made.exchange
+
+    async def open(self) -> None:
+        await self.build()
+        try:
+            with at(Reading()):
+                if not await self._exchange.load_markets():
+                    raise LookupError
+            if "A" in self._row.has:
+                await self._rehearse()
+        except (self._errors.BaseError, *order.STUMBLES) as error:
+            await self.aclose()
+            raise VenueError(f"{self.profile.name} did not tell its markets ({type(error).__name__})") from None
+
+    async def _rehearse(self) -> None:
+        """Some exchanges are asked about the account before the first order; let that be now, not at `prepare`."""
+        active = (m for m in self._exchange.markets.values() if m.get("active") is not False and m.get("spot"))
+        market = next(active, None) or next(iter(self._exchange.markets.values()))
+        token = "d1c0" * 4
+        params = {"clientOrderId": token}
+        with at(Rehearsing(token)):
+            try:
+                await self._exchange.create_order(market["symbol"], "limit", "buy", 1.0, 1.0, params)
+            except (wire.Captured, self._errors.BaseError, *order.STUMBLES):
+                # Only its reads matter: numbers made up for a rehearsal may well be refused.
+                return
+        raise VenueError(f"{self.profile.name}: an order could not be told from its other requests")
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        if action.verb == "new" and not self.profile.takes_id(client_order_id):
+            return Refused(f"client order id {client_order_id}: {self.profile.name} takes {self.profile.id_pattern}")
+        if (action.verb == "replace" and not self.profile.replace) or (
+            action.verb == "cancel" and not self.profile.cancel
+        ):
+            return Refused(f"{self.profile.name} cannot {action.verb} an order in one request")
+        symbol = order.symbol_of(self._exchange, action.market_id)
+        if isinstance(symbol, Refused):
+            return symbol
+        try:
+            return self._captured(action, symbol, client_order_id=client_order_id)
+        except (self._errors.BaseError, *order.STUMBLES) as error:
+            why = wire.blanked(str(error)[:200], self._setup.secrets())
+            return Refused(f"ccxt makes no request of this ({type(error).__name__}: {why})")
+
+    def _captured(self, action: OrderAction, symbol: str, *, client_order_id: str) -> Prepared | Refused:
+        if action.verb != "cancel" and (refused := order.inexact(self._exchange, action, symbol=symbol)) is not None:
+            return refused
+        call = order.call(action, symbol, client_order_id=client_order_id, row=self._row)
+        if isinstance(call, Refused):
+            return call
+        with at(Capturing()):
+            method = getattr(self._exchange, call.method)
+            caught = wire.run(lambda: method(*call.arguments, call.params))
+        if caught is None:
+            return Refused(f"{self.profile.name} needs another request before this one, which prepare does not make")
+        sent_id = client_order_id if order.sends_id(action.verb, symbol, row=self._row) else None
+        if (why := order.unlike(caught, action, client_order_id=sent_id)) is not None:
+            return Refused(f"{self.profile.name} would not send what was asked: {why}")
+        if (why := self._setup.refuses(caught, public=False)) is not None:
+            return Refused(f"not sent in {self.mode} mode: {why}")
+        return self._kept(caught, call, action=action, client_order_id=client_order_id)
+
+    def _kept(self, caught: wire.Wire, call: order.Call, *, action: OrderAction, client_order_id: str) -> Prepared:
+        now, secrets = time.monotonic(), self._setup.secrets()
+        self._held = {key: held for key, held in self._held.items() if now - held.since <= self._valid_for}
+        self._held[caught.digest] = Held(caught, call, now)
+        return Prepared(
+            verb=action.verb,
+            client_order_id=client_order_id,
+            method=caught.method,
+            path=wire.blanked(caught.path, secrets),
+            body=wire.blanked(wire.payload(caught), secrets).encode(),
+            action=action,
+            request={
+                "digest": caught.digest,
+                "host": caught.host,
+                "own_id": order.sends_id(action.verb, call.symbol, row=self._row),
+            },
+            notes=order.notes(action, self._exchange.market(call.symbol), row=self._row),
+        )
+
+    @property
+    def _valid_for(self) -> float:
+        return self.profile.arrival_bound or _FRESH
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "new")
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "replace")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "cancel")
+
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        held = self._held.get(str(prepared.request.get("digest")))
+        if held is None or time.monotonic() - held.since > self._valid_for:
+            return NotSent("its signature is not at hand any more, or too old: prepare it again")
+        options = self._exchange.options
+        if options.get("maxRetriesOnFailure"):
+            return NotSent("ccxt is set to retry: an order is never sent twice")
+        # Otherwise ccxt reads a revoked key as a busy exchange once another request went well.
+        options["hasAlreadyAuthenticatedSuccessfully"] = False
+        with at(Sending(held.wire)) as sending:
+            return await self._sent(sending, held.call, prepared=prepared)
+
+    async def _sent(self, sending: Sending, call: order.Call, *, prepared: Prepared) -> Outcome:
+        error: BaseException | None = None
+        try:
+            made = await getattr(self._exchange, call.method)(*call.arguments, call.params)
+            return answer.placed(sending, made, prepared=prepared)
+        except (Lost, asyncio.CancelledError):
+            pass
+        except self._errors.BaseError as raised:
+            error = raised
+        except order.STUMBLES as raised:
+            if sending.begun:
+                return Unknown(f"the answer is not one that ccxt can read ({type(raised).__name__})")
+        return answer.failed(sending, error, verb=prepared.verb, secrets=self._setup.secrets())
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        symbol = order.symbol_of(self._exchange, prepared.action.market_id)
+        if isinstance(symbol, Refused):
+            return LookupFailed(symbol.why)
+        try:
+            if prepared.action.venue_order_id and not prepared.request.get("own_id"):
+                return await self._fetched(prepared, symbol, order_id=prepared.action.venue_order_id, params={})
+            if "I" in self._row.has:
+                return await self._fetched(prepared, symbol, order_id=prepared.client_order_id, params={})
+            if "L" in self._row.has:
+                return await self._fetched(
+                    prepared, symbol, order_id=None, params={"clientOrderId": prepared.client_order_id}
+                )
+            return await self._scanned(prepared, symbol)
+        except (self._errors.BaseError, *order.STUMBLES) as error:
+            return LookupFailed(f"the look-up failed ({type(error).__name__})")
+
+    async def _fetched(
+        self, prepared: Prepared, symbol: str, *, order_id: str | None, params: dict[str, object]
+    ) -> Lookup:
+        about = order_id or prepared.client_order_id
+        with at(Reading(about=about)) as reading:
+            try:
+                found = await self._exchange.fetch_order(order_id, symbol, params)
+            except self._errors.OrderNotFound:
+                proper = reading.asked and reading.own
+                return Absent() if proper else LookupFailed("not found, but not in the exchange's own words")
+        seen = answer.venue_order(found, prepared.action, symbol=symbol) if reading.asked else None
+        if seen is None or about not in (seen.client_order_id, seen.venue_order_id):
+            return LookupFailed("the answer is not the order that was asked for")
+        return Found(seen)
+
+    async def _scanned(self, prepared: Prepared, symbol: str) -> Lookup:
+        """Where the exchange cannot be asked by client id: its recent orders. Not being there proves nothing."""
+        if "C" not in self._row.has:
+            return LookupFailed(f"{self.profile.name} takes no client order id, so none can be looked up")
+        for method in _SCANNED:
+            if self._exchange.has.get(_camel(method)) is not True:
+                continue
+            with at(Reading(about=symbol)):
+                orders = await getattr(self._exchange, method)(symbol)
+            for each in orders:
+                seen = answer.venue_order(each, prepared.action, symbol=symbol)
+                if seen is not None and answer.same_id(seen.client_order_id, prepared.client_order_id):
+                    return Found(seen)
+        return LookupFailed(f"not among the recent orders; {self.profile.name} cannot be asked by client order id")
+
+    async def probe(self) -> Readiness:
+        when = None
+        try:
+            with at(Reading(about=self.profile.name)):
+                if self._exchange.has.get("fetchTime"):
+                    when = await self._exchange.fetch_time()
+                await self._exchange.fetch_balance()
+        except self._errors.AuthenticationError:
+            return Readiness(True, False, "the exchange does not take these keys", account_usable=False)
+        except (self._errors.BaseError, *order.STUMBLES) as error:
+            return Readiness(when is not None, False, f"no answer about the account ({type(error).__name__})")
+        return Readiness(
+            reachable=True,
+            ready=True,
+            detail="the account can be read",
+            account_usable=True,
+            really_paper=self.mode == "paper" if not self._setup.custom else None,
+            server_time=datetime.fromtimestamp(when / 1000, UTC).isoformat() if when else None,
+        )
+
+    async def aclose(self) -> None:
+        self._held.clear()
+        if self._line is not None:
+            await self._line.aclose()
+
+
+def _camel(method: str) -> str:
+    first, *rest = method.split("_")
+    return first + "".join(word.capitalize() for word in rest)

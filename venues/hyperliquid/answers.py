@@ -1,0 +1,147 @@
+"""What Hyperliquid answers, read strictly: outcomes and orders. Pure; knows no transport but its reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from venues.http import Reply
+from venues.json_fields import figure
+from venues.orders import (
+    Accepted,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+)
+
+# The venue has no error codes: the beginnings of its documented texts, and the names its documentation has.
+REFUSALS: Mapping[str, str] = {
+    "Price must be divisible by tick size": "Tick",
+    "Order must have minimum value of": "MinTradeNtl",
+    "Insufficient margin to place order": "PerpMargin",
+    "Reduce only order would increase position": "ReduceOnly",
+    "Post only order would have immediately matched": "BadAloPx",
+    "Order could not immediately match against any resting orders": "IocCancel",
+    "Invalid TP/SL price": "BadTriggerPx",
+    "No liquidity available for market order": "MarketOrderNoLiquidity",
+    "Order would increase open interest": "OpenInterest",
+    "Order rejected due to price more aggressive than oracle": "TooAggressiveAtOpenInterestCap",
+    "Order has insufficient spot balance": "InsufficientSpotBalance",
+    "Insufficient spot balance": "InsufficientSpotBalance",
+    "Order price too far from oracle": "Oracle",
+    "Order price cannot be more than": "Oracle",
+    "Order would cause position to exceed margin tier limit": "PerpMaxPosition",
+    "Order has invalid price": "InvalidPrice",
+    "Order has invalid size": "InvalidSize",
+    "Order has zero size": "InvalidSize",
+    "Order was never placed, already canceled, or filled": "MissingOrder",
+    "Cannot modify canceled or filled order": "MissingOrder",
+    "User or API Wallet": "UnknownWallet",
+    "Must deposit before performing actions": "NoDeposit",
+}
+_ARRIVED = re.compile(r"duplicate|already (?:been )?(?:placed|used|exists?)", re.IGNORECASE)
+
+
+def outcome(reply: Reply, prepared: Prepared) -> Outcome:
+    if reply.status == 429:
+        return RateLimited(reply.retry_after())
+    if reply.status == 422 and reply.body.startswith(b"Failed to deserialize"):
+        return Rejected("422", "the venue could not read the request")
+    answer = reply.json() if reply.status == 200 else None
+    if answer is None:
+        return Unknown(f"HTTP {reply.status} without the venue's own answer")
+    response = answer.get("response")
+    if answer.get("status") == "err" and isinstance(response, str):
+        return _refusal(response)
+    status = _first_status(response) if answer.get("status") == "ok" else None
+    if prepared.verb == "cancel" and status == "success":
+        aim = prepared.action.venue_order_id or prepared.action.client_order_id or prepared.client_order_id
+        return Accepted(aim, "cancelled")
+    if not isinstance(status, dict):
+        return Unknown("the answer is not in the venue's documented form")
+    return _placed(status, prepared)
+
+
+def _first_status(response: object) -> object:
+    data = response.get("data") if isinstance(response, dict) else None
+    statuses = data.get("statuses") if isinstance(data, dict) else None
+    return statuses[0] if isinstance(statuses, list) and len(statuses) == 1 else None
+
+
+def _placed(status: Mapping[str, object], prepared: Prepared) -> Outcome:
+    if isinstance(error := status.get("error"), str):
+        return _refusal(error)
+    for word in ("resting", "filled"):
+        body = status.get(word)
+        if not isinstance(body, dict) or not isinstance(oid := body.get("oid"), Decimal):
+            continue
+        if body.get("cloid", prepared.client_order_id) != prepared.client_order_id:
+            return Unknown("the answer names another client order id")
+        if word == "resting":
+            return Accepted(str(oid), "open")
+        total = figure(body, "totalSz")
+        return Accepted(str(oid), "filled" if total == prepared.action.quantity else "partly_filled")
+    return Unknown("accepted, it seems, but without an order id")
+
+
+def _refusal(text: str) -> Outcome:
+    if _says_arrived(text):
+        return Unknown(f"the venue knows it already: {text[:200]}", arrived=True)
+    if (name := _refusal_name(text)) is None:
+        return Unknown(f"an answer not known to be a refusal: {text[:200]}")
+    return Rejected(name, text)
+
+
+def venue_order(answer: Mapping[str, object], action: OrderAction, *, coin: str | None) -> VenueOrder | None:
+    outer = answer.get("order")
+    inner = outer.get("order") if isinstance(outer, dict) else None
+    if not isinstance(outer, dict) or not isinstance(inner, dict) or not isinstance(inner.get("oid"), Decimal):
+        return None
+    size, left = figure(inner, "origSz"), figure(inner, "sz")
+    word, tif = str(outer.get("status")), inner.get("tif")
+    status = _status(word, left=left, size=size)
+    filled = size if status == "filled" else None if size is None or left is None else size - left
+    return VenueOrder(
+        venue_order_id=str(inner["oid"]),
+        client_order_id=inner["cloid"] if isinstance(inner.get("cloid"), str) else None,
+        status=status,
+        raw_status=word,
+        market_id=action.market_id if inner.get("coin") == coin else str(inner.get("coin")),
+        side={"B": "buy", "A": "sell"}.get(str(inner.get("side"))),
+        quantity=size,
+        order_type="limit" if inner.get("orderType") == "Limit" else None,
+        price=figure(inner, "limitPx"),
+        time_in_force=tif.lower() if isinstance(tif, str) else None,
+        filled=filled,
+    )
+
+
+def _refusal_name(text: str) -> str | None:
+    """The documented name of this refusal; None for a text that is not known to mean "not placed"."""
+    return next((name for start, name in REFUSALS.items() if text.startswith(start)), None)
+
+
+def _says_arrived(text: str) -> bool:
+    return _ARRIVED.search(text) is not None
+
+
+def _status(word: str, *, left: Decimal | None, size: Decimal | None) -> Status:
+    match word:
+        case "open" | "triggered":
+            return "partly_filled" if left is not None and size is not None and left < size else "open"
+        case "filled":
+            return "filled"
+        case "scheduledCancel":
+            return "cancelled"
+        case _ if word.lower().endswith("canceled"):
+            return "cancelled"
+        case _ if word.lower().endswith("rejected"):
+            return "rejected"
+        case _:
+            return "unclear"

@@ -1,0 +1,250 @@
+"""Hyperliquid: signed actions to `/exchange`, look-ups at `/info`. The SDK signs; nothing of it sends.
+
+A request carries its nonce and its end of validity: the same bytes are the same order, and a stuck one dies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from venues import extra
+from venues.client import BadCredentials, Profile, Route, UnknownVenue, VenueError
+from venues.credentials import Credentials
+from venues.endpoint import Hosts, choose
+from venues.http import Reply, Transport
+from venues.hyperliquid import answers as answer
+from venues.hyperliquid import order as wire
+from venues.orders import (
+    Absent,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Verb,
+)
+
+FIELDS = ("private_key", "account_address")
+HOSTS = Hosts(paper=("https://api.hyperliquid-testnet.xyz",), live=("https://api.hyperliquid.xyz",))
+EXPIRES = 30.0
+PROFILE = Profile(
+    name="hyperliquid",
+    dedup="none",  # nowhere is it documented that a second order with the same cloid is refused
+    arrival_bound=EXPIRES,
+    visibility=60.0,
+    definitive=frozenset((200, name) for name in answer.REFUSALS.values()) | {(422, "*")},
+    rate_per_minute=1200,
+    paper=True,
+    lookup=True,
+    replace=True,
+    cancel=True,
+    default_tif="gtc",
+    tifs=frozenset(wire.TIFS),
+    id_pattern=r"0x[0-9a-f]{32}",
+    id_prefix="0x",
+)
+_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+
+
+def profile(name: str) -> Profile:
+    if name != "hyperliquid":
+        raise UnknownVenue(f"{name}: no such venue")
+    return PROFILE
+
+
+def credential_fields(name: str) -> tuple[str, ...]:
+    profile(name)
+    return FIELDS
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> HyperliquidClient:
+    profile(name)
+    extra.require("hyperliquid", "hyperliquid")
+    for field, shape, what in (
+        ("private_key", _KEY, "not 32 bytes of hex"),
+        ("account_address", _ADDRESS, "not 0x and 40 hex digits"),
+    ):
+        if not shape.fullmatch(credentials.reveal(field)):
+            raise BadCredentials(f"{field}: {what}")
+    return HyperliquidClient(mode, credentials, route=route)
+
+
+class HyperliquidClient:
+    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
+        endpoint = choose("hyperliquid", HOSTS, mode, route)
+        self.profile = PROFILE.tuned(route)
+        self.mode: Mode = mode
+        self.host = endpoint.host
+        self._own_host = not endpoint.custom
+        self._credentials = credentials
+        self._http = Transport(endpoint.url, route.timeout)
+        self._assets: dict[str, wire.Asset] = {}
+        self._signing: Any = None
+        self._wallet: Any = None
+        self._last_nonce = 0
+
+    async def open(self) -> None:
+        self._signing = await extra.load("hyperliquid.utils.signing", "hyperliquid")
+        account = await extra.load("eth_account", "hyperliquid")
+        try:
+            self._wallet = account.Account.from_key(self._credentials.reveal("private_key"))
+        except ValueError:
+            raise BadCredentials("private_key: not a key that can sign") from None
+        try:
+            self._assets = await self._told_assets()
+        except VenueError:
+            await self.aclose()
+            raise
+
+    async def _told_assets(self) -> dict[str, wire.Asset]:
+        told = [await self._info({"type": kind}) for kind in ("meta", "spotMeta")]
+        for each in told:
+            if isinstance(each, LookupFailed):
+                raise VenueError(f"{self.host} did not tell its markets: {each.why}")
+        try:
+            return wire.assets(*told)
+        except (KeyError, TypeError, ValueError):
+            raise VenueError(f"{self.host} told its markets in a form that is not known") from None
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        asset = self._assets.get(action.market_id)
+        if asset is None:
+            return Refused(f"hyperliquid has no market {action.market_id}")
+        if action.verb != "cancel":
+            if not self.profile.takes_id(client_order_id):
+                return Refused(f"client order id {client_order_id}: must be 0x and 32 lower-case hex digits")
+            tif = action.time_in_force or self.profile.default_tif
+            if tif not in self.profile.tifs:
+                return Refused(f"time in force {tif}: hyperliquid takes {', '.join(sorted(self.profile.tifs))}")
+            if action.side not in ("buy", "sell"):
+                return Refused(f"side {action.side}: hyperliquid takes buy and sell")
+            if (refused := wire.digits_refused(action, asset)) is not None:
+                return refused
+        command = self._command(action, asset, cloid=client_order_id)
+        return command if isinstance(command, Refused) else self._signed(action, command, cloid=client_order_id)
+
+    def _command(self, action: OrderAction, asset: wire.Asset, *, cloid: str) -> dict[str, object] | Refused:
+        tif = action.time_in_force or self.profile.default_tif
+        if action.verb == "new":
+            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
+            return {"type": "order", "orders": [order], "grouping": "na"}
+        aim = action.venue_order_id or action.client_order_id
+        if aim is None or not (aim.isdecimal() or self.profile.takes_id(aim)):
+            return Refused(f"{action.verb} needs the venue's order id or the cloid of the order it aims at")
+        target: int | str = int(aim) if aim.isdecimal() else aim
+        if action.verb == "replace":
+            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
+            return {"type": "batchModify", "modifies": [{"oid": target, "order": order}]}
+        if isinstance(target, int):
+            return {"type": "cancel", "cancels": [{"a": asset.number, "o": target}]}
+        return {"type": "cancelByCloid", "cancels": [{"asset": asset.number, "cloid": target}]}
+
+    def _signed(self, action: OrderAction, command: dict[str, object], *, cloid: str) -> Prepared:
+        nonce = self._last_nonce = max(int(time.time() * 1000), self._last_nonce + 1)
+        expires = nonce + int(EXPIRES * 1000)
+        live = self.mode == "live"
+        signature = self._signing.sign_l1_action(self._wallet, command, None, nonce, expires, live)
+        payload = {
+            "action": command,
+            "nonce": nonce,
+            "signature": signature,
+            "vaultAddress": None,
+            "expiresAfter": expires,
+        }
+        notes = () if action.time_in_force or action.verb == "cancel" else ("time in force: gtc (the venue's default)",)
+        return Prepared(
+            verb=action.verb,
+            client_order_id=cloid,
+            method="POST",
+            path="/exchange",
+            body=json.dumps(payload, separators=(",", ":")).encode(),
+            action=action,
+            request={"nonce": nonce, "expires_after": expires},
+            notes=notes,
+        )
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "new")
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "replace")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "cancel")
+
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        expires = prepared.request.get("expires_after")
+        if not isinstance(expires, int | Decimal) or expires <= time.time() * 1000:
+            return NotSent("its signed validity is over: prepare it again")
+        result = await self._http.request("POST", prepared.path, body=prepared.body)
+        return answer.outcome(result, prepared) if isinstance(result, Reply) else result
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        action = prepared.action
+        aim = prepared.client_order_id
+        if action.verb == "cancel":
+            aim = action.venue_order_id or action.client_order_id or aim
+        oid: int | str = int(aim) if aim.isdecimal() else aim
+        user = self._credentials.reveal("account_address").lower()
+        told = await self._info({"type": "orderStatus", "user": user, "oid": oid})
+        if isinstance(told, LookupFailed):
+            return told
+        if told.get("status") == "unknownOid":
+            return Absent()
+        asset = self._assets.get(action.market_id)
+        order = answer.venue_order(told, action, coin=asset.coin if asset else None)
+        if order is None:
+            return LookupFailed("the answer is not in the venue's documented form")
+        return Found(order)
+
+    async def probe(self) -> Readiness:
+        state = await self._info({"type": "exchangeStatus"})
+        if isinstance(state, LookupFailed):
+            return Readiness(reachable=False, ready=False, detail=state.why)
+        user = self._credentials.reveal("account_address").lower()
+        account = await self._info({"type": "clearinghouseState", "user": user})
+        usable = not isinstance(account, LookupFailed) and "marginSummary" in account
+        special = state.get("specialStatuses")
+        detail = f"special status: {special}" if special else "trading"
+        if not usable:
+            detail = "the account cannot be read"
+        return Readiness(
+            reachable=True,
+            ready=usable and not special,
+            detail=detail,
+            market_open=not special,
+            account_usable=usable,
+            really_paper=self.mode == "paper" if self._own_host else None,
+            server_time=_iso(state.get("time")),
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _info(self, question: Mapping[str, object]) -> dict[str, object] | LookupFailed:
+        body = json.dumps(question, separators=(",", ":")).encode()
+        result = await self._http.ask("POST", "/info", body=body)
+        if not isinstance(result, Reply):
+            return LookupFailed(result.why)
+        told = result.json() if result.status == 200 else None
+        if told is None:
+            return LookupFailed(f"HTTP {result.status} without a readable answer", result.retry_after())
+        return told
+
+
+def _iso(value: object) -> str | None:
+    return datetime.fromtimestamp(float(value) / 1000, UTC).isoformat() if isinstance(value, Decimal) else None

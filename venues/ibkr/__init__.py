@@ -1,0 +1,1 @@
+"""Interactive Brokers through a running TWS or Gateway."""

@@ -1,0 +1,246 @@
+"""Interactive Brokers through a running TWS or Gateway (ib_async). No secrets: the login lives in the gateway.
+
+Paper or live is what the gateway's accounts say, not its port; asked at every connect, before any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace as with_
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlsplit
+
+from venues import extra
+from venues.client import Profile, Route, UnknownVenue, VenueError, WrongMode
+from venues.credentials import Credentials
+from venues.endpoint import Hosts, choose
+from venues.ibkr import order as wire
+from venues.orders import (
+    Lookup,
+    LookupFailed,
+    Mode,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Unknown,
+)
+
+FIELDS: tuple[str, ...] = ()
+PORTS: Mapping[Mode, int] = {"paper": 4002, "live": 4001}
+PROFILE = Profile(
+    name="ibkr",
+    dedup="none",
+    arrival_bound=None,
+    visibility=60.0,
+    definitive=frozenset((0, str(code)) for code in wire.DEFINITIVE),
+    rate_per_minute=2700,
+    paper=True,
+    lookup=True,
+    replace=False,
+    cancel=False,
+    default_tif="day",
+    tifs=frozenset(wire.TIFS),
+    id_pattern=r"[0-9A-Za-z_.:-]{1,40}",
+)
+_FIGURES = ("totalQuantity", "lmtPrice")
+_PAPER_ACCOUNTS = ("DU", "DF")
+# A gateway has no address of its own; these only have to be nobody's.
+_NOWHERE = Hosts(paper=("https://paper.invalid",), live=("https://live.invalid",))
+
+
+def profile(name: str) -> Profile:
+    if name != "ibkr":
+        raise UnknownVenue(f"{name}: no such venue")
+    return PROFILE
+
+
+def credential_fields(name: str) -> tuple[str, ...]:
+    profile(name)
+    return FIELDS
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> IbkrClient:  # noqa: ARG001 - the contract of every venue; this one has no credentials
+    profile(name)
+    client = IbkrClient(mode, route)
+    extra.require("ib_async", "ibkr")
+    return client
+
+
+class IbkrClient:
+    def __init__(self, mode: Mode, route: Route) -> None:
+        self.profile = PROFILE.tuned(route)
+        self.mode: Mode = mode
+        self._address, self._port = _gateway(mode, route)
+        self.host = f"{self._address}:{self._port}"
+        self._timeout = route.timeout
+        self._sdk: Any = None
+        self._ib: Any = None
+        self._accounts: tuple[str, ...] = ()
+
+    async def open(self) -> None:
+        self._sdk = await extra.load("ib_async", "ibkr")
+        # It logs what it makes of every message; with nobody listening Python would print that on the screen.
+        logging.getLogger("ib_async").addHandler(logging.NullHandler())
+        await self._connected()
+
+    async def _connected(self) -> None:
+        """A connection whose accounts belong to the mode. Raises VenueError."""
+        if self._ib is not None and self._ib.isConnected():
+            return
+        self._ib = self._sdk.IB()
+        self._ib.RaiseRequestErrors = True
+        try:
+            await self._ib.connectAsync(
+                self._address,
+                self._port,
+                clientId=1000 + secrets.randbelow(30_000),
+                timeout=self._timeout,
+                readonly=True,
+                fetchFields=self._sdk.StartupFetchNONE,
+            )
+        except (OSError, TimeoutError) as error:
+            raise VenueError(f"no gateway answers at {self.host} ({type(error).__name__})") from None
+        self._accounts = tuple(self._ib.managedAccounts())
+        paper = [account.startswith(_PAPER_ACCOUNTS) for account in self._accounts]
+        if not paper or (not all(paper) if self.mode == "paper" else any(paper)):
+            await self.aclose()
+            told = ", ".join(self._accounts) or "none"
+            raise WrongMode(f"the gateway at {self.host} has accounts that are not {self.mode}: {told}")
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        if action.verb != "new":
+            return Refused(f"ibkr lets only the API client that placed an order {action.verb} it: do it in TWS")
+        if not self.profile.takes_id(client_order_id):
+            return Refused(f"client order id {client_order_id}: ibkr takes 1 to 40 letters, digits, _ . : -")
+        contract, order = wire.contract_of(action.market_id), wire.order_of(action, client_order_id)
+        account = wire.account_for(action, self._accounts)
+        for part in (contract, order, account):
+            if isinstance(part, Refused):
+                return part
+        assert isinstance(contract, dict)
+        assert isinstance(order, dict)
+        order["account"] = account
+        notes = [f"account {account}"]
+        if action.time_in_force is None:
+            notes.append("time in force: day (the venue's default)")
+        return Prepared(
+            verb="new",
+            client_order_id=client_order_id,
+            method="TWS",
+            path="placeOrder",
+            body=wire.encoded(contract, order),
+            action=action,
+            notes=tuple(notes),
+        )
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        """One placeOrder message with the stored fields; the order number in it is this session's."""
+        if prepared.verb != "new":
+            raise ValueError(f"prepared to {prepared.verb}, asked to new")
+        try:
+            await self._connected()
+        except VenueError as error:
+            return NotSent(str(error))
+        except asyncio.CancelledError:
+            return NotSent("cancelled before it was sent")
+        return await self._placed(prepared)
+
+    async def _placed(self, prepared: Prepared) -> Outcome:
+        stored = json.loads(prepared.body)
+        # Decimals are written to the wire digit by digit; floats would be too, but not these very digits.
+        figures = {name: Decimal(stored["order"].pop(name)) for name in _FIGURES if name in stored["order"]}
+        contract = self._sdk.Contract(**stored["contract"])
+        try:
+            trade = self._ib.placeOrder(contract, self._sdk.Order(**stored["order"], **figures))
+        except ConnectionError:
+            return NotSent("the gateway is not connected")
+        return await self._settled(trade)
+
+    async def _settled(self, trade: Any) -> Outcome:
+        """TWS answers when it likes, in several messages, or never; a lost connection is not an exception."""
+        settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def heard(*_: object) -> None:
+            if not settled.done() and (outcome := wire.verdict(trade)) is not None:
+                settled.set_result(outcome)
+
+        def lost(*_: object) -> None:
+            if not settled.done():
+                settled.set_result(Unknown("the connection to the gateway was lost"))
+
+        events = ((trade.statusEvent, heard), (self._ib.openOrderEvent, heard), (self._ib.disconnectedEvent, lost))
+        for event, handler in events:
+            event.connect(handler)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await settled
+        except TimeoutError:
+            return Unknown(f"no answer within {self._timeout:g} s")
+        except asyncio.CancelledError:
+            return Unknown("cancelled")
+        finally:
+            for event, handler in events:
+                event.disconnect(handler)
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return NotSent(f"ibkr cannot {prepared.verb} from here")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return NotSent(f"ibkr cannot {prepared.verb} from here")
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        """Open, completed and today's executed orders of every client of the gateway, by their reference."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._connected()
+                opened = await self._ib.reqAllOpenOrdersAsync()
+                completed = await self._ib.reqCompletedOrdersAsync(False)
+                fills = await self._ib.reqExecutionsAsync()
+        except VenueError as error:
+            return LookupFailed(str(error))
+        except (OSError, TimeoutError, self._sdk.RequestError) as error:
+            return LookupFailed(f"the gateway did not tell its orders ({type(error).__name__})")
+        reference = prepared.client_order_id
+        return wire.find(prepared.action, reference, trades=[*opened, *completed], fills=fills)
+
+    async def probe(self) -> Readiness:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._connected()
+                now = await self._ib.reqCurrentTimeAsync()
+        except VenueError as error:
+            return Readiness(False, False, str(error))
+        except (OSError, TimeoutError) as error:
+            return Readiness(False, False, f"the gateway does not answer ({type(error).__name__})")
+        return Readiness(
+            reachable=True,
+            ready=True,
+            detail=f"accounts {', '.join(self._accounts)}",
+            account_usable=True,
+            really_paper=self.mode == "paper",
+            server_time=now.astimezone(UTC).isoformat(),
+        )
+
+    async def aclose(self) -> None:
+        if self._ib is not None and self._ib.isConnected():
+            gone = self._ib.client.conn.disconnected
+            self._ib.disconnect()
+            await gone
+
+
+def _gateway(mode: Mode, route: Route) -> tuple[str, int]:
+    """Host and port; an endpoint may leave out the scheme. Off loopback it is refused: TWS speaks in the clear."""
+    if route.endpoint is None:
+        return "127.0.0.1", PORTS[mode]
+    told = route.endpoint if "://" in route.endpoint else f"http://{route.endpoint}"
+    parts = urlsplit(choose("ibkr", _NOWHERE, mode, with_(route, endpoint=told)).url)
+    return parts.hostname or "127.0.0.1", parts.port or PORTS[mode]

@@ -1,0 +1,1 @@
+"""An integration hub: its providers, its stored calls, its own API."""

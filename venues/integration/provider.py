@@ -1,0 +1,82 @@
+"""An integration's provider: one stored call sent once more, with authorization from outside and a key of its own.
+
+One request per `send`; when to try again is the caller's business. Knows nothing of stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from venues.credentials import Credentials
+from venues.endpoint import check_base
+from venues.http import Headers, Transport
+from venues.integration.call import StoredCall
+from venues.message import Reply
+from venues.orders import NotSent, RateLimited, Rejected, Unknown
+
+FIELD = "authorization"
+KEY_HEADER = "Idempotency-Key"
+_SHOWN = 200  # characters of a refusal's body
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The provider answered with a success."""
+
+    status: int
+
+
+Answer = Delivered | Rejected | RateLimited | NotSent | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRoute:
+    """How a provider is reached: from the config, never from a stored request."""
+
+    base_url: str
+    timeout: float = 10.0
+    auth_header: str = "Authorization"
+    key_header: str = KEY_HEADER
+
+
+class Provider:
+    def __init__(self, name: str, route: ProviderRoute, authorization: Credentials | None) -> None:
+        self.name = name
+        self.timeout = route.timeout
+        self.host = urlsplit(check_base(route.base_url)).netloc
+        self._route = route
+        self._authorization = authorization
+        self._transport = Transport(route.base_url, route.timeout, says_json=False)
+
+    async def send(self, call: StoredCall, key: str) -> Answer:
+        ours = {self._route.auth_header.lower(), self._route.key_header.lower()}
+        headers = {name: value for name, value in call.headers.items() if name.lower() not in ours}
+        headers[self._route.key_header] = key
+        if self._authorization is not None:
+            headers[self._route.auth_header] = self._authorization.reveal(FIELD)
+        reply = await self._transport.request(call.method, call.path, headers=Headers(headers), body=call.body)
+        return self._read(reply) if isinstance(reply, Reply) else reply
+
+    def _read(self, reply: Reply) -> Answer:
+        status = reply.status
+        if 200 <= status < 300:
+            return Delivered(status)
+        if status == 429:
+            return RateLimited(reply.retry_after())
+        if status >= 500:
+            return Unknown(f"HTTP {status}")
+        said = "redirects are not followed" if status < 400 else self._said(reply)
+        return Rejected(f"HTTP {status}", said)
+
+    def _said(self, reply: Reply) -> str:
+        """The provider's own words, without ours that let us in."""
+        text = " ".join(reply.body[: 4 * _SHOWN].decode("utf-8", "replace").split())
+        if self._authorization is not None:
+            secret = self._authorization.reveal(FIELD)
+            for part in {secret, secret.rpartition(" ")[2]} - {""}:
+                text = text.replace(part, "[masked]")
+        return text[:_SHOWN]
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()

@@ -1,0 +1,1 @@
+"""Kalshi's trading API."""

@@ -1,0 +1,222 @@
+"""What Kalshi answered → outcome, look-up, readiness. Pure; sends nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from venues.json_fields import Body, figure, flag, inner, text
+from venues.kalshi.book import BookPosition, BookSide, own_price, own_side, place_of
+from venues.message import Reply, Result
+from venues.orders import (
+    Accepted,
+    LookupFailed,
+    NotSent,
+    OrderAction,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Readiness,
+    Rejected,
+    Status,
+    Unknown,
+    VenueOrder,
+)
+
+DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (409, "*"), (410, "*")})
+
+
+# Classification
+
+
+def outcome_of(result: Result, prepared: Prepared) -> Outcome:
+    match result:
+        case NotSent() | Unknown():
+            return result
+        case Reply(status=429):
+            return RateLimited(result.retry_after())
+        case Reply(status=status) if 200 <= status < 300:
+            return _taken(result, prepared)
+        case Reply():
+            return _refused(result)
+
+
+def _order_of(body: Body | None, client_order_id: str) -> Body | None:
+    """At the top of the answer; the older form wraps it, and is believed where it names our own id."""
+    wrapped = inner(body, "order")
+    return wrapped if text(wrapped, "client_order_id") == client_order_id else body
+
+
+def _taken(reply: Reply, prepared: Prepared) -> Outcome:
+    order = _order_of(reply.json(), prepared.client_order_id)
+    order_id = text(order, "order_id")
+    if order is None or not order_id:
+        return Unknown(f"HTTP {reply.status} without an order id")
+    if prepared.verb != "new" and order_id != prepared.action.venue_order_id:
+        return Unknown("the answer is about another order")
+    if prepared.verb == "cancel":
+        return Accepted(order_id, "cancelled")
+    # An amended order may be named by its old or its new client order id.
+    known = {"", prepared.client_order_id}
+    if prepared.verb == "replace":
+        known.add(prepared.action.client_order_id or "")
+    if text(order, "client_order_id") not in known:
+        return Unknown("the answer is about another client order id")
+    return Accepted(order_id, _state_after(order, prepared.action))
+
+
+def _state_after(order: Body, action: OrderAction) -> Status:
+    """201 is not resting: an order may be filled, or cancelled at once by its time in force."""
+    filled, remaining = figure(order, "fill_count"), figure(order, "remaining_count")
+    if filled is None or remaining is None:
+        return "unclear"
+    if filled == 0:
+        return "open" if remaining > 0 else "cancelled"
+    return "filled" if filled >= action.quantity else "partly_filled"
+
+
+def _refused(reply: Reply) -> Outcome:
+    code, message = _error(reply)
+    if not code or (reply.status, "*") not in DEFINITIVE:
+        return Unknown(f"HTTP {reply.status}, which does not say whether the order was taken")
+    said = f"{code} {message}".lower()
+    if reply.status == 409 and ("exist" in said or "duplicate" in said):
+        return Unknown("the venue already has an order with this client order id", arrived=True)
+    return Rejected(code, message or code)
+
+
+def _error(reply: Reply) -> tuple[str, str]:
+    """Code and message of Kalshi's own error body; a 400 for an unreadable request has them at the top."""
+    body = reply.json()
+    error = inner(body, "error") or (body if reply.status == 400 else None)
+    message = ": ".join(filter(None, (text(error, "message"), text(error, "details"))))
+    return (text(error, "code"), message) if text(error, "message") else ("", "")
+
+
+# Look-up
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPage:
+    orders: tuple[Body, ...]
+    cursor: str
+
+
+def page_of(result: Result) -> OrderPage | LookupFailed:
+    if isinstance(result, NotSent | Unknown):
+        return LookupFailed(result.why)
+    if result.status != 200:
+        return LookupFailed(f"HTTP {result.status}", result.retry_after())
+    body = result.json()
+    orders = (body or {}).get("orders")
+    if not isinstance(orders, list) or not all(isinstance(order, dict) for order in orders):
+        return LookupFailed("HTTP 200 without a list of orders")
+    return OrderPage(tuple(cast("list[Body]", orders)), text(body, "cursor"))
+
+
+def single_of(result: Result) -> Body | LookupFailed | None:
+    """The one order asked for by its id; None where the venue says that there is none."""
+    if isinstance(result, NotSent | Unknown):
+        return LookupFailed(result.why)
+    if result.status == 404 and _error(result)[0]:
+        return None
+    order = inner(result.json(), "order") if result.status == 200 else {}
+    return order if text(order, "order_id") else LookupFailed(f"HTTP {result.status}", result.retry_after())
+
+
+def venue_order(order: Body, action: OrderAction) -> VenueOrder:
+    place, side, price = place_of(action), _book_side(order), figure(order, "yes_price_dollars")
+    ticker = text(order, "ticker")
+    if isinstance(place, BookPosition):
+        own = (
+            action.market_id if ticker == place.ticker else ticker,
+            None if side is None else own_side(action, place, side=side),
+            None if price is None else own_price(action, place, price=price),
+        )
+    else:
+        own = (ticker, side, price)
+    return VenueOrder(
+        venue_order_id=text(order, "order_id"),
+        client_order_id=text(order, "client_order_id") or None,
+        status=_status(order),
+        raw_status=text(order, "status"),
+        market_id=own[0] or None,
+        side=own[1],
+        quantity=figure(order, "initial_count_fp", "initial_count"),
+        order_type=text(order, "type") or "limit",
+        price=own[2],
+        filled=figure(order, "fill_count_fp", "fill_count"),
+    )
+
+
+def _book_side(order: Body) -> BookSide | None:
+    """By `book_side`; by the older `side` and `action` where it is not there."""
+    match text(order, "book_side"), text(order, "side"), text(order, "action"):
+        case ("bid" | "ask") as side, _, _:
+            return side
+        case "", "yes" | "no" as outcome, "buy" | "sell" as direction:
+            return "bid" if (outcome == "yes") == (direction == "buy") else "ask"
+        case _:
+            return None
+
+
+def _status(order: Body) -> Status:
+    filled = (figure(order, "fill_count_fp", "fill_count") or 0) > 0
+    match text(order, "status"):
+        case "resting" | "pending":
+            return "partly_filled" if filled else "open"
+        case "executed":
+            return "filled"
+        case "canceled":
+            return "partly_filled" if filled else "cancelled"
+        case _:
+            return "unclear"
+
+
+# Probe
+
+
+def readiness(status: Result, balance: Result, *, really_paper: bool | None) -> Readiness:
+    answered = status if isinstance(status, Reply) else None
+    body = answered.json() if answered is not None and answered.status == 200 else None
+    trading = flag(body, "trading_active")
+    if flag(body, "exchange_active") is False:
+        trading = False
+    usable = _usable(balance)
+    why = [_failure("exchange status", status), _failure("balance", balance)]
+    if trading is False:
+        resume = text(body, "exchange_estimated_resume_time")
+        why.append(f"trading is paused{f' until about {resume}' if resume else ''}")
+    problems = "; ".join(filter(None, why))
+    date = answered.date() if answered is not None else None
+    return Readiness(
+        reachable=isinstance(status, Reply) or isinstance(balance, Reply),
+        ready=not problems,
+        detail=problems or "trading is active, account readable",
+        market_open=trading,
+        account_usable=usable,
+        really_paper=really_paper,
+        server_time=date.isoformat() if date is not None else None,
+    )
+
+
+def _usable(balance: Result) -> bool | None:
+    match balance:
+        case Reply(status=200):
+            return balance.json() is not None
+        case Reply(status=401 | 403):
+            return False
+        case _:
+            return None
+
+
+def _failure(what: str, result: Result) -> str:
+    match result:
+        case NotSent(why) | Unknown(why):
+            return f"{what}: {why}"
+        case Reply(status=200 | 404):
+            return ""
+        case Reply(status=401 | 403):
+            return f"{what}: the key was refused"
+        case Reply(status=status):
+            return f"{what}: HTTP {status}"

@@ -1,0 +1,96 @@
+"""Kalshi's one YES book per market: which side and price of it an action means, and the way back.
+
+Buying NO at q is asking 1 - q for YES. Nothing is guessed: what an action says twice must agree. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from venues.orders import OrderAction, Refused, places, plain
+
+BookSide = Literal["bid", "ask"]
+Outcome = Literal["yes", "no"]
+MOST_PLACES = 4
+
+_SIDES: dict[str, tuple[str, Outcome | None]] = {
+    "buy": ("buy", None),
+    "sell": ("sell", None),
+    "yes": ("buy", "yes"),
+    "no": ("buy", "no"),
+    "buy_yes": ("buy", "yes"),
+    "buy_no": ("buy", "no"),
+    "sell_yes": ("sell", "yes"),
+    "sell_no": ("sell", "no"),
+}
+_OPPOSITE = {"buy": "sell", "sell": "buy", "yes": "sell_yes", "no": "sell_no"}
+
+
+@dataclass(frozen=True, slots=True)
+class BookPosition:
+    """Where an action stands: the market's ticker, the contract it names, the side of the YES book."""
+
+    ticker: str
+    outcome: Outcome
+    side: BookSide
+    stated: bool  # the action named the contract itself
+
+
+def place_of(action: OrderAction) -> BookPosition | Refused:
+    direction, by_side = _SIDES.get(action.side, ("", None))
+    if not direction:
+        return Refused(f"kalshi does not know the side {action.side}")
+    ticker, suffix = _ticker(action.market_id)
+    stated = {text for text in (by_side, suffix, *_said(action)) if text}
+    if not stated <= {"yes", "no"}:
+        return Refused("kalshi: the outcome is neither yes nor no")
+    if len(stated) > 1:
+        return Refused("kalshi: side, market and outcome name both yes and no")
+    outcome: Outcome = "no" if stated == {"no"} else "yes"
+    side: BookSide = "bid" if (direction == "buy") == (outcome == "yes") else "ask"
+    return BookPosition(ticker, outcome, side, bool(stated))
+
+
+def yes_price(action: OrderAction, place: BookPosition) -> Decimal | Refused:
+    """The price on the YES book, in dollars, exactly."""
+    if action.price is None:
+        return Refused("kalshi: every order needs a price")
+    if action.price_unit is None and action.price >= 1:
+        return Refused(f"kalshi: is {plain(action.price)} dollars or cents? The action must say price_unit")
+    unit, most = (Decimal(100), MOST_PLACES - 2) if action.price_unit == "cents" else (Decimal(1), MOST_PLACES)
+    if not 0 < action.price < unit:
+        return Refused(f"kalshi: a price lies between 0 and 1 dollar; {plain(action.price)} does not")
+    # Looked at before dividing: a division rounds at 28 digits.
+    if places(action.price) > most:
+        return Refused(f"kalshi: {plain(action.price)} has more than {most} decimals, and it is not rounded")
+    dollars = action.price / unit
+    return dollars if place.outcome == "yes" else 1 - dollars
+
+
+def own_price(action: OrderAction, place: BookPosition, *, price: Decimal) -> Decimal:
+    """A price of the YES book as the action would say it."""
+    dollars = price if place.outcome == "yes" else 1 - price
+    return dollars * 100 if action.price_unit == "cents" else dollars
+
+
+def own_side(action: OrderAction, place: BookPosition, *, side: BookSide) -> str:
+    """A side of the YES book as the action would say it."""
+    if side == place.side:
+        return action.side
+    if action.side in _OPPOSITE:
+        return _OPPOSITE[action.side]
+    direction, _, outcome = action.side.partition("_")
+    return f"{_OPPOSITE[direction]}_{outcome}"
+
+
+def _ticker(market_id: str) -> tuple[str, str]:
+    """`KXBTC-26:no` is the NO contract of `KXBTC-26`."""
+    ticker, colon, suffix = market_id.rpartition(":")
+    return (ticker, suffix.lower()) if colon else (market_id, "")
+
+
+def _said(action: OrderAction) -> tuple[str, ...]:
+    values = (action.extra.get(name) for name in ("outcome", "outcome_side"))
+    return tuple(str(value).lower() for value in values if value is not None)

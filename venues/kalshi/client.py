@@ -1,0 +1,285 @@
+"""Kalshi's trading API, v2 event orders: the fields and paths of a request, and who signs and sends it.
+
+Prices travel as dollar strings, counts as count strings, equal to the request, or `prepare` refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from venues.client import Profile, Route
+from venues.credentials import Credentials
+from venues.endpoint import Hosts, choose
+from venues.http import Headers, Result, Transport
+from venues.json_fields import Body, text
+from venues.kalshi.answers import DEFINITIVE, outcome_of, page_of, readiness, single_of, venue_order
+from venues.kalshi.book import BookPosition, place_of, yes_price
+from venues.kalshi.key import Key, load_key, sign
+from venues.orders import (
+    Absent,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Verb,
+    places,
+    plain,
+    unsent,
+)
+
+PROFILE = Profile(
+    name="kalshi",
+    dedup="open",
+    arrival_bound=None,
+    visibility=60.0,
+    definitive=DEFINITIVE,
+    rate_per_minute=600,
+    paper=True,
+    lookup=True,
+    replace=True,
+    cancel=True,
+    default_tif="gtc",
+    tifs=frozenset({"gtc", "ioc", "fok", "gtd"}),
+    id_pattern=r"[0-9A-Za-z_:+=/-]{1,64}",
+)
+FIELDS = ("api_key_id", "private_key")
+HOSTS = Hosts(
+    paper=("https://external-api.demo.kalshi.co", "https://demo-api.kalshi.co"),
+    live=("https://external-api.kalshi.com", "https://api.elections.kalshi.com"),
+)
+
+ROOT = "/trade-api/v2"
+EVENT_ORDERS = f"{ROOT}/portfolio/events/orders"
+ORDERS = f"{ROOT}/portfolio/orders"
+HISTORICAL = f"{ROOT}/historical/orders"
+PAGE_SIZE = 200  # far below the cap on an answer's length
+MOST_PAGES = 50
+_TIF = {
+    "gtc": "good_till_canceled",
+    "good_till_canceled": "good_till_canceled",
+    "ioc": "immediate_or_cancel",
+    "immediate_or_cancel": "immediate_or_cancel",
+    "fok": "fill_or_kill",
+    "fill_or_kill": "fill_or_kill",
+}
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> KalshiClient:
+    endpoint = choose(name, HOSTS, mode, route)
+    credentials.reveal("api_key_id")
+    wire = Wire(Transport(endpoint.url, route.timeout), credentials, key=load_key(credentials))
+    really_paper = None if endpoint.custom else mode == "paper"
+    return KalshiClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire, really_paper=really_paper)
+
+
+# Fields
+
+
+def fields(action: OrderAction, place: BookPosition) -> dict[str, object] | Refused:
+    """The order as Kalshi's own field names and strings, without its client order id."""
+    if action.order_type != "limit":
+        return Refused(
+            "kalshi has no market orders: dismiss this one, or send a limit order with time in force ioc "
+            "at the worst price you accept"
+        )
+    price = yes_price(action, place)
+    if isinstance(price, Refused):
+        return price
+    if action.quantity <= 0 or places(action.quantity) > 2:
+        return Refused(f"kalshi: a count is above zero with at most 2 decimals, not {plain(action.quantity)}")
+    return {
+        "ticker": place.ticker,
+        "side": place.side,
+        "count": plain(action.quantity),
+        "price": f"{price:.4f}",
+    }
+
+
+def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
+    tif = action.time_in_force or PROFILE.default_tif
+    expiration = action.extra.get("expiration_time")
+    if tif == "gtd":
+        if not isinstance(expiration, int) or isinstance(expiration, bool):
+            return Refused("kalshi: gtd needs expiration_time, in whole seconds since 1970, in the action")
+        return {"time_in_force": _TIF["gtc"], "expiration_time": expiration}
+    if tif in _TIF and expiration is None:
+        return {"time_in_force": _TIF[tif]}
+    return Refused(
+        f"kalshi takes gtc, ioc and fok, and gtd with an expiration_time; not {tif}"
+        f"{' with one' if expiration is not None else ''}"
+    )
+
+
+# Prepare
+
+
+def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    if not PROFILE.takes_id(client_order_id):
+        return Refused("kalshi takes client order ids of 1 to 64 letters, digits and _ - : + = /")
+    place = place_of(action)
+    if isinstance(place, Refused):
+        return place
+    if action.verb == "new":
+        return _prepare_new(action, client_order_id, place=place)
+    if not action.venue_order_id:
+        return Refused(f"to {action.verb} an order at kalshi, its venue_order_id is needed")
+    path = f"{EVENT_ORDERS}/{quote(action.venue_order_id, safe='')}"
+    if action.verb == "cancel":
+        return Prepared("cancel", client_order_id, "DELETE", path, b"", action)
+    order = fields(action, place)
+    if isinstance(order, Refused):
+        return order
+    body = _encoded(order | {"updated_client_order_id": client_order_id})
+    notes = ("the quantity is the order's whole size, what is filled already included",)
+    return Prepared("replace", client_order_id, "POST", f"{path}/amend", body, action, notes=notes)
+
+
+def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPosition) -> Prepared | Refused:
+    order, lifetime = fields(action, place), _lifetime(action)
+    if isinstance(order, Refused):
+        return order
+    if isinstance(lifetime, Refused):
+        return lifetime
+    body = _encoded(
+        {"ticker": place.ticker, "client_order_id": client_order_id}
+        | order
+        | lifetime
+        | {"self_trade_prevention_type": "taker_at_cross"}
+    )
+    notes = []
+    if action.time_in_force is None:
+        notes.append(f"time in force: {PROFILE.default_tif} (the venue's default)")
+    if not place.stated:
+        notes.append("outcome: yes (the action does not say)")
+    notes += unsent(action, used=frozenset({"expiration_time"}))
+    return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, notes=tuple(notes))
+
+
+def _ticker(prepared: Prepared) -> str:
+    place = place_of(prepared.action)
+    return place.ticker if isinstance(place, BookPosition) else prepared.action.market_id
+
+
+def _encoded(order: Mapping[str, object]) -> bytes:
+    return json.dumps(order, separators=(",", ":")).encode()
+
+
+# Send
+
+
+class Wire:
+    """Requests signed at the moment of sending."""
+
+    def __init__(self, transport: Transport, credentials: Credentials, *, key: Key) -> None:
+        self._transport = transport
+        self._credentials = credentials
+        self._key = key
+
+    async def send(self, prepared: Prepared) -> Result:
+        # A cancel says its market, so that the venue finds the exchange shard the order lives on.
+        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
+        return await self._transport.request(
+            prepared.method,
+            prepared.path,
+            headers=self._signed(prepared.method, prepared.path),
+            body=prepared.body,
+            params=params,
+        )
+
+    async def get(self, path: str, **params: str) -> Result:
+        return await self._transport.ask("GET", path, headers=self._signed("GET", path), params=params)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    def _signed(self, method: str, path: str) -> Headers:
+        timestamp = str(time.time_ns() // 1_000_000)
+        return Headers(
+            {
+                "KALSHI-ACCESS-KEY": self._credentials.reveal("api_key_id"),
+                "KALSHI-ACCESS-SIGNATURE": sign(self._key, timestamp, method=method, path=path),
+                "KALSHI-ACCESS-TIMESTAMP": timestamp,
+            }
+        )
+
+
+class KalshiClient:
+    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire, really_paper: bool | None) -> None:
+        self.profile = profile
+        self.mode = mode
+        self.host = host
+        self._wire = wire
+        self._really_paper = really_paper
+
+    async def open(self) -> None:
+        """Nothing to load: which keys belong to which host is known to Kalshi alone, and it refuses the others."""
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        return prepare(action, client_order_id)
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "new")
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "replace")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "cancel")
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        """By paging, as Kalshi cannot be asked for a client order id: through what is live, then what is old."""
+        if prepared.verb == "cancel":
+            return await self._lookup_by_id(prepared)
+        for path in (ORDERS, HISTORICAL):
+            found = await self._search(path, prepared)
+            if isinstance(found, LookupFailed):
+                return found
+            if len(found) > 1:
+                return LookupFailed(f"{len(found)} orders have this client order id: a person must look")
+            if found:
+                return Found(venue_order(found[0], prepared.action))
+        return Absent()
+
+    async def probe(self) -> Readiness:
+        status = await self._wire.get(f"{ROOT}/exchange/status")
+        balance = await self._wire.get(f"{ROOT}/portfolio/balance")
+        return readiness(status, balance, really_paper=self._really_paper)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        return outcome_of(await self._wire.send(prepared), prepared)
+
+    async def _lookup_by_id(self, prepared: Prepared) -> Lookup:
+        order = single_of(await self._wire.get(f"{ORDERS}/{quote(prepared.action.venue_order_id or '', safe='')}"))
+        if isinstance(order, LookupFailed):
+            return order
+        return Absent() if order is None else Found(venue_order(order, prepared.action))
+
+    async def _search(self, path: str, prepared: Prepared) -> list[Body] | LookupFailed:
+        found: list[Body] = []
+        asked = {"ticker": _ticker(prepared), "limit": str(PAGE_SIZE)}
+        seen: set[str] = set()
+        for _ in range(MOST_PAGES):
+            page = page_of(await self._wire.get(path, **asked))
+            if isinstance(page, LookupFailed):
+                return page
+            found += [o for o in page.orders if text(o, "client_order_id") == prepared.client_order_id]
+            if not page.cursor:
+                return found
+            if page.cursor in seen:
+                return LookupFailed("the venue's pages go round in a circle")
+            seen.add(page.cursor)
+            asked["cursor"] = page.cursor
+        return LookupFailed(f"more than {MOST_PAGES} pages of orders in this market")

@@ -1,0 +1,272 @@
+"""Polymarket: orders signed here with the wallet's key, then one POST of what was signed. There is no paper mode.
+
+Never derives or creates an API key, never approves a token, never deploys a wallet: all five fields are required.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from venues import extra
+from venues.client import BadCredentials, Profile, Route, UnknownVenue
+from venues.credentials import Credentials
+from venues.endpoint import Hosts, choose
+from venues.http import Headers, Reply, Result, Transport
+from venues.orders import (
+    Absent,
+    Found,
+    Lookup,
+    LookupFailed,
+    Mode,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Readiness,
+    Refused,
+    Verb,
+)
+from venues.polymarket import answers as answer
+from venues.polymarket import order
+
+FIELDS = ("private_key", "wallet", "api_key", "api_secret", "api_passphrase")
+HOSTS = Hosts(paper=(), live=("https://clob.polymarket.com",))
+PROFILE = Profile(
+    name="polymarket",
+    dedup="none",  # the same signed order is refused for ever, but preparing again signs another one
+    arrival_bound=None,
+    visibility=60.0,
+    definitive=frozenset((status, name) for status in answer.STATUSES for name in answer.REFUSALS.values()),
+    rate_per_minute=None,
+    paper=False,
+    lookup=False,  # not by a client order id; an order that was sent is found by its hash
+    replace=False,
+    cancel=True,
+    default_tif="gtc",
+    tifs=frozenset(("gtc", "gtd")),
+    id_pattern=r"[\x21-\x7e]{1,128}",  # ours alone: the venue has none
+)
+_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
+_WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
+_PLAIN = re.compile(r"[0-9A-Za-z._-]+")
+_BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
+_ORDER = re.compile(r"0x[0-9a-f]{64}")
+_SOONEST = 180  # seconds: an earlier expiration is refused
+
+
+def profile(name: str) -> Profile:
+    if name != "polymarket":
+        raise UnknownVenue(f"{name}: no such venue")
+    return PROFILE
+
+
+def credential_fields(name: str) -> tuple[str, ...]:
+    profile(name)
+    return FIELDS
+
+
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> PolymarketClient:
+    profile(name)
+    client = PolymarketClient(mode, credentials, route=route)
+    extra.require("polymarket", "polymarket")
+    for field, shape, what in (
+        ("private_key", _KEY, "not 32 bytes of hex"),
+        ("wallet", _WALLET, "not 0x and 40 hex digits"),
+        ("api_key", _PLAIN, "not plain text"),
+        ("api_passphrase", _PLAIN, "not plain text"),
+        ("api_secret", _BASE64, "not base64"),
+    ):
+        if not shape.fullmatch(credentials.reveal(field)):
+            raise BadCredentials(f"{field}: {what}")
+    return client
+
+
+class PolymarketClient:
+    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
+        endpoint = choose("polymarket", HOSTS, mode, route)
+        self.profile = PROFILE.tuned(route)
+        self.mode: Mode = mode
+        self.host = endpoint.host
+        self._credentials = credentials
+        self._http = Transport(endpoint.url, route.timeout)
+        self._markets: dict[str, order.Market] = {}
+        self._unsent: set[str] = set()
+        self._signer: order.Signer | None = None
+
+    async def open(self) -> None:
+        self._signer = await order.Signer.load(self._credentials)
+
+    async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
+        """Ask for the markets that `prepare` will need: there are too many to load all. Returns what failed."""
+        unknown = [token for token in dict.fromkeys(market_ids) if token not in self._markets]
+        return tuple([f"{token}: {why}" for token in unknown if (why := await self._learn(token))])
+
+    async def _learn(self, token: str) -> str | None:
+        if not token.isdecimal():
+            return "not a token id"
+        by_token = await self._read(f"/markets-by-token/{token}")
+        condition = by_token.get("condition_id") if isinstance(by_token, dict) else None
+        if not isinstance(condition, str) or not re.fullmatch(r"0x[0-9a-fA-F]{1,64}", condition):
+            return by_token.why if isinstance(by_token, LookupFailed) else "no such market"
+        told = await self._read(f"/clob-markets/{condition}")
+        market = order.read_market(token, told) if isinstance(told, dict) else None
+        if market is None:
+            return told.why if isinstance(told, LookupFailed) else "told in a form that is not known"
+        self._markets[token] = market
+        return None
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        if action.verb == "replace":
+            return Refused("polymarket cannot replace an order: cancel it and send a new one")
+        if action.verb == "cancel":
+            return self._cancellation(action, client_order_id)
+        if not action.market_id.isdecimal():
+            return Refused(f"market {action.market_id}: polymarket needs the outcome's token id, a decimal number")
+        if action.side not in ("buy", "sell"):
+            return Refused(f"side {action.side}: polymarket takes buy and sell")
+        market = self._markets.get(action.market_id)
+        if market is None or self._signer is None:
+            return Refused(f"market {action.market_id}: polymarket has not told its tick size")
+        expiration = _expiration(action)
+        if isinstance(expiration, Refused):
+            return expiration
+        offered = order.amounts(action, market)
+        if isinstance(offered, Refused):
+            return offered
+        signed = self._signer.sign(action, market, amounts=offered, expiration=expiration)
+        self._unsent.add(signed.order_hash)
+        notes = ["polymarket has no client order id: the order is known by its hash"]
+        if action.time_in_force is None:
+            notes.append("time in force: gtc (the venue's default)")
+        if self._signer.by_session_key:
+            notes.append("the wallet is not this key's own: signed as its session key")
+        return Prepared(
+            verb="new",
+            client_order_id=client_order_id,
+            method="POST",
+            path="/order",
+            body=signed.body,
+            action=action,
+            request={"order_hash": signed.order_hash},
+            notes=tuple(notes),
+        )
+
+    def _cancellation(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        aim = action.venue_order_id or ""
+        if not _ORDER.fullmatch(aim):
+            return Refused("cancel needs the venue's order id: 0x and 64 hex digits")
+        return Prepared(
+            verb="cancel",
+            client_order_id=client_order_id,
+            method="DELETE",
+            path="/order",
+            body=json.dumps({"orderID": aim}, separators=(",", ":")).encode(),
+            action=action,
+            request={"order_hash": aim},
+        )
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "new")
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "replace")
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send(prepared, "cancel")
+
+    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        self._unsent.discard(str(prepared.request.get("order_hash")))
+        result = await self._signed(self._http.request, prepared.method, path=prepared.path, body=prepared.body)
+        return answer.outcome(result, prepared) if isinstance(result, Reply) else result
+
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        order_hash = prepared.request.get("order_hash")
+        if not isinstance(order_hash, str) or order_hash in self._unsent:
+            # An order that was only just signed cannot be there: its absence would say nothing of an earlier one.
+            return LookupFailed("polymarket cannot be asked for a client order id, only for an order it was sent")
+        result = await self._signed(self._http.ask, "GET", path=f"/data/order/{order_hash}")
+        if not isinstance(result, Reply):
+            return LookupFailed(result.why)
+        told = result.json()
+        if result.status == 404 and told is not None and "error" in told:
+            return Absent()
+        if result.status != 200:
+            return LookupFailed(f"HTTP {result.status}", result.retry_after())
+        if result.body.strip() == b"null":
+            return Absent()
+        found = answer.venue_order(told, prepared.action) if told is not None else None
+        if found is None or found.venue_order_id.lower() != order_hash:
+            return LookupFailed("the answer is not the order that was asked for")
+        return Found(found)
+
+    async def probe(self) -> Readiness:
+        alive = await self._http.ask("GET", "/ok")
+        if not isinstance(alive, Reply) or alive.status != 200:
+            why = f"HTTP {alive.status}" if isinstance(alive, Reply) else alive.why
+            return Readiness(reachable=isinstance(alive, Reply), ready=False, detail=why, really_paper=False)
+        result = await self._signed(self._http.ask, "GET", path="/auth/ban-status/closed-only")
+        told = result.json() if isinstance(result, Reply) and result.status == 200 else None
+        usable = told is not None and told.get("closed_only") is False
+        when = alive.date()
+        return Readiness(
+            reachable=True,
+            ready=usable,
+            detail="trading" if usable else "the account is closed-only or its keys are not taken",
+            account_usable=usable,
+            really_paper=False,
+            server_time=when.isoformat() if when else None,
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _read(self, path: str) -> Mapping[str, object] | LookupFailed:
+        result = await self._http.ask("GET", path)
+        if not isinstance(result, Reply):
+            return LookupFailed(result.why)
+        told = result.json() if result.status == 200 else None
+        return LookupFailed(f"HTTP {result.status}", result.retry_after()) if told is None else told
+
+    async def _signed(self, send: Any, method: str, *, path: str, body: bytes = b"") -> Result:
+        """`body` with its blank filled in, and the headers over exactly that."""
+        body = body.replace(order.OWNER.encode(), self._credentials.reveal("api_key").encode())
+        assert self._signer is not None, "open() comes first"
+        stamp = str(int(time.time()))
+        headers = Headers(
+            {
+                "POLY_ADDRESS": self._signer.address,
+                "POLY_API_KEY": self._credentials.reveal("api_key"),
+                "POLY_PASSPHRASE": self._credentials.reveal("api_passphrase"),
+                "POLY_SIGNATURE": _hmac(
+                    self._credentials.reveal("api_secret"), stamp.encode() + method.encode() + path.encode() + body
+                ),
+                "POLY_TIMESTAMP": stamp,
+            }
+        )
+        result: Result = await send(method, path, headers=headers, body=body)
+        return result
+
+
+def _expiration(action: OrderAction) -> int | Refused:
+    tif = action.time_in_force or PROFILE.default_tif
+    if tif not in PROFILE.tifs:
+        return Refused(f"time in force {tif}: polymarket takes gtc, and gtd with an expiration")
+    if tif == "gtc":
+        return 0
+    told = str(action.extra.get("expiration", ""))
+    if not told.isdecimal() or int(told) < time.time() + _SOONEST:
+        return Refused("gtd needs `expiration` in action_json: Unix seconds, at least 3 minutes ahead")
+    return int(told)
+
+
+def _hmac(secret: str, message: bytes) -> str:
+    key = base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))
+    return base64.urlsafe_b64encode(hmac.new(key, message, hashlib.sha256).digest()).decode()
