@@ -22,7 +22,7 @@ from backends.store import (
 from backends.target import parse_target
 
 if TYPE_CHECKING:
-    from backends.options import Options
+    from backends.layouts.columns import Options
     from backends.sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
 
 __all__ = [
@@ -59,7 +59,7 @@ async def open_store(
     """
     from dataclasses import replace
 
-    from backends.options import Options, read_options
+    from backends.layouts.columns import Options, read_options
     from backends.sql.store import open_sql_store
     from backends.target import PostgresTarget
 

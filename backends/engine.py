@@ -14,8 +14,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from backends.login import login
-from backends.target import PostgresTarget, SQLiteTarget, Target
+from backends.target import PostgresTarget, SQLiteTarget, Target, login
 from backends.values import utc_time
 
 BUSY_SECONDS = 5.0

@@ -21,7 +21,6 @@ from console.screens.error_dialog import Dialog
 from console.screens.frame import FramedScreen
 from console.screens.gates.gate import Gate
 from console.screens.queue.screen import QueueScreen
-from console.screens.store_switch import move, obstacle
 from console.services.browse.queue_order import ListedEntry, QueueSection
 from console.services.browse.queue_window import Window
 from console.settings.config import StoreConfig
@@ -31,9 +30,41 @@ from console.theme.textual_themes import THEMES, colourless
 
 if TYPE_CHECKING:
     from console.services.browse.queue_order import View
-    from console.services.index.supervisor import IndexSupervisor
-    from console.services.replay.run_progress import RunProgress
+    from console.services.index.keeper import IndexSupervisor
+    from console.services.replay.background_run import RunProgress
     from console.services.session import Mode, StoreSession
+
+
+def obstacle(app: ConsoleApp) -> str | None:
+    """Why the store cannot be left at this moment."""
+    acts = any(worker.group == "act" and not worker.is_finished for worker in app.workers)
+    return "something is being done on this store: ! stops it, then switch" if acts else None
+
+
+async def move(app: ConsoleApp, session: StoreSession, store: StoreConfig) -> None:
+    """The new store is open: from here on nothing on the screen is of the old one."""
+    old = app.session
+    if old is not None and (why := obstacle(app)) is not None:
+        await session.aclose()
+        app.queue.warn(why)
+        return
+    if old is not None:
+        while app.screen is not app.queue:
+            app.pop_screen()
+        app.queue.forget()
+    elif isinstance(app.screen, FramedScreen) and app.screen.key_context == "attach":
+        app.pop_screen()
+    app.session = session
+    running, app.header_state = app.header_state.running, header_state_of(app.setup, store)
+    info = session.info
+    app.update_header(label=info.label, read_only=info.read_only, layout=info.layout, running=running)
+    app.update_header(attaching=False, attached=True)
+    app.setup.remember(store.name if store.name in app.setup.config.stores else store.url)
+    app.queue.attached(fresh=old is not None)
+    app.attend(session, store)
+    if old is not None:
+        await old.aclose()
+
 
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
@@ -128,7 +159,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     async def _attend(self, session: StoreSession, store: StoreConfig) -> None:
         """The index, kept by a process of its own; where nothing may be changed, one that is there is used."""
-        from console.services.index.supervisor import IndexSupervisor
+        from console.services.index.keeper import IndexSupervisor
 
         await asyncio.sleep(_CALM_SECONDS)
         # A hub's own API is not walked in the background.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from backends.store import StoreError
 
 if TYPE_CHECKING:
-    from console.services.replay.run_progress import RunProgress
+    from console.services.replay.background_run import RunProgress
 
 
 class Act:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
 
-from venues.document import DocumentError, exact, read_document, shown
+from venues.json_fields import DocumentError, exact, read_document, shown
 from venues.orders import OrderAction, Verb
 
 MAX_TEXT = 128

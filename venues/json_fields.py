@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import cast
@@ -36,3 +37,87 @@ def figure(body: Body | None, *names: str) -> Decimal | None:
             if number.is_finite():
                 return number
     return None
+
+
+MAX_BYTES = 64 * 1024
+MAX_DEPTH = 32
+_LONGEST_INT = 40
+_SHOWN = 60
+
+
+class DocumentError(ValueError):
+    """What is wrong, as a stable code and a text for people."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def read_document(text: str | None) -> dict[str, object]:
+    if text is None:
+        return {}
+    if not isinstance(text, str):  # SQLite hands out what was stored, whatever the column's type
+        raise DocumentError("bad-json", "the action is stored as bytes, not as text")
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise DocumentError("too-long", f"the action JSON is longer than {MAX_BYTES} bytes")
+    if not text.strip():
+        return {}
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_float=exact,
+            parse_int=lambda token: int(token) if len(token) <= _LONGEST_INT else Decimal(token),
+            parse_constant=_not_finite,
+        )
+    except DocumentError:
+        raise
+    except RecursionError:
+        raise DocumentError("too-deep", f"the action JSON is nested deeper than {MAX_DEPTH}") from None
+    except ValueError as error:
+        raise DocumentError("bad-json", f"the action is not JSON: {str(error)[:80]}") from None
+    if not isinstance(document, dict):
+        raise DocumentError("not-object", "the action JSON is not an object")
+    if _is_deep(document):
+        raise DocumentError("too-deep", f"the action JSON is nested deeper than {MAX_DEPTH}")
+    return document
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    seen: dict[str, object] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise DocumentError("duplicate-key", f"{shown(key)} stands in the JSON twice")
+        seen[key] = value
+    return seen
+
+
+def exact(token: str) -> Decimal:
+    try:
+        return Decimal(token)
+    except InvalidOperation:
+        raise DocumentError("out-of-range", f"{shown(token)} is not an order's number") from None
+
+
+def _not_finite(token: str) -> object:
+    raise DocumentError("not-finite", f"{token} stands in the JSON")
+
+
+def _is_deep(document: object) -> bool:
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        nested = [value for value in level if isinstance(value, dict | list)]
+        level = [child for value in nested for child in (value.values() if isinstance(value, dict) else value)]
+        if nested and depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def shown(value: object) -> str:
+    """Any value in a few ASCII characters."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN * 4:
+        return "a very long number"
+    text = ascii(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -2,20 +2,157 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from backends.detect import outboxes as outbox
 from backends.detect import postgres
 from backends.detect.candidates import Attached, Candidate, CatalogColumn
-from backends.detect.outboxes import Outbox
 from backends.layouts import columns as foreign
-from backends.layouts import integration, mask
+from backends.layouts import integration, mask, outbox
+from backends.layouts.columns import Options
 from backends.layouts.orders import quoted
-from backends.options import Options
+from backends.ledger.schema import SCHEMA
 from backends.records import Finding, StoreInfo
+from backends.store import ActRefused
+
+_TABLES = f"""
+SELECT n.nspname, c.relname,
+  array_agg(a.attname::text ORDER BY a.attnum),
+  array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+  array_agg(a.attnotnull AND NOT (a.atthasdef OR a.attidentity <> '') ORDER BY a.attnum),
+  array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'insert')
+            ORDER BY a.attnum),
+  has_any_column_privilege(c.oid, 'insert'),
+  (SELECT format('%I.%I', sn.nspname, s.relname) FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
+   JOIN pg_namespace sn ON sn.oid = s.relnamespace
+   WHERE d.classid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.deptype IN ('a', 'i') AND s.relkind = 'S'
+   LIMIT 1),
+  EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid
+          AND (SELECT array_agg(x.attname::text ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(num, n)
+               JOIN pg_attribute x ON x.attrelid = i.indrelid AND x.attnum = k.num) = ARRAY['queue', 'timer_id'])
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
+  AND (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid AND NOT x.attisdropped
+       AND x.attname = ANY(CAST(:anchors AS text[]))) = cardinality(CAST(:anchors AS text[]))
+GROUP BY c.oid, n.oid, n.nspname, c.relname ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    schema: str
+    name: str
+    types: tuple[tuple[str, str], ...]  # (column, type)
+    bare: tuple[str, ...]  # columns that must be given a value and have no default
+    writable: tuple[str, ...]  # columns this role may insert
+    is_writable: bool
+    sequence: str | None
+    guards_timers: bool  # (queue, timer_id) is unique
+
+    @property
+    def shown(self) -> str:
+        return self.name if self.schema == "public" else f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.types)
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        return tuple(name for name in outbox.COPIED if name in self.columns)
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        return tuple(name for name in outbox.FILLED if name in self.bare)
+
+    @property
+    def drift(self) -> tuple[Finding, ...]:
+        outbox_findings = [
+            Finding("outbox-drift", f"the outbox {self.shown} has no column {name}: replay is refused")
+            for name in outbox.OUTBOX_REQUIRED
+            if name not in self.columns
+        ]
+        unknown = [name for name in self.bare if name not in (*outbox.COPIED, *outbox.FILLED)]
+        outbox_findings += [
+            Finding("outbox-drift", f"{self.shown}.{name} needs a value and has no default: replay is refused")
+            for name in unknown
+        ]
+        if "timer_id" in self.columns and not self.guards_timers:
+            text = (
+                f"the outbox {self.shown} does not keep (queue, timer_id) unique: a replayed timer may be there twice"
+            )
+            outbox_findings.append(Finding("outbox-timers", text))
+        return tuple(outbox_findings)
+
+    def grants(self) -> tuple[str, ...]:
+        columns = ", ".join((*self.copied, *self.filled))
+        of_table = f"INSERT ({columns}), SELECT (id) ON {self.quoted}"
+        return (of_table, f"USAGE ON SEQUENCE {self.sequence}") if self.sequence else (of_table,)
+
+
+async def outboxes(connection: AsyncConnection) -> tuple[Outbox, ...]:
+    result = await connection.execute(sa.text(_TABLES), {"anchors": list(outbox.OUTBOX_ANCHORS)})
+    found = []
+    for row in result.fetchall():
+        schema, name, names, types, bare, writable, may_write, sequence, guards_timers = tuple(row)
+        found.append(
+            Outbox(
+                schema=schema,
+                name=name,
+                types=tuple(zip(names, types, strict=True)),
+                bare=tuple(column for column, yes in zip(names, bare, strict=True) if yes),
+                writable=tuple(column for column, yes in zip(names, writable, strict=True) if yes),
+                is_writable=may_write,
+                sequence=sequence,
+                guards_timers=guards_timers,
+            )
+        )
+    return tuple(found)
+
+
+def candidates(there: Sequence[Outbox], wanted: str | None) -> list[Outbox]:
+    """Those that may be meant: by the config's word, else all."""
+    if wanted is None:
+        return list(there)
+    exact = [one for one in there if wanted in (one.shown, f"{one.schema}.{one.name}")]
+    return exact or [one for one in there if wanted == one.name]
+
+
+def chosen(there: Sequence[Outbox], wanted: str | None) -> Outbox:
+    """The one the config names, else the only one. Raises ActRefused, and says why."""
+    names = ", ".join(one.shown for one in there) or "none"
+    fitting = candidates(there, wanted)
+    if wanted is not None and not fitting:
+        raise ActRefused(f"outbox_table = {wanted}: there is no such outbox; tables with an outbox's columns: {names}")
+    if not fitting:
+        raise ActRefused("no table has an outbox's columns: nothing can take a replay")
+    if len(fitting) > 1:
+        shown = ", ".join(one.shown for one in fitting)
+        raise ActRefused(f"several outboxes ({shown}): say which takes a replay by outbox_table in the store's config")
+    if refused := [finding.text for finding in fitting[0].drift if finding.code == "outbox-drift"]:
+        raise ActRefused(refused[0])
+    return fitting[0]
+
+
+def outbox_findings(there: Sequence[Outbox], wanted: str | None) -> list[Finding]:
+    """What an operator must know before the first replay."""
+    fitting = candidates(there, wanted)
+    if not fitting:
+        what = "no table has an outbox's columns" if wanted is None else f"outbox_table = {wanted}: no such outbox"
+        return [Finding("no-outbox", f"{what}: replay is refused")]
+    if len(fitting) > 1:
+        names = ", ".join(one.shown for one in fitting)
+        return [Finding("several-outboxes", f"outboxes {names}: outbox_table in the config says which takes a replay")]
+    return list(fitting[0].drift)
+
 
 _SAMPLE = 100  # rows looked at for stored credentials when attaching
 _INTEGERS = ("bigint", "integer", "smallint")
@@ -49,7 +186,7 @@ class OtherAttached(Attached):
 
     def with_options(self, options: Options) -> OtherAttached:
         """As the store's config wants it, with what stands against that."""
-        findings = [] if self.layout.sends else outbox.findings(self.outboxes, options.outbox_table)
+        findings = [] if self.layout.sends else outbox_findings(self.outboxes, options.outbox_table)
         if options.on_success == "soft-delete" and self.layout.sends and self.soft_delete is None:
             text = f"{self.found.shown} has no soft-delete column: on_success marks a replayed call in our ledger alone"
             findings.append(Finding("no-soft-delete", text))
@@ -61,7 +198,7 @@ class OtherAttached(Attached):
         delete = self.options.delete_after_replay or self.options.on_success == "delete"
         read = f"SELECT{', DELETE' if delete else ''} ON {table}"
         if not self.layout.sends:
-            there = outbox.candidates(self.outboxes, self.options.outbox_table)
+            there = candidates(self.outboxes, self.options.outbox_table)
             return (read, *(right for one in there for right in one.grants()))
         written = [actual for name in self.layout.seen if (actual := self.actual(name))]
         if self.soft_delete is not None and self.options.on_success == "soft-delete":
@@ -75,7 +212,7 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
         raise ValueError("an order table has a report of its own")
     spelt = foreign.resolve(layout, (column.name for column in found.columns))
     role, can_write = await postgres.rights(connection, found.quoted)
-    there = () if layout.sends else await outbox.outboxes(connection)
+    there = () if layout.sends else await outboxes(connection)
     findings = [*drift(found, layout, spelt)]
     findings += await _index_holes(connection, found, layout, spelt)
     findings += await _credentials(connection, found, spelt) if layout.sends else []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from backends.index.builder import IndexBuilder
 from backends.index.file import Cache, IndexUnavailable, default_folder
-from backends.index.filing import BuildPace
 from backends.index.reader import Reader
 from backends.index.rows import (
     Candidates,
@@ -23,7 +22,7 @@ from backends.index.rows import (
     VenueLine,
     file_entry,
 )
-from backends.index.writer import IndexWriter
+from backends.index.writer import BuildPace, IndexWriter
 
 __all__ = [
     "BuildPace",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from backends.index import schema
 
@@ -172,3 +175,20 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise IndexUnavailable("another console keeps the index of this store") from None
+
+
+T = TypeVar("T")
+
+
+class IndexThread:
+    """One connection on a thread of its own: an event loop may wait for it, and nothing else touches it."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        # A cancelled caller must not leave a connection in the middle of a statement that the next one finds.
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, work))
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)

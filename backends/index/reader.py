@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from typing import TypeVar
 
-from backends.index import query
-from backends.index.file import Cache, faults
+from backends.index.file import Cache, IndexThread, faults
 from backends.index.rows import (
     DIMENSIONS,
+    MINUTE,
     Candidates,
     Cross,
     Dimension,
@@ -25,9 +26,109 @@ from backends.index.rows import (
     moment,
 )
 from backends.index.schema import KINDS
-from backends.index.summary import MINUTE
-from backends.index.thread import Thread
 from backends.records import OPEN_STATES, STATES, State
+from backends.records import STATES as ALL_STATES
+
+_OPS = 2000  # of SQLite's virtual machine between two looks at the clock
+
+STATE_COUNTS = "SELECT state, sum(count) FROM summary GROUP BY state"
+LINES = """SELECT shape.fingerprint, shape.title, name.text, state, count, retries, notional, unpriced, first, last
+    FROM summary JOIN shape ON shape.n = summary.shape JOIN name ON name.n = summary.category"""
+NAMES = "SELECT n, text FROM name"
+SHAPES = "SELECT n, fingerprint FROM shape"
+# Group by group, so that the venues of all of them are found without passing by their markets.
+PARTS = """SELECT part.shape, part.kind, part.name, sum(count)
+    FROM shape CROSS JOIN json_each(?) AS asked CROSS JOIN part ON part.shape = shape.n AND part.kind = asked.value
+    WHERE open >= ? GROUP BY part.shape, part.kind, part.name"""
+HOURS = """SELECT shape.fingerprint, name.text, hour, count
+    FROM hour JOIN shape ON shape.n = hour.shape JOIN name ON name.n = hour.category WHERE hour >= ? ORDER BY hour"""
+MINUTES = "SELECT minute, count FROM minute WHERE minute >= ?"
+SNAPSHOTS = "SELECT at, open, in_doubt, total FROM snapshot WHERE at >= ? ORDER BY at"
+# Counts from the summary, the oldest from the ends of an index: nothing here walks the entries.
+VENUES = """SELECT name.text, sum(count * open), sum(count),
+        (SELECT min(captured) FROM (
+            SELECT (SELECT min(captured) FROM entry WHERE venue = part.name AND state = number.value) AS captured
+            FROM json_each(?) AS number)),
+        (SELECT count(*) FROM entry WHERE venue = part.name AND state = ?)
+    FROM part JOIN name ON name.n = part.name WHERE kind = 0 GROUP BY part.name"""
+LOOKED = """INSERT OR REPLACE INTO looked
+    SELECT ?, CAST(value AS INTEGER) FROM meta WHERE key = 'next_high'"""
+ARRIVED = """SELECT looked.fingerprint, count(entry.n) FROM looked JOIN shape ON shape.fingerprint = looked.fingerprint
+    LEFT JOIN entry NOT INDEXED ON entry.n >= looked.at AND entry.shape = shape.n GROUP BY looked.fingerprint"""
+GRAMS = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? LIMIT ?"
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def members(states: int) -> str:
+    return f"""SELECT entry.id FROM entry JOIN shape ON shape.n = entry.shape
+        WHERE shape.fingerprint = ? AND state IN ({_marks(states)}) ORDER BY entry.n"""
+
+
+def newest(states: int) -> str:
+    return f"""SELECT entry.n, entry.id FROM entry JOIN shape ON shape.n = entry.shape
+        WHERE shape.fingerprint = ? AND state IN ({_marks(states)}) AND entry.n < ? ORDER BY entry.n DESC LIMIT ?"""
+
+
+def cross(states: int) -> str:
+    return f"""SELECT venue.text, account.text, market.text, count(*) AS entries
+        FROM entry JOIN shape ON shape.n = entry.shape JOIN name venue ON venue.n = entry.venue
+        JOIN name account ON account.n = entry.account JOIN name market ON market.n = entry.market
+        WHERE shape.fingerprint = ? AND state IN ({_marks(states)})
+        GROUP BY entry.venue, entry.account, entry.market ORDER BY entries DESC, 1, 2, 3 LIMIT ?"""
+
+
+def known(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
+    rows = connection.execute("SELECT id FROM entry WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
+    return {row[0] for row in rows}
+
+
+def search_window(
+    connection: sqlite3.Connection, ask: IndexQuestion, bounds: tuple[int, int, int]
+) -> list[tuple[int, str]] | None:
+    """Matches with floor <= n < ceiling, newest first; None where the time was up before this window was done."""
+    floor, ceiling, limit = bounds
+    conditions, given = _conditions(ask)
+    if ask.expression:
+        statement = (
+            "SELECT entry.n, entry.id FROM text CROSS JOIN entry ON entry.n = text.rowid "
+            f"WHERE text MATCH ? AND text.rowid >= ? AND text.rowid < ?{conditions} ORDER BY text.rowid DESC LIMIT ?"
+        )
+        given = [ask.expression, floor, ceiling, *given, limit]
+    else:
+        statement = f"SELECT n, id FROM entry WHERE n >= ? AND n < ?{conditions} ORDER BY n DESC LIMIT ?"
+        given = [floor, ceiling, *given, limit]
+    with until(connection, ask.deadline):
+        return [(row[0], row[1]) for row in connection.execute(statement, given)]
+    return None
+
+
+def _conditions(ask: IndexQuestion) -> tuple[str, list[object]]:
+    text, given = "", list[object]()
+    if len(ask.states) < len(ALL_STATES):
+        text += f" AND entry.state IN ({_marks(len(ask.states))})"
+        given += [number for number, state in enumerate(ALL_STATES) if state in ask.states]
+    for column, name in (("venue", ask.venue), ("account", ask.account), ("market", ask.market)):
+        if name is not None:
+            text += f" AND entry.{column} = (SELECT n FROM name WHERE text = ?)"
+            given.append(name)
+    return text, given
+
+
+@contextmanager
+def until(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
+    """Leaves the block early, without an error, once the time is up."""
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPS)
+    try:
+        yield
+    except sqlite3.OperationalError as problem:
+        if "interrupted" not in str(problem):
+            raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
 
 T = TypeVar("T")
 _WINDOW = 50_000  # entries of one step of a search: FTS5 cannot be interrupted within one
@@ -41,7 +142,7 @@ class NoIndex(Exception):
 class Reader:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._thread = Thread("index-reader")
+        self._thread = IndexThread("index-reader")
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
 
@@ -79,32 +180,30 @@ class Reader:
         return await self._run(lambda connection: _hours(connection, first))
 
     async def minutes(self, first: int) -> dict[int, int]:
-        return await self._run(lambda connection: dict(connection.execute(query.MINUTES, (first,))))
+        return await self._run(lambda connection: dict(connection.execute(MINUTES, (first,))))
 
     async def snapshots(self, since: datetime) -> list[Snapshot]:
         return await self._run(lambda connection: _snapshots(connection, since))
 
     async def venues(self) -> list[VenueLine]:
         asked = (json.dumps(_numbers(OPEN_STATES)), STATES.index("in_doubt"))
-        rows = await self._run(lambda connection: connection.execute(query.VENUES, asked).fetchall())
+        rows = await self._run(lambda connection: connection.execute(VENUES, asked).fetchall())
         return [VenueLine(*row) for row in rows]
 
     async def members(self, fingerprint: str, states: frozenset[State]) -> list[str]:
         """The ids of a group's entries, oldest first."""
         asked = (fingerprint, *_numbers(states))
-        return await self._run(
-            lambda connection: [row[0] for row in connection.execute(query.members(len(states)), asked)]
-        )
+        return await self._run(lambda connection: [row[0] for row in connection.execute(members(len(states)), asked)])
 
     async def newest(
         self, fingerprint: str, states: frozenset[State], *, below: int, limit: int
     ) -> list[tuple[int, str]]:
         """A page of a group's entries, newest first: (number, id); the last number is where the next page begins."""
         asked = (fingerprint, *_numbers(states), below, limit)
-        return await self._run(lambda connection: list(connection.execute(query.newest(len(states)), asked)))
+        return await self._run(lambda connection: list(connection.execute(newest(len(states)), asked)))
 
     async def known(self, ids: Sequence[str]) -> set[str]:
-        return await self._run(lambda connection: query.known(connection, ids))
+        return await self._run(lambda connection: known(connection, ids))
 
     async def grams(self, start: str, *, limit: int, deadline: float) -> list[str] | None:
         """The trigrams that begin so; None where they are too many to tell in time."""
@@ -126,7 +225,7 @@ class Reader:
             connection = sqlite3.connect(f"file:{self._cache.path}?mode=rw", uri=True, timeout=5.0)
             try:
                 with connection:
-                    connection.executemany(query.LOOKED, [(one,) for one in fingerprints])
+                    connection.executemany(LOOKED, [(one,) for one in fingerprints])
             finally:
                 connection.close()
 
@@ -160,7 +259,7 @@ class Reader:
 
 def _progress(connection: sqlite3.Connection) -> Progress:
     meta = dict(connection.execute("SELECT key, value FROM meta"))
-    counted = {STATES[state]: count for state, count in connection.execute(query.STATES)}
+    counted = {STATES[state]: count for state, count in connection.execute(STATE_COUNTS)}
     next_high, next_low, text_low = (int(meta[name]) for name in ("next_high", "next_low", "text_low"))
     return Progress(
         filed=next_high - next_low,
@@ -182,7 +281,7 @@ def _lines(connection: sqlite3.Connection) -> list[SummaryLine]:
             fingerprint, title, category, STATES[state], count, retries, Decimal(notional), unpriced, first, last
         )
         for fingerprint, title, category, state, count, retries, notional, unpriced, first, last in connection.execute(
-            query.LINES
+            LINES
         )
     ]
 
@@ -191,25 +290,25 @@ def _parts(
     connection: sqlite3.Connection, dimensions: tuple[Dimension, ...], *, everything: bool
 ) -> dict[str, dict[str, dict[str, int]]]:
     # Joined here: the few names are looked up once, not once a row.
-    names, shapes = dict(connection.execute(query.NAMES)), dict(connection.execute(query.SHAPES))
+    names, shapes = dict(connection.execute(NAMES)), dict(connection.execute(SHAPES))
     found: dict[str, dict[str, dict[str, int]]] = {
         fingerprint: {kind: {} for kind in dimensions} for fingerprint in shapes.values()
     }
     into = {(shape, KINDS[kind]): found[shapes[shape]][kind] for shape in shapes for kind in dimensions}
     asked = (json.dumps([KINDS[kind] for kind in dimensions]), 0 if everything else 1)
-    for shape, kind, name, count in connection.execute(query.PARTS, asked):
+    for shape, kind, name, count in connection.execute(PARTS, asked):
         into[shape, kind][names[name]] = count
     return found
 
 
 def _cross(connection: sqlite3.Connection, fingerprint: str, states: frozenset[State], limit: int) -> list[Cross]:
-    rows = connection.execute(query.cross(len(states)), (fingerprint, *_numbers(states), limit))
+    rows = connection.execute(cross(len(states)), (fingerprint, *_numbers(states), limit))
     return [Cross(*row) for row in rows]
 
 
 def _hours(connection: sqlite3.Connection, first: int) -> dict[tuple[str, str], dict[int, int]]:
     found: dict[tuple[str, str], dict[int, int]] = {}
-    for fingerprint, category, hour, count in connection.execute(query.HOURS, (first,)):
+    for fingerprint, category, hour, count in connection.execute(HOURS, (first,)):
         found.setdefault((fingerprint, category), {})[hour] = count
     return found
 
@@ -217,7 +316,7 @@ def _hours(connection: sqlite3.Connection, first: int) -> dict[tuple[str, str], 
 def _snapshots(connection: sqlite3.Connection, since: datetime) -> list[Snapshot]:
     first = int(since.timestamp()) // 60
     found = []
-    for minute, is_open, in_doubt, total in connection.execute(query.SNAPSHOTS, (first,)):
+    for minute, is_open, in_doubt, total in connection.execute(SNAPSHOTS, (first,)):
         at = moment(minute * MINUTE)
         assert at is not None
         found.append(Snapshot(at, is_open, in_doubt, total))
@@ -225,7 +324,7 @@ def _snapshots(connection: sqlite3.Connection, since: datetime) -> list[Snapshot
 
 
 def _arrived(connection: sqlite3.Connection) -> dict[str, int]:
-    return dict(connection.execute(query.ARRIVED))
+    return dict(connection.execute(ARRIVED))
 
 
 def _numbers(states: frozenset[State]) -> list[int]:
@@ -233,8 +332,8 @@ def _numbers(states: frozenset[State]) -> list[int]:
 
 
 def _grams(connection: sqlite3.Connection, start: str, limit: int, deadline: float) -> list[str] | None:
-    with query.until(connection, deadline):
-        rows = connection.execute(query.GRAMS, (start, start + "\U0010ffff", limit + 1)).fetchall()
+    with until(connection, deadline):
+        rows = connection.execute(GRAMS, (start, start + "\U0010ffff", limit + 1)).fetchall()
         return [row[0] for row in rows] if len(rows) <= limit else None
     return None
 
@@ -246,7 +345,7 @@ def _find(connection: sqlite3.Connection, ask: IndexQuestion) -> Candidates:
     reached, window = ask.below, _WINDOW
     while reached > low and len(found) < ask.limit and time.monotonic() < ask.deadline:
         floor = max(low, reached - window)
-        rows = query.window(connection, ask, (floor, reached, ask.limit - len(found)))
+        rows = search_window(connection, ask, (floor, reached, ask.limit - len(found)))
         if rows is None:
             break
         found += rows

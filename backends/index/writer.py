@@ -7,15 +7,100 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from operator import attrgetter
+from typing import Protocol, TypeVar
 
-from backends.index.rows import MONEY, IndexedEntry
-from backends.index.summary import Delta, Filed, Key, Sum
-from backends.records import OPEN_STATES, STATES, State
+from backends.index.file import IndexThread, IndexUnavailable
+from backends.index.rows import MINUTE, MONEY, IndexedEntry, Labeller, file_entry, retries_of
+from backends.index.schema import KINDS
+from backends.index.search_text import searchable
+from backends.records import OPEN_STATES, STATES, Entry, Filter, State
+from backends.store import Reads, Watch
+
+HOUR = 3_600_000_000
+Key = tuple[int, int, int]  # shape, category, state
+PartKey = tuple[int, int, int, int]  # shape, kind, name, open
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A row of the index's entry table, names as numbers."""
+
+    n: int
+    id: str
+    shape: int
+    category: int
+    venue: int
+    account: int
+    market: int
+    state: int
+    retries: int
+    captured: int | None
+    notional: str | None
+
+
+@dataclass(slots=True)
+class Sum:
+    count: int = 0
+    retries: int = 0
+    notional: Decimal = Decimal(0)
+    unpriced: int = 0
+    first: int | None = None
+    last: int | None = None
+    lost: bool = False  # something left: the ends must be looked up again
+
+
+@dataclass(slots=True)
+class Delta:
+    open_states: frozenset[int]
+    sums: dict[Key, Sum] = field(default_factory=lambda: defaultdict(Sum))
+    parts: dict[PartKey, int] = field(default_factory=lambda: defaultdict(int))
+    hours: dict[tuple[int, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    minutes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    states: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def arrived(self, row: Filed) -> None:
+        self._count(row, 1)
+        self._arrival(row, 1)
+
+    def gone(self, row: Filed) -> None:
+        self._count(row, -1)
+        self._arrival(row, -1)
+
+    def moved(self, before: Filed, after: Filed) -> None:
+        self._count(before, -1)
+        self._count(after, 1)
+
+    def _arrival(self, row: Filed, sign: int) -> None:
+        if row.captured is not None:
+            self.hours[row.captured // HOUR, row.shape, row.category] += sign
+            self.minutes[row.captured // MINUTE] += sign
+
+    def _count(self, row: Filed, sign: int) -> None:
+        self.states[row.state] += sign
+        total = self.sums[row.shape, row.category, row.state]
+        total.count += sign
+        total.retries += sign * row.retries
+        if row.notional is None:
+            total.unpriced += sign
+        else:
+            amount = Decimal(row.notional)
+            total.notional = MONEY.add(total.notional, amount if sign > 0 else -amount)
+        if sign < 0:
+            total.lost = True
+        elif row.captured is not None:
+            total.first = row.captured if total.first is None else min(total.first, row.captured)
+            total.last = row.captured if total.last is None else max(total.last, row.captured)
+        is_open = int(row.state in self.open_states)
+        self.parts[row.shape, KINDS["venue"], row.venue, is_open] += sign
+        self.parts[row.shape, KINDS["account"], row.account, is_open] += sign
+        self.parts[row.shape, KINDS["market"], row.market, is_open] += sign
+
 
 _STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 _OPEN = frozenset(_STATE_NUMBER[state] for state in OPEN_STATES)
@@ -199,3 +284,98 @@ class IndexWriter:
         here = " AND ".join(f"{name} = ?" for name in names)
         lessened = [row[:-1] for row in changes if row[-1] < 0]
         self._connection.executemany(f"DELETE FROM {table} WHERE {here} AND count = 0", lessened)
+
+
+T = TypeVar("T")
+EVERYTHING = Filter(states=frozenset(STATES))
+
+
+class IndexSource(Reads, Watch, Protocol):
+    """What the index needs of a store: it never acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPace:
+    """How much at a time, and what share of a core looking twice may cost."""
+
+    page: int = 1000
+    overlap: int = 200  # rows that are read again where later ones may sort before earlier ones
+    tick: float = 2.0  # seconds between two looks for what is new while something always is
+    check_share: float = 0.01
+    patrol_share: float = 0.005
+    least_check: float = 2.0  # seconds
+
+
+class Filing:
+    def __init__(self, store: IndexSource, writer: IndexWriter, label: Labeller, pace: BuildPace) -> None:
+        self.store = store
+        self.pace = pace
+        self._writer = writer
+        self._label = label
+        self._thread = IndexThread("index")
+
+    def close(self) -> None:
+        self._thread.close()
+
+    async def meta(self) -> dict[str, str]:
+        return await self._run(self._writer.meta)
+
+    async def states(self) -> dict[State, int]:
+        return await self._run(self._writer.states)
+
+    async def known(self, ids: Sequence[str]) -> dict[str, Filed]:
+        return await self._run(lambda: self._writer.known(ids))
+
+    async def block(self, below: int, limit: int) -> list[tuple[int, str]]:
+        return await self._run(lambda: self._writer.block(below, limit))
+
+    async def apply(self, batch: IndexBatch) -> dict[State, int]:
+        return await self._run(lambda: self._writer.apply(batch))
+
+    async def snapshot(self, minute: int, *, keep: int) -> None:
+        await self._run(lambda: self._writer.snapshot(minute, keep=keep))
+
+    async def put(
+        self, entries: Sequence[Entry], *, below: bool = False, meta: Mapping[str, str] | None = None
+    ) -> dict[State, int]:
+        """In the order in which they came, or newest first where they belong `below` all that is filed."""
+        known = await self.known([entry.id for entry in entries])
+        fresh = {entry.id: entry for entry in entries if entry.id not in known}
+        whole = [(await self.store.get(one.id) or one) if one.clipped else one for one in fresh.values()]
+        changed = _changed(entries, known)
+        if not whole and not changed and not meta:
+            return {}
+
+        def write() -> dict[State, int]:
+            marks = [file_entry(entry, self._label(entry)) for entry in whole]
+            if below:
+                return self._writer.apply(IndexBatch(below=marks, states=changed, meta=meta))
+            above = [(mark, searchable(entry)) for mark, entry in zip(marks, whole, strict=True)]
+            return self._writer.apply(IndexBatch(above=above, states=changed, meta=meta))
+
+        return await self._run(write)
+
+    async def compare(self, ids: Sequence[str]) -> dict[State, int]:
+        """These as they are now; what is no longer there is dropped, what was never filed is left alone."""
+        found = await self.store.many(tuple(ids))
+        known = await self.known(ids)
+        missing = [one for one in known if one not in found and await self.store.get(one) is None]
+        changed = _changed(tuple(found.values()), known)
+        if not changed and not missing:
+            return {}
+        return await self.apply(IndexBatch(states=changed, gone=[known[one] for one in missing]))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._thread.run(work)
+        except sqlite3.Error as problem:
+            raise IndexUnavailable(f"the index cannot be written: {problem}") from problem
+
+
+def _changed(entries: Sequence[Entry], known: Mapping[str, Filed]) -> list[tuple[Filed, State, int]]:
+    seen = {entry.id: entry for entry in entries if entry.id in known}
+    return [
+        (known[entry.id], entry.state, retries_of(entry))
+        for entry in seen.values()
+        if (STATES[known[entry.id].state], known[entry.id].retries) != (entry.state, retries_of(entry))
+    ]

@@ -10,10 +10,9 @@ import asyncpg
 
 from backends.driver_errors import store_errors
 from backends.layouts import orders
-from backends.login import login
 from backends.sqlite_file import check_file
 from backends.store import BadTarget, Unreachable
-from backends.target import PostgresTarget, SQLiteTarget, parse_target
+from backends.target import PostgresTarget, SQLiteTarget, login, parse_target
 from backends.values import readable
 
 

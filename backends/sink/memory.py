@@ -10,7 +10,7 @@ from typing import Self
 
 from backends.records import DeadLetteredOrder
 from backends.sink.contract import Entries, check_usable
-from backends.sink.row import values
+from backends.sink.rows import values
 from backends.store import DuplicateEntry
 
 

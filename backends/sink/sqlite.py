@@ -17,8 +17,7 @@ from backends.layouts import orders
 from backends.records import DeadLetteredOrder
 from backends.sink.contract import BadEntry, Entries, check_usable
 from backends.sink.fault import sqlite_fault
-from backends.sink.row import Values, differing, record, values
-from backends.sink.table import Table, choose, pending, taken
+from backends.sink.rows import Table, Values, choose, differing, pending, record, taken, values
 from backends.store import BadTarget, DuplicateEntry, NotADLQ, Unreachable
 from backends.target import SQLiteTarget, parse_target
 

@@ -2,16 +2,248 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+
 from backends.detect import Attached
-from backends.ledger.schema import LedgerTables
-from backends.records import ActContext, Actor, ActResult, Entry, Selection, readable
-from backends.sql import flip
-from backends.sql.flip import POSTGRES_NOW as POSTGRES_NOW
-from backends.sql.flip import SQLITE_NOW as SQLITE_NOW
-from backends.sql.log import SQLLog
-from backends.sql.move import Move, SomeMoved
+from backends.layouts import orders
+from backends.ledger.schema import SCHEMA, LedgerTables
+from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, readable, storable
+from backends.sql.order_select import OrderSelect, RowOrder
 from backends.sql.reads import SQLReads
-from backends.sql.writer import StoreWriter
+from backends.sql.writer import StoreWriter, Transaction
+from backends.store import ActRefused, StoreError
+from backends.values import is_encodable
+
+SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
+_RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double precision": sa.Float}
+
+
+def is_plain(entry_id: str) -> bool:
+    """An id that both engines take as it is; no other can be acted on."""
+    return "\0" not in entry_id and (entry_id.isascii() or is_encodable(entry_id))
+
+
+def is_comparable(version: Version, attached: Attached) -> bool:
+    """The seen retry count can be told to the store, so that it can say whether it still is so."""
+    retries = version[0] if attached.counts_retries else None
+    if type(retries) is int:
+        return True
+    match retries:
+        case bytes():
+            return False
+        case str():
+            return is_plain(retries)
+        case float():
+            return math.isfinite(retries)
+        case _:
+            return True
+
+
+def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
+    counted = attached.counts_retries
+    known = {version for version in {version for _, version in selection.picks} if is_comparable(version, attached)}
+    picks = [(entry_id, version[0] if counted else None) for entry_id, version in selection.picks if version in known]
+    if not is_plain("".join(entry_id for entry_id, _ in picks)):
+        picks = [(entry_id, retries) for entry_id, retries in picks if is_plain(entry_id)]
+    if attached.info.dialect == "postgresql":
+        args: dict[str, object] = {"ids": [entry_id for entry_id, _ in picks], "source": attached.info.table}
+        return args | ({"retries": [retries for _, retries in picks]} if attached.counts_retries else {})
+    return {"picks": json.dumps(dict(picks), ensure_ascii=False), "source": attached.info.table}
+
+
+def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
+    is_open = _verbatim(OrderSelect(attached, with_ledger=False).pending_sql)
+    seen = f"({is_open})" if dismiss else f"NOT ({is_open})"
+    if attached.info.dialect == "postgresql":
+        return _postgres(attached, seen, dismiss=dismiss)
+    return _sqlite(attached, seen, dismiss=dismiss)
+
+
+def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
+    table, counted = _verbatim(attached.found.quoted), attached.counts_retries
+    value = ("true" if dismiss else "false") if attached.column("dismissed").type.startswith("bool") else int(dismiss)
+    same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
+    arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
+    return sa.text(
+        f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
+        f"WHERE {_verbatim(RowOrder(attached).identity)} = p.id AND {seen}{same} "
+        f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
+    ).bindparams(*_binds(attached))
+
+
+def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
+    table = _verbatim(attached.found.quoted)
+    same = f" AND {table}.retry_count IS p.value" if attached.counts_retries else ""
+    row = "_rowid_" if attached.by_rowid else "dlq_id"
+    picks, listed = "json_each(:picks) AS p", ""
+    led = f"{picks} CROSS JOIN {table}"  # the picks lead, the id's index follows
+    if any(finding.code == "no-unique-id" for finding in attached.info.findings):
+        # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
+        led, listed = f"{table} CROSS JOIN p", f"WITH p AS MATERIALIZED (SELECT key, value FROM {picks}) "
+    still = seen
+    if orders.sqlite_affinity(attached.column("dismissed").type) != "text":  # a text is only equal to 0 as a text
+        # The plus keeps SQLite from walking every open row for each pick.
+        still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
+    chosen = (
+        f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} AND {_nobody_or_free('p.key')}"
+    )
+    return sa.text(f"{listed}UPDATE {table} SET dismissed = {int(dismiss)} WHERE {row} IN ({chosen}) RETURNING dlq_id")
+
+
+def _free(ledger: str, identity: str, now: str) -> str:
+    """Nobody holds it: no attempt that may be an order, no claim that still runs."""
+    held = f"h WHERE h.source = :source AND h.entry_id = {identity}"
+    return (
+        f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND h.holds = 1) AND NOT EXISTS "
+        f"(SELECT 1 FROM {ledger}claim {held} AND h.released IS NULL AND h.expires_at > {now})"
+    )
+
+
+def _nobody_or_free(identity: str) -> str:
+    """SQLite looks once whether anything is held at all, and only then at each entry."""
+    held = "SELECT 1 FROM console_attempt x WHERE x.source = :source AND x.holds = 1"
+    claimed = "SELECT 1 FROM console_claim x WHERE x.source = :source AND x.released IS NULL"
+    return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free('console_', identity, SQLITE_NOW)}))"
+
+
+def counting(flips: sa.TextClause) -> str:
+    """The same for SQLite itself, without naming what moved."""
+    return flips.text.rpartition(" RETURNING ")[0].replace("\\:", ":")
+
+
+def _verbatim(sql: str) -> str:
+    """A colon in a table's name is no parameter."""
+    return sql.replace(":", "\\:")
+
+
+def _binds(attached: Attached) -> list[sa.BindParameter[Any]]:
+    binds: list[sa.BindParameter[Any]] = [
+        sa.bindparam("ids", type_=sa.ARRAY(sa.Text)),
+        sa.bindparam("source", type_=sa.Text),
+    ]
+    if attached.counts_retries:
+        declared = attached.column("retry_count").type.partition("(")[0]
+        binds.append(sa.bindparam("retries", type_=sa.ARRAY(_RETRIES.get(declared, sa.BigInteger))))
+    return binds
+
+
+class SomeMoved(StoreError):
+    """Fewer moved than were asked for, and it was not asked which."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One selection, dismissed or restored; where it is tried again, everything but the transaction is the same."""
+
+    attached: Attached
+    selection: Selection
+    statement: sa.TextClause
+    kind: str
+    actor: Actor
+    why: ActContext
+
+    async def whole(self, tx: Transaction) -> tuple[list[str], bool]:
+        """SQLite counts what moves while the event that says so is composed: mostly it is all of them."""
+        before = tx.driver.total_changes
+        moving = asyncio.ensure_future(tx.rows(counting(self.statement), self._asked))
+        try:
+            event = await tx.compose(self.kind, self.ids, self.actor, self.why, detail=self._detail(self.ids))
+        finally:
+            await moving
+        if tx.driver.total_changes - before != len(self.ids):
+            raise SomeMoved
+        await tx.append(event)
+        return self.ids, tx.contended
+
+    async def part(self, tx: Transaction) -> tuple[list[str], bool]:
+        """What can be moved, by its names."""
+        done = [str(row[0]) for row in await tx.execute(self.statement, self._asked)]
+        if len(done) != len(set(done)):
+            raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
+        if done:
+            await tx.audit(self.kind, done, self.actor, self.why, detail=self._detail(done))
+        return done, tx.contended
+
+    @cached_property
+    def ids(self) -> list[str]:
+        return list(dict(self.selection.picks))
+
+    @cached_property
+    def _asked(self) -> dict[str, object]:
+        return arguments(self.selection, self.attached)
+
+    def _detail(self, done: Sequence[str]) -> dict[str, object]:
+        seen = dict(self.selection.picks)
+        # Versions repeat, entries do not: each version is spelled once.
+        spelled = {version: [_plain(value) for value in version] for version in set(seen.values())}
+        columns = [name for name in ("dlq_id", "retry_count", "dismissed") if name in self.attached.info.columns]
+        entries = [[entry_id, *spelled[seen[entry_id]]] for entry_id in done]
+        return {"entries": entries, "before": columns, "after": {"dismissed": self.kind == "dismiss"}}
+
+
+def _plain(value: object) -> object:
+    """As the audit names it: what JSON has no word for, as text."""
+    if isinstance(value, bool):
+        return int(value)
+    return value if value is None or isinstance(value, (int, str)) else readable(value)
+
+
+class SQLLog:
+    """What acting on a store of any layout begins with."""
+
+    def __init__(self, attached: Attached, book: LedgerTables, writer: StoreWriter | None) -> None:
+        self._attached = attached
+        self._book = book
+        self._writer = writer
+
+    @property
+    def writing(self) -> StoreWriter:
+        if self._writer is None:
+            raise ActRefused(f"{self._attached.info.label} is attached read-only")
+        if self._attached.found.kind != "table":
+            raise ActRefused(f"{self._attached.found.shown} is a view: attach the table behind it to act")
+        return self._writer
+
+    async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None:
+        async def work(tx: Transaction) -> None:
+            row = {"source": tx.source, "entry_id": storable(entry_id), "at": why.at.isoformat()}
+            told = {"operator": storable(actor.operator), "text": storable(why.note or "")}
+            await tx.execute(self._book.note.insert(), row | told)
+            await tx.audit("note", (entry_id,), actor, why)
+
+        await self.writing.run(work)
+
+    async def halt(self, actor: Actor, why: ActContext) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sa.delete(self._book.halt))
+            row = {"id": 1, "since": why.at.isoformat(), "operator": storable(actor.operator)}
+            await tx.execute(self._book.halt.insert(), {**row, "note": storable(why.note or "")})
+            await tx.audit("halt", (), actor, why)
+
+        await self.writing.run(work)
+
+    async def resume(self, actor: Actor, why: ActContext) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sa.delete(self._book.halt))
+            await tx.audit("resume", (), actor, why)
+
+        await self.writing.run(work)
+
+    async def record(self, kind: str, ids: Sequence[str], actor: Actor, why: ActContext) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.audit(kind, ids, actor, why)
+
+        await self.writing.run(work)
+
 
 _MANY = 100  # entries from which on SQLite is asked for their number before their names
 
@@ -21,7 +253,7 @@ class SQLActs(SQLLog):
         SQLLog.__init__(self, attached, book, writer)
         self._reads = reads
         self._on_postgres = attached.info.dialect == "postgresql"
-        self._flip = {dismiss: flip.statement(attached, dismiss=dismiss) for dismiss in (True, False)}
+        self._flip = {dismiss: statement(attached, dismiss=dismiss) for dismiss in (True, False)}
         self._has_unique_id = all(finding.code != "no-unique-id" for finding in attached.info.findings)
 
     async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
@@ -51,9 +283,9 @@ class SQLActs(SQLLog):
         found = await self._reads.states(missed.ids)
         now = []
         for entry_id, version in missed.picks:
-            if not flip.is_plain(entry_id):
+            if not is_plain(entry_id):
                 why = "its id is not plain text: cannot be acted on"
-            elif not flip.is_comparable(version, self._attached):
+            elif not is_comparable(version, self._attached):
                 why = "its retry_count is no number: cannot be acted on"
             else:
                 why = describe(found.get(entry_id))

@@ -4,14 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.engine.url import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from backends.driver_errors import DRIVER_ERRORS, is_lost, is_undecodable, store_errors
-from backends.sql.query import CompiledQuery
 from backends.store import Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    text: str
+    names: tuple[str, ...]  # of the values, in their order
+    own: Mapping[str, object]  # values that the statement itself brought along
+
+    def values(self, given: Mapping[str, object]) -> list[object]:
+        return [given[name] if name in given else self.own[name] for name in self.names]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A statement that is run again and again within transactions, and its text for a driver that takes it at once."""
+
+    statement: sa.Executable
+    query: CompiledQuery
+    columns: tuple[str, ...]  # of what it selects
+
+    @classmethod
+    def of(cls, statement: Any, *, on_postgres: bool) -> PreparedQuery:
+        selected = statement.selected_columns if isinstance(statement, sa.Select) else ()
+        names = tuple(str(column.key) for column in selected)
+        return cls(statement, compiled(statement, on_postgres=on_postgres), names)
+
+
+def compiled(statement: Any, *, on_postgres: bool) -> CompiledQuery:
+    made = statement.compile(dialect=_dialect(on_postgres=on_postgres))
+    own = {name: bind.value for name, bind in made.binds.items() if not bind.required}
+    return CompiledQuery(str(made), tuple(made.positiontup or ()), own)
+
+
+@cache
+def _dialect(*, on_postgres: bool) -> sa.Dialect:
+    return make_url("postgresql+asyncpg://" if on_postgres else "sqlite+aiosqlite://").get_dialect()()
+
 
 T = TypeVar("T")
 

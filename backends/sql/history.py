@@ -16,10 +16,9 @@ from backends.detect import Attached
 from backends.ledger import audit_chain as chain
 from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
-from backends.sql.connection import Connection, ReadConnection, UndecodableValue
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
 from backends.sql.ledger_access import Presence, presence
-from backends.sql.query import CompiledQuery
-from backends.sql.row_order import RowOrder
+from backends.sql.order_select import RowOrder
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner

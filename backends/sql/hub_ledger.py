@@ -36,9 +36,8 @@ from backends.sql.connection import Connection, ReadConnection
 from backends.sql.ledger_access import ledger_finding
 from backends.sql.other.select import SHOWN
 from backends.sql.plan_reads import SQLPlanReads
-from backends.sql.transaction import Transaction
 from backends.sql.watch import SQLWatch
-from backends.sql.writer import StoreWriter
+from backends.sql.writer import StoreWriter, Transaction
 from backends.store import Change, ClaimRefused
 from backends.target import PostgresTarget
 

@@ -8,13 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.records import ActContext, Actor, Approval, Attempt, Entry
-from backends.sql.acts import SQLActs
+from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
-from backends.sql.flip import POSTGRES_NOW, SQLITE_NOW
 from backends.sql.history import SQLHistory
-from backends.sql.log import SQLLog
 from backends.sql.reads import SQLReads
-from backends.sql.transaction import Transaction
+from backends.sql.writer import Transaction
 
 _CHUNK = 500
 

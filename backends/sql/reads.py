@@ -16,10 +16,9 @@ from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
 from backends.records import STATES, Counts, Entry, Filter, Page, RowKey, State, StoreInfo, parse_time
 from backends.sql import filter_sql as condition
-from backends.sql.connection import Connection, ReadConnection, UndecodableValue
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
 from backends.sql.history import SQLHistory
 from backends.sql.order_select import HELD, OrderSelect
-from backends.sql.query import CompiledQuery
 from backends.values import is_encodable, to_bytes
 
 T = TypeVar("T")

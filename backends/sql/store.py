@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from backends.detect import Attached, detect
 from backends.engine import reader_engine, writer_engine
+from backends.layouts.columns import Options
 from backends.ledger.schema import ledger
-from backends.options import Options
 from backends.sql.acts import SQLActs
 from backends.sql.claims import SQLClaims
 from backends.sql.connection import Connection, ReadConnection

@@ -10,8 +10,7 @@ from console import clock
 from console.cli.context import DONE, REJECTED, Context
 from console.cli.parser import UsageError
 from console.cli.stats import moment
-from console.services.triage.archive import ArchiveError, archive
-from console.services.triage.archive_bundle import verify
+from console.services.triage.archive import ArchiveError, archive, verify
 from console.text.untrusted import safe
 
 

@@ -9,8 +9,7 @@ import sys
 from backends.ledger.audit_chain import Head, Verifier
 from backends.records import STATES, Filter, readable
 from backends.store import Store, Unreachable
-from console.cli.context import DONE, REJECTED, Context
-from console.cli.notice import say
+from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
 from console.services.layout_fields import ORDERS, bytes_text

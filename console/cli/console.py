@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from backends.target import parse_target
 from console import clock
-from console.cli.context import Context
+from console.cli.context import Context, is_terminal
 from console.cli.parser import UsageError
-from console.cli.terminal import is_terminal
 from console.keymap import remapped
 from console.settings.config import StoreConfig
 

@@ -3,25 +3,85 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, Filter
-from backends.store import Partial, Store
+from backends.store import BadTarget, Partial, Store
+from backends.target import PostgresTarget, parse_target
 from console import clock
-from console.cli.notice import say
-from console.cli.opening import open_configured
 from console.cli.parser import UsageError
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.text.durations import parse_moment
+from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.resend.target import ResendTools
+    from console.services.resend.plan import ResendTools
+
+
+def say(message: str) -> None:
+    with suppress(OSError):
+        print(f"dlq: {message}", file=sys.stderr, flush=True)
+
+
+def say_second(why: str, plan_hash: str) -> None:
+    """What a second person has to do, and the line that scripts look for."""
+    say(f"a second person must approve ({safe(why)}): dlq approve {plan_hash}, on the same store")
+    with suppress(OSError):
+        print(f"plan {plan_hash}", file=sys.stderr, flush=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def on_terminal() -> bool:
+    """Can somebody be asked?"""
+    return is_terminal(sys.stdin)
+
+
+async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
+    # A keyring may ask its owner: never on the caller's loop.
+    password = await asyncio.to_thread(password_of, settings, config)
+    if settings.hub_url is None:
+        return await open_store(
+            settings.url,
+            read_only=read_only,
+            table=table or settings.table,
+            password=password,
+            options=settings.options,
+        )
+    from console.services.resend.hub_source import HubStore, open_hub
+    from console.settings.secrets import Vault
+    from venues import BadCredentials
+
+    try:
+        token = await asyncio.to_thread(Vault(config.credentials_dir).hub_token, settings.name)
+    except BadCredentials as problem:
+        raise BadTarget(str(problem)) from None
+    hub = HubStore(settings.hub_url, settings.url, password, deletes=settings.on_dismiss == "delete")
+    return await open_hub(hub, token, read_only=read_only)
+
+
+def password_of(settings: StoreConfig, config: Config) -> str | None:
+    """From the keyring, for a Postgres store of the config whose url holds none. Raises BadTarget."""
+    if settings.name not in config.stores:
+        return None
+    target = parse_target(settings.url)
+    if not isinstance(target, PostgresTarget) or target.password is not None:
+        return None
+    from console.settings.secrets import store_password
+
+    return store_password(settings.name, target.user)
+
 
 DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
 
@@ -69,7 +129,7 @@ class Context:
 
     def tools(self, settings: StoreConfig) -> ResendTools:
         """What sending again needs where entries are no orders."""
-        from console.services.resend.target import ResendTools
+        from console.services.resend.plan import ResendTools
         from console.settings.secrets import Vault
 
         authorization = Vault(self.config.credentials_dir).authorization

@@ -8,12 +8,13 @@ import os
 import sys
 import traceback
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from backends.store import ActRefused, BadTarget, StoreError
-from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context
-from console.cli.notice import say
+from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context, say
 from console.cli.parser import UsageError, build_parser
 from console.settings.config import ConfigError, load_config
 from console.settings.identity import current_actor
@@ -56,7 +57,6 @@ def _run(argv: Sequence[str]) -> int:
         from console.cli.console import open_console
 
         return open_console(context)
-    from console.cli.verbs import VERBS
 
     verb = VERBS[args.verb]
     outcome = verb(context)
@@ -82,3 +82,27 @@ def crash(bug: BaseException) -> int:
         file=sys.stderr,
     )
     return _CRASHED
+
+
+Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
+_ROOMS = {
+    "browse": ("list", "show", "export", "doctor", "audit"),
+    "triage": ("dismiss", "restore", "halt", "resume"),
+    "setup_commands": ("init", "completions", "demo", "practice"),
+    "secrets": ("secrets",),
+    "serve": ("serve",),
+    "stats": ("groups", "check", "metrics", "report", "index"),
+    "archive": ("archive",),
+    "replay": ("replay", "reconcile", "approve"),
+}
+
+
+def _lazy(room: str, name: str) -> Verb:
+    def run(context: Context) -> int | Coroutine[Any, Any, int]:
+        verb: Verb = getattr(import_module(f"console.cli.{room}"), f"{name}_verb")
+        return verb(context)
+
+    return run
+
+
+VERBS: dict[str, Verb] = {name: _lazy(room, name) for room, names in _ROOMS.items() for name in names}

@@ -7,9 +7,8 @@ import getpass
 import sys
 from typing import cast
 
-from console.cli.context import DONE, NOT_ACTED, REJECTED, Context
+from console.cli.context import DONE, NOT_ACTED, REJECTED, Context, on_terminal
 from console.cli.parser import UsageError
-from console.cli.terminal import on_terminal
 from console.services.replay.venue_pool import VenuePool
 from console.settings.secrets import SecretError, Vault
 from venues import Mode, VenueError, credential_fields

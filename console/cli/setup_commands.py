@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 from backends.store import ActRefused
-from console.cli.context import DONE, Context
-from console.cli.opening import password_of
+from console.cli.context import DONE, Context, is_terminal, password_of
 from console.cli.parser import UsageError, build_parser
-from console.cli.terminal import is_terminal
 
 
 async def init_verb(context: Context) -> int:

@@ -8,10 +8,8 @@ from collections.abc import Iterable
 
 from backends.records import Entry, Halt, Selection
 from console import clock
-from console.cli.context import DONE, NOT_ACTED, Context
-from console.cli.notice import say_second
+from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say_second
 from console.cli.parser import UsageError
-from console.cli.terminal import on_terminal
 from console.services.triage.approvals import Approvals, resume_hash
 from console.services.triage.triage import Done, Triage
 from console.text.untrusted import safe

@@ -10,8 +10,8 @@ from console.services.replay.outcome import spoken
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
+    from console.services.replay.background_run import RunProgress
     from console.services.replay.outcome import EntryOutcome
-    from console.services.replay.run_progress import RunProgress
 
 REAL = "real"  # the mode of a batch whose layout knows neither paper nor live
 _FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # what is left to a person stands on top

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from backends.records import Attempt, Entry, malformed, parse_time, readable
 from console.render import event, value
 from console.render import layout_tabs as foreign
-from console.render.document import LONGEST as _LONGEST
-from console.render.document import body as _body
 from console.render.line import HANG, Cell, Line, block, clip, columns, line, trusted, untrusted, width
+from console.render.line import LONGEST as _LONGEST
+from console.render.line import body as _body
 from console.render.row import state_cell
 from console.services import layout_fields as layout
 from console.services.replay.outcome import spoken

@@ -16,7 +16,7 @@ from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.index import Cross
-    from console.services.stats.group import Group
+    from console.services.stats.groups import Group
 
 _BAR = 16
 _MOST_PARTS = 200  # as many as are asked for

@@ -17,7 +17,7 @@ from console.text.durations import long_age
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from console.services.stats.group import Group
+    from console.services.stats.groups import Group
     from console.services.stats.health import HealthView
     from console.services.stats.tally import VenueTally
 

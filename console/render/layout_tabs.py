@@ -8,8 +8,7 @@ from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
 from backends.records import Entry, readable
 from console.render import value
-from console.render.document import body
-from console.render.line import Line, columns, line, trusted, untrusted
+from console.render.line import Line, body, columns, line, trusted, untrusted
 from console.render.row import state_cell
 from console.services import layout_fields as of
 from console.services.layout_fields import INTEGRATION, OUTBOX

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from console.text.untrusted import safe
+from console.text.untrusted import safe, safe_block
 
 Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", "key"]
 TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key")
@@ -167,3 +167,14 @@ def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
     """Names in a column of their own, what they mean beside them."""
     size = max((cell_len(name) for name, _ in rows), default=0)
     return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), HANG, *rest) for name, rest in rows]
+
+
+LONGEST = 20_000  # characters of one text in a pane; the pager has it whole
+
+
+def body(text: str) -> list[Line]:
+    lines = block(safe_block(text, LONGEST))
+    if len(text) > LONGEST:
+        rest = len(text) - LONGEST
+        lines.append(line(trusted(f"… {rest:,} more characters: p shows them all in a pager", "dim")))
+    return lines

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from rich.cells import cell_len
 
 from backends.records import Entry, number, parse_time, readable
-from console.render.line import Tone, middle
+from console.render.line import Line, Tone, line, middle, trusted
 from console.services import layout_fields as layout
 from console.text.durations import age
 from console.text.untrusted import safe
@@ -148,3 +148,12 @@ def error_head(entry: Entry, room: int) -> str:
     if len(first) > room and (told := _MESSAGE.search(first)):
         first = told[1]
     return safe(first, 300)
+
+
+def coverage(found: int, covered: int, total: int | None, *, over: bool) -> Line:
+    """`3 found · newest 40,000 of 1,000,000 searched`; `3 found` where everything was."""
+    known = trusted(f"{count(found)} found", "strong" if found else "warning")
+    if over:
+        return line(known, trusted(" · everything was searched", "dim"))
+    of = f" of {count(total)}" if total is not None and total > covered else ""
+    return line(known, trusted(f" · newest {count(covered)}{of} searched", "dim"))

@@ -7,7 +7,7 @@ from collections import deque
 from backends.records import AuditEvent
 from console.render.event import event_lines
 from console.render.line import Line, line, trusted, untrusted
-from console.screens.reading import ReadingScreen
+from console.screens.frame import ReadingScreen
 
 _SHOWN = 2000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.render.batch import bar, ended_line, report
 from console.render.line import line, trusted, untrusted
-from console.screens.reading import ReadingScreen
+from console.screens.frame import ReadingScreen
 
 
 class BatchScreen(ReadingScreen):

@@ -21,9 +21,11 @@ from console import keymap as keys
 from console.render.line import Line, Tone, line, trusted, untrusted
 from console.render.status import footer, status, title
 from console.widgets.canvas import Canvas
+from console.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp
+
 
 SMALLEST = (80, 24)
 _REST_SECONDS = 0.25  # what was typed in one go is over when no key has come for so long
@@ -239,3 +241,32 @@ class FramedScreen(Screen[None], inherit_bindings=False):
 
 def _content(cells: Line) -> Content:
     return Content.assemble(*((cell.text, _TITLE_STYLES.get(cell.tone, "")) for cell in cells))
+
+
+class ReadingScreen(FramedScreen):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = Canvas(id="head")
+        self.text = TextPane(id="text")
+
+    def body(self) -> Iterable[Widget]:
+        yield self.head
+        yield self.text
+
+    def do_down(self) -> None:
+        self.text.scroll_lines(1)
+
+    def do_up(self) -> None:
+        self.text.scroll_lines(-1)
+
+    def do_page_down(self) -> None:
+        self.text.scroll_lines(self.text.size.height - 1)
+
+    def do_page_up(self) -> None:
+        self.text.scroll_lines(1 - self.text.size.height)
+
+    def do_top(self) -> None:
+        self.text.scroll_to_line(0)
+
+    def do_bottom(self) -> None:
+        self.text.scroll_to_line(1 << 30)

@@ -18,8 +18,7 @@ from console.render.line import Line, line, trusted, untrusted
 from console.render.value import many
 from console.screens.action_screen import ActingScreen, Pick, Picks
 from console.services.browse.filter_syntax import parse_expression, with_field
-from console.services.stats.group import Group
-from console.services.stats.groups import Groups, GroupView
+from console.services.stats.groups import Group, Groups, GroupView
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.text_pane import TextPane

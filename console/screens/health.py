@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.render.health import Frame, health_lines
 from console.render.line import Line, line, trusted
-from console.screens.reading import ReadingScreen
+from console.screens.frame import ReadingScreen
 from console.services.stats.health import HealthView
 
 _RENEW_SECONDS = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console import keymap as keys
 from console.render.line import HANG, Cell, Line, columns, fit, line, trusted
-from console.screens.reading import ReadingScreen
+from console.screens.frame import ReadingScreen
 
 _FILTER = (
     ("some text", "in the error, the ids, the market or the action"),

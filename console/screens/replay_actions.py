@@ -21,8 +21,7 @@ from console.services.triage.approvals import resume_hash
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
-    from console.services.replay.background_run import Work
-    from console.services.replay.run_progress import Kind, RunProgress
+    from console.services.replay.background_run import Kind, RunProgress, Work
     from console.services.resend.plan import ResendPlan
 
 _RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
@@ -108,7 +107,7 @@ def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
 
 def _resend(screen: ActingScreen, session: StoreSession, picks: Picks) -> None:
     """Entries that are no orders have no venue and no paper mode; the number is asked for all the same."""
-    from console.screens.gates.resend import HandoverGate
+    from console.screens.gates.replay import HandoverGate
 
     selection = selection_of(picks)
     gate = HandoverGate(len(picks), mode=screen.console.mode, plan=lambda: session.plan_resend(selection))
@@ -222,7 +221,6 @@ def approve(screen: ActingScreen) -> None:
 
 def _run(kind: Kind, mode: str, total: int, work: Work) -> RunProgress:
     # Imported here: a console that only looks never loads what can send.
-    from console.services.replay.background_run import BackgroundRun
-    from console.services.replay.run_progress import RunProgress
+    from console.services.replay.background_run import BackgroundRun, RunProgress
 
     return RunProgress(kind, mode, total, BackgroundRun(work))

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from console.services.replay.flow_control import Breaker
     from console.services.replay.plan import Blocked, ReplayPlan
     from console.services.replay.venue_pool import CredentialSource, VenuePool
-    from console.services.resend.plan import ResendPlan
-    from console.services.resend.target import ResendTools
+    from console.services.resend.plan import ResendPlan, ResendTools
 
 Mode = Literal["paper", "live"]
 
@@ -161,7 +160,7 @@ class StoreSession:
 
     def resend_work(self, plan_resend: ResendPlan) -> Work:
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
-            from console.services.resend.target import send
+            from console.services.resend.plan import send
 
             store = await self.setting.open()
             try:
@@ -177,7 +176,7 @@ class StoreSession:
         return work
 
     def _foreign_tools(self) -> ResendTools:
-        from console.services.resend.target import ResendTools
+        from console.services.resend.plan import ResendTools
 
         made = self.setting.tools() if self.setting.tools else ResendTools(self.setting.actor, self.setting.clock)
         return replace(made, breakers=self._breakers)
@@ -211,7 +210,7 @@ class StoreSession:
         return work
 
     async def _settle_foreign(self, ids: tuple[str, ...], handle: RunHandle) -> tuple[EntryOutcome, ...]:
-        from console.services.resend.target import settle
+        from console.services.resend.plan import settle
 
         store = await self.setting.open()
         try:

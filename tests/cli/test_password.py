@@ -91,7 +91,7 @@ async def test_the_console_asks_the_keyring_as_the_command_line_does(
         return await opening(target, **how)
 
     monkeypatch.setattr(vault, "get_password", asked)
-    monkeypatch.setattr("console.cli.opening.open_store", opened)
+    monkeypatch.setattr("console.cli.context.open_store", opened)
     args = build_parser().parse_args(["--db", "prod", "--config", str(config)])
     context = Context(args, load_config(str(config), {}), current_actor(None))
     place = await attach(context, context.store_config)

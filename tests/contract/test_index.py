@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from backends.index import BuildPace, Cache, IndexBuilder, IndexUnavailable, IndexWriter, Reader
-from backends.index.role import roles
-from backends.index.row_keys import spell, unspell
+from backends.index.rows import roles, spell, unspell
 from backends.records import Selection
 from backends.store import Result
 from console.services.index.keeper import is_current, label

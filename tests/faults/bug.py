@@ -15,12 +15,12 @@ from typing import Any
 from backends.records import Attempt
 from backends.sql import claims
 from backends.sql.plan_reads import SQLPlanReads
-from backends.sql.transaction import Transaction
+from backends.sql.writer import Transaction
 from console.services.replay import attempt as record
 from console.services.replay import lookup_verdict as verdict
 from console.services.replay import payload, reconcile
 from console.services.replay import submit as send
-from console.services.replay.attempt_context import AttemptContext, SubmitResult
+from console.services.replay.attempt import AttemptContext, SubmitResult
 from console.services.replay.reconcile import Waited
 from tests.faults.ground import Ground
 from venues import Outcome, Prepared, Rejected, Unknown

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from backends import open_store
 from backends.records import Actor
 from console import clock
-from console.cli.progress import run_batch
+from console.cli.results import run_batch
 from console.services.replay.background_run import RunHandle
 from console.services.replay.batch import ReplayBatch
 from console.services.replay.outcome import EntryOutcome

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.records import Filter
-from console.services.resend.orphaned_calls import OrphanedCalls
+from console.services.resend.provider import OrphanedCalls
 from tests.support.http_server import Loopback, reply
 from tests.support.integration import IntegrationRig, clock, entries, entry_id, failed_row, providers, redelivery
 from tests.support.store import ACTOR, ids, only, verdict
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 _KILLED = """
 import asyncio, os, signal, sys
 from backends import open_store
-from backends.sql.transaction import Transaction
+from backends.sql.writer import Transaction
 from sqlalchemy.ext.asyncio import AsyncConnection
 from tests.support.integration import entries, providers, redelivery
 

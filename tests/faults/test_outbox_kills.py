@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 _KILLED = """
 import asyncio, os, signal, sys
 from backends import open_store
-from backends.sql.transaction import Transaction
+from backends.sql.writer import Transaction
 from sqlalchemy.ext.asyncio import AsyncConnection
 from tests.support.outbox import requeue
 

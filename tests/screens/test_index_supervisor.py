@@ -13,8 +13,7 @@ from backends import PostgresDLQ, SQLiteDLQ
 from console.render.line import plain, width
 from console.render.status import alert_words
 from console.screens.health import HealthScreen
-from console.services.index.keeper import IndexProcess
-from console.services.index.supervisor import IndexSupervisor
+from console.services.index.keeper import IndexProcess, IndexSupervisor
 from console.services.stats.alerts import Alert
 from console.settings.config import Alerts, StoreConfig
 from tests.screens.test_groups_screen import index

@@ -8,8 +8,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from console import clock
-from console.settings.config import StoreConfig
-from console.settings.providers import ProviderConfig
+from console.settings.config import ProviderConfig, StoreConfig
 from tests.support.app import (
     Stage,
     answer,

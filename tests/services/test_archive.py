@@ -15,8 +15,19 @@ from pathlib import Path
 import pytest
 
 from backends.store import Store
-from console.services.triage.archive import Archived, ArchiveError, archive
-from console.services.triage.archive_bundle import ATTEMPTS, AUDIT, ENTRIES, MANIFEST, SEAL, SUMS, seal, verify
+from console.services.triage.archive import (
+    ATTEMPTS,
+    AUDIT,
+    ENTRIES,
+    MANIFEST,
+    SEAL,
+    SUMS,
+    Archived,
+    ArchiveError,
+    archive,
+    seal,
+    verify,
+)
 from tests.support.shift_store import BEGAN, shift
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig, walk
 

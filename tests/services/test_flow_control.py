@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.services.replay.flow_control import FAILURES, OPEN_SECONDS, Breaker
+from console.services.replay.flow_control import FAILURES, OPEN_SECONDS, Breaker, Pace
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, exit_code
-from console.services.replay.pace import Pace
 
 WORDS: tuple[OutcomeKind, ...] = (
     "accepted",

@@ -13,8 +13,7 @@ import pytest
 from backends.records import Filter, Selection
 from backends.store import Store
 from console.services.browse.queue_order import QueueOrder, View
-from console.services.stats.group import TREND_HOURS
-from console.services.stats.groups import Groups
+from console.services.stats.groups import TREND_HOURS, Groups
 from console.services.triage.triage import Query, Triage, classified
 from tests.support.index import Indexed, indexed, plain
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig

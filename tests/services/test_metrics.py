@@ -18,14 +18,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from backends.records import StoreInfo
-from console.cli import metrics_server as exporter
+from console.cli import stats as exporter
 from console.cli.context import Context
 from console.cli.parser import build_parser
 from console.services.index.keeper import reader_of
 from console.services.stats import tally
-from console.services.stats.activity import ShiftActivity
 from console.services.stats.alerts import alerts
 from console.services.stats.metrics import Numbers, escape, families, render
+from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import Tally, VenueTally
 from console.settings.config import REASONS, Alerts, Config
 from tests.support.index import indexed

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from console.services.stats import tally
-from console.services.stats.activity import ShiftActivity
 from console.services.stats.alerts import alerts
-from console.services.stats.report import Report, as_json, as_markdown, gather
+from console.services.stats.report import Report, ShiftActivity, as_json, as_markdown, gather
 from console.services.triage.triage import Triage
 from console.settings.config import Alerts
 from tests.support.shift_store import BEGAN, shift

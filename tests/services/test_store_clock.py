@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from console.services.replay.store_clock import anchored
+from console.services.replay.attempt import anchored
 from tests.services.conftest import Make
 from tests.support.session import Stage
 

@@ -12,8 +12,7 @@ from backends.index import BuildPace, Cache, IndexBuilder, IndexWriter, Reader
 from backends.records import Filter
 from backends.store import Store
 from console.services.index.keeper import cache_of, label
-from console.services.stats.group import Group
-from console.services.stats.groups import Groups
+from console.services.stats.groups import Group, Groups
 from console.services.triage.triage import Query, Triage
 from tests.support.store import ACTOR, BASE, EVERYTHING
 

@@ -13,10 +13,8 @@ from typing import Any, cast
 from backends import open_store
 from backends.records import Entry
 from backends.sql.other.store import IntegrationStore
-from console.services.resend.delivery import Backoff
-from console.services.resend.provider import ProviderBatch, Pulse
-from console.services.resend.provider_pool import Providers
-from console.settings.providers import ProviderConfig
+from console.services.resend.provider import Backoff, ProviderBatch, Providers, Pulse
+from console.settings.config import ProviderConfig
 from tests.support.store import ACTOR, PostgresRig
 from venues.credentials import Credentials
 

@@ -32,7 +32,7 @@ from console.cli.parser import build_parser
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code
 from console.services.replay.plan import ReplayPlan
-from console.services.resend.target import planned
+from console.services.resend.plan import planned
 from console.services.session import Mode, StoreSession
 from console.services.triage.triage import Done
 from console.settings.config import load_config

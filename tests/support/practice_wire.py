@@ -201,7 +201,7 @@ def hyperliquid_info(kind: str, **more: object) -> Ask:
 
 
 def hyperliquid_order(client_order_id: str, symbol: str, /, **more: object) -> Ask:
-    from venues.practice.hyperliquid_info import PERPS
+    from venues.practice.hyperliquid import PERPS
 
     asset = [*PERPS].index(symbol)
     row = {"a": asset, "b": True, "p": "1100", "s": "0.2", "r": False, "t": {"limit": {"tif": "Gtc"}}}

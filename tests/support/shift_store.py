@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from backends.records import ActContext
 from backends.store import Result, Store
-from console.services.stats.group import Group
+from console.services.stats.groups import Group
 from tests.support.store import ACTOR, BASE, INTENT, OTHER, Rig, attempt_on, order_row, pick
 
 BEGAN = BASE + timedelta(hours=1)

@@ -10,7 +10,7 @@ import pytest
 
 from venues import OrderAction, parse_action
 from venues.action import SIDES
-from venues.document import MAX_BYTES, MAX_DEPTH
+from venues.json_fields import MAX_BYTES, MAX_DEPTH
 
 COLUMNS: Mapping[str, object] = {
     "dlq_id": "dlq_1",

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.services.errors.category import READ_LENGTH, Class, classify
-from console.services.errors.category_rules import RULES, UNKNOWN
-from console.services.errors.rule import Rule
+from console.services.errors.category_rules import RULES, UNKNOWN, Rule
 from tests.data.errors import Half, labelled
 
 HALVES: tuple[Half, ...] = ("dev", "heldout")

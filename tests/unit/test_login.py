@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.login import login
-from backends.target import PostgresTarget
+from backends.target import PostgresTarget, login
 
 TARGET = PostgresTarget("db.example", 5433, "ops", "trading")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from backends.records import Entry
 from console.render.line import plain, trusted
-from console.render.plan import every_one
-from console.render.resend_plan import handover_lines
+from console.render.plan import every_one, handover_lines
 from console.services.replay.outcome import EntryOutcome
 from console.services.resend.plan import ResendPlan, ResendRoute
 

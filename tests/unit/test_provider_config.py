@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.options import Options
-from console.settings.config import Config, ConfigError, StoreConfig, load_config
-from console.settings.providers import ProviderConfig
+from backends.layouts.columns import Options
+from console.settings.config import Config, ConfigError, ProviderConfig, StoreConfig, load_config
 
 
 def load(tmp_path: Path, text: str) -> Config:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
-from backends.detect.other_layouts import OtherAttached
+from backends.detect import other_layouts as detected
+from backends.detect.other_layouts import OtherAttached, Outbox
+from backends.layouts import outbox
+from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA, LedgerTables
-from backends.records import ActContext, Actor, ActResult, Entry, Selection
-from backends.sql.acts import describe
-from backends.sql.flip import POSTGRES_NOW
-from backends.sql.log import SQLLog
+from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, storable
+from backends.sql.acts import POSTGRES_NOW, SQLLog, describe
+from backends.sql.claims import SQLClaims
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import Select
-from backends.sql.transaction import Transaction
-from backends.sql.writer import StoreWriter
+from backends.sql.writer import StoreWriter, Transaction
+from backends.store import ActRefused, ClaimRefused, OnSuccess, Requeued, StoreError
 
 _TEXTS = sa.ARRAY(sa.Text)
 
@@ -109,3 +113,250 @@ def _described(entry: Entry | None, kind: str) -> str:
     if kind == "restore" and entry is not None and entry.state == "dismissed":
         return "its owner has deleted it: not ours to restore"
     return describe(entry)
+
+
+class OtherClaims(SQLClaims):
+    def __init__(self, attached: OtherAttached, book: LedgerTables, acts: SQLLog) -> None:
+        SQLClaims.__init__(self, attached, book, acts)
+        self._table = attached
+
+    async def _obstacle(
+        self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False
+    ) -> ClaimRefused | None:
+        if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+            return ClaimRefused(entry_id, "halt is set on this store", "halt")
+        select = Select(self._table, with_ledger=True)
+        if not select.is_id(entry_id):
+            return ClaimRefused(entry_id, "no such entry", "gone")
+        columns = ", ".join((select.stamp, select.held(), select.settled(), select.is_open))
+        looking = self._this(f"SELECT {verbatim(columns)} FROM", tail=" FOR UPDATE OF t" if lock else "")
+        rows = (await tx.execute(looking, {"id": entry_id})).fetchall()
+        if not rows:
+            return ClaimRefused(entry_id, "no such entry", "gone")
+        if len(rows) > 1:
+            return ClaimRefused(entry_id, "several rows have this id: cannot tell which is meant", "changed")
+        stamp, held, settled, is_open = tuple(rows[0])
+        if held == "accepted":
+            return ClaimRefused(entry_id, "already replayed", "settled")
+        if held is not None:
+            return ClaimRefused(entry_id, "in doubt: reconcile first", "in-doubt")
+        if settled is not None or not is_open:
+            return ClaimRefused(entry_id, "dismissed meanwhile", "settled")
+        if (stamp,) != tuple(version):
+            return ClaimRefused(entry_id, "changed since it was looked at", "changed")
+        return None
+
+    async def _mark(self, tx: Transaction, entry_id: str, *, settled: bool, bump: bool) -> dict[str, object]:
+        """What the layout's file lists, and no more."""
+        if settled:
+            return await self._succeed(tx, entry_id)
+        if not bump:
+            return {}
+        counted = {"attempts": f"coalesce({quoted(self._table.actual('attempts') or '')}, 0) + 1"}
+        if self._table.actual("lastRetryAt"):
+            counted["lastRetryAt"] = self._this_moment("lastRetryAt")
+        returned = f"CAST({self._table.sql('attempts')} AS text)"
+        row = (await self._update(tx, entry_id, counted, returned)).first()
+        return {"attempts": row[0]} if row else {"row": "gone"}
+
+    async def _succeed(self, tx: Transaction, entry_id: str) -> dict[str, object]:
+        match self._table.options.on_success:
+            case "delete":
+                await tx.execute(self._this("DELETE FROM"), {"id": entry_id})
+                return {"deleted": True}
+            case "soft-delete" if (marked := self._table.soft_delete) is not None:
+                name, _ = marked
+                await self._update(tx, entry_id, {name: self._this_moment(name)}, self._table.sql(name))
+                return {"soft_deleted": True}
+            case _:
+                return {"handled": True}
+
+    async def _update(self, tx: Transaction, entry_id: str, values: dict[str, str], returned: str) -> Any:
+        sets = ", ".join(f"{quoted(self._table.actual(name) or '')} = {value}" for name, value in values.items())
+        table = verbatim(self._table.found.quoted)
+        kind = self._table.part("id").type
+        where = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {kind})"
+        update = f"UPDATE {table} t SET {verbatim(sets)} WHERE {where} RETURNING {verbatim(returned)}"
+        return await tx.execute(statement(update, id=sa.Text), {"id": entry_id})
+
+    def _this_moment(self, name: str) -> str:
+        """This moment, as the column holds moments."""
+        declared = self._table.part(name).type
+        if declared.startswith("boolean"):
+            return "true"
+        if declared.startswith("timestamp with time zone"):
+            return "now()"
+        utc = "timezone('UTC', now())"
+        if declared.startswith(("timestamp", "date")):
+            return utc
+        return f"""to_char({utc}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+
+    def _this(self, verb: str, *, tail: str = "") -> sa.TextClause:
+        kind = self._table.part("id").type
+        here = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {kind})"
+        return statement(f"{verb} {verbatim(self._table.found.quoted)} t WHERE {here}{tail}", id=sa.Text)
+
+
+_UNIQUE = "23505"
+
+
+class _Collision(StoreError):
+    """A live row of the outbox has the timer: everything is rolled back."""
+
+
+class RequeueStatements(OtherActs):
+    """Acts on an outbox's dead letters."""
+
+    def check_requeue(self) -> str:
+        return self._into().shown
+
+    @property
+    def after_success(self) -> OnSuccess | None:
+        return "delete" if self._table.options.delete_after_replay else None
+
+    def _into(self) -> Outbox:
+        return detected.chosen(self._table.outboxes, self._table.options.outbox_table)
+
+    async def requeue(self, entry_id: str, version: Version, actor: Actor, why: ActContext) -> Requeued | ClaimRefused:
+        into = self._into()
+
+        async def work(tx: Transaction) -> Requeued | ClaimRefused:
+            if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+                return ClaimRefused(entry_id, "halt is set on this store", "halt")
+            row = await self._row(tx, entry_id, version)
+            if isinstance(row, ClaimRefused):
+                return row
+            return await self._move(tx, row, into, actor, why)
+
+        try:
+            return await self.writing.run(work)
+        except _Collision:
+            why_not = "conflict: a live row of the outbox has this queue and timer_id; nothing was changed"
+            return ClaimRefused(entry_id, why_not, "conflict")
+
+    async def _row(self, tx: Transaction, entry_id: str, version: Version) -> Mapping[str, Any] | ClaimRefused:
+        select = Select(self._table, with_ledger=True)
+        if not select.is_id(entry_id):
+            return ClaimRefused(entry_id, "no such entry", "gone")
+        shown = {
+            "id": select.identity,
+            "born": select.born,
+            "queue": self._table.sql("queue"),
+            "state": select.state,
+            "hash": f"encode(sha256({self._table.sql('payload')}), 'hex')",
+            "size": f"octet_length({self._table.sql('payload')})",
+            "correlation_id": self._correlation(),
+            **{name: self._as_text(name) for name in ("original_id", "created_at", "failure_reason", "timer_id")},
+        }
+        columns = ", ".join(f"{verbatim(sql)} AS {name}" for name, sql in shown.items())
+        here = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {self._table.part('id').type})"
+        found = await tx.execute(
+            statement(f"SELECT {columns} FROM {verbatim(self._table.found.quoted)} t WHERE {here}", id=sa.Text),
+            {"id": entry_id},
+        )
+        rows = [dict(row) for row in found.mappings()]
+        if not rows:
+            return ClaimRefused(entry_id, "no such entry", "gone")
+        mine = [row for row in rows if (row["born"],) == tuple(version)]
+        if len(mine) != 1:
+            return ClaimRefused(entry_id, "changed since it was looked at", "changed")
+        if mine[0]["state"] != "pending":
+            return ClaimRefused(entry_id, f"already {mine[0]['state']}", "settled")
+        return mine[0]
+
+    def _as_text(self, name: str) -> str:
+        return f"CAST({self._table.sql(name)} AS text)" if self._table.actual(name) else "CAST(NULL AS text)"
+
+    def _correlation(self) -> str:
+        if self._table.actual("headers") is None or not self._table.part("headers").type.startswith("json"):
+            return "CAST(NULL AS text)"
+        return f"CAST({self._table.sql('headers')} AS jsonb) ->> 'correlation_id'"
+
+    async def _move(
+        self, tx: Transaction, row: Mapping[str, Any], into: Outbox, actor: Actor, why: ActContext
+    ) -> Requeued | ClaimRefused:
+        entry_id, gone = str(row["id"]), self._table.options.delete_after_replay
+        marked = {"source": tx.source, "entry_id": entry_id, "born": row["born"], "state": "replayed"}
+        await tx.execute(self._book.settled.insert(), {**marked, "at": why.at.isoformat(), "operation": why.operation})
+        try:
+            made = (await tx.execute(self._copy(into), {"id": entry_id, "born": row["born"]})).first()
+        except IntegrityError as problem:
+            if getattr(problem.orig, "sqlstate", None) == _UNIQUE:
+                raise _Collision("the outbox has this timer") from None
+            raise
+        if made is None:
+            raise ActRefused(f"{self._table.found.shown}: the row was removed meanwhile; nothing was changed")
+        if (channel := outbox.channel(into.name)) is not None:
+            notify = statement("SELECT pg_notify(:channel, :queue)", channel=sa.Text, queue=sa.Text)
+            await tx.execute(notify, {"channel": channel, "queue": row["queue"]})
+        done = Requeued(entry_id, str(made[0]), str(row["queue"]), row["correlation_id"], into.shown, gone)
+        await self._record(tx, row, done, actor, why)
+        return done
+
+    def _copy(self, into: Outbox) -> sa.TextClause:
+        """One statement, one look at the row: what is deleted is what was copied."""
+        table, kinds = self._table, dict(into.types)
+        copied = [name for name in into.copied if table.actual(name)]
+        values = [self._value(name, kinds[name]) for name in copied]
+        filled = {name: outbox.FILLED[name] for name in into.filled}
+        names = ", ".join((*copied, *filled))
+        kind, born = table.part("id").type, Select(table, with_ledger=True).born
+        this = f"{verbatim(table.sql('id'))} = CAST(:id AS {kind}) AND {verbatim(born)} = :born"
+        here = f"{verbatim(table.found.quoted)} t WHERE {this}"
+        if table.options.delete_after_replay:
+            source = f"WITH t AS (DELETE FROM {here} RETURNING t.*) INSERT INTO"
+            rows = "FROM t"
+        else:
+            source, rows = "INSERT INTO", f"FROM {here}"
+        return statement(
+            f"{source} {verbatim(into.quoted)} ({names}) SELECT {', '.join((*values, *filled.values()))} {rows} "
+            "RETURNING id",
+            id=sa.Text,
+            born=sa.Text,
+        )
+
+    def _value(self, name: str, kind: str) -> str:
+        column = verbatim(self._table.sql(name))
+        if name != "headers":
+            return column
+        if self._table.options.replay_header:
+            of = f"{self._table.found.name}:".replace("'", "''")
+            identity = verbatim(Select(self._table, with_ledger=True).identity)
+            mark = f"jsonb_build_object('{outbox.REPLAY_HEADER}', '{verbatim(of)}' || {identity})"
+            column = (
+                f"CASE WHEN {column} IS NULL THEN {mark} WHEN jsonb_typeof(CAST({column} AS jsonb)) = 'object' "
+                f"THEN CAST({column} AS jsonb) || {mark} ELSE CAST({column} AS jsonb) END"
+            )
+        return f"CAST({column} AS {kind})"
+
+    async def _record(
+        self, tx: Transaction, row: Mapping[str, Any], done: Requeued, actor: Actor, why: ActContext
+    ) -> None:
+        attempt, at = self._book.attempt, why.at.isoformat()
+        last = sa.select(sa.func.coalesce(sa.func.max(attempt.c.attempt_no), 0)).where(
+            attempt.c.source == tx.source, attempt.c.entry_id == done.entry_id
+        )
+        number = int((await tx.execute(last)).scalar_one()) + 1
+        sent: dict[str, object] = {"mode": "live", "venue": storable(done.queue)}
+        sent["client_order_id"] = storable(done.key or "")
+        sent |= {"payload": b"", "payload_hash": row["hash"], "rehearsal": 0, "token": 0}
+        ended = {"state": "accepted", "holds": None, "venue_order_id": done.row_id, "error": None, "finished_at": at}
+        who = {"operator": storable(actor.operator), "os_user": storable(actor.os_user), "started_at": at}
+        of = {"source": tx.source, "entry_id": done.entry_id, "attempt_no": number}
+        await tx.execute(attempt.insert(), {**of, **sent, **ended, **who})
+        await self._tell(tx, row, done, actor, why, number=number)
+
+    async def _tell(
+        self, tx: Transaction, row: Mapping[str, Any], done: Requeued, actor: Actor, why: ActContext, *, number: int
+    ) -> None:
+        """In the words of every other replay, so that whoever reads the chain counts it."""
+        ids = (done.entry_id,)
+        told: dict[str, object] = {"entries": list(ids), "attempt_no": number}
+        sent = {"mode": "live", "venue": done.queue, "client_order_id": done.key, "payload_hash": row["hash"]}
+        into = {"rehearsal": False, "detail": f"into {done.outbox}"}
+        await tx.audit("intent", ids, actor, why, detail={**told, **sent, **into})
+        of = ("original_id", "queue", "created_at", "failure_reason", "timer_id", "correlation_id", "size")
+        message = {name: row[name] for name in of} | {"failed_at": row["born"]}
+        ended = {"outcome": "accepted", "venue_order_id": done.row_id, "rehearsal": False, "error": None}
+        left = {"outbox": done.outbox, "message": message, "after": {"deleted": done.deleted}}
+        await tx.audit("outcome", ids, actor, why, detail={**told, **ended, **left})

@@ -4,17 +4,112 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from backends.detect.other_layouts import OtherAttached
-from backends.ledger.schema import LedgerTables
+from backends.layouts.mask import hints_in, masked_document, masked_text
+from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import STATES, Counts, Entry, Filter, Page, RowKey, State, StoreInfo, utc_time
 from backends.sql import filter_sql as condition
-from backends.sql.connection import Connection, ReadConnection, UndecodableValue
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
 from backends.sql.history import SQLHistory
-from backends.sql.other import counts as foreign_count
-from backends.sql.other.rows import entries
-from backends.sql.other.select import SHOWN, Select
+from backends.sql.other.select import CLIP, SHOWN, TIMES, FilterQuestion, Select, matching
+
+
+def state_tally(select: Select, where: Filter) -> CompiledQuery:
+    """(state, count) of what a filter means."""
+    ask = FilterQuestion()
+    conditions = " AND ".join(matching(select.attached, where, ask))
+    rows = f"{select.rows(each=False)} {f'WHERE {conditions}' if conditions else ''}"
+    return ask.query(f"SELECT {select.joined_state}, count(*) {rows} GROUP BY 1")
+
+
+def totals(select: Select) -> CompiledQuery:
+    """(all that are open by their owner's word, all the others)."""
+    counts = f"count(*) FILTER (WHERE {select.is_open}), count(*) FILTER (WHERE NOT ({select.is_open}))"
+    return FilterQuestion().query(f"SELECT {counts} FROM {select.attached.found.quoted} t")
+
+
+def marked(select: Select) -> CompiledQuery:
+    """(state, open by its owner's word, count) of the few that our ledger knows of; only where they still are there."""
+    held = f"{SCHEMA}.attempt a ON a.source = {select.source} AND a.holds = 1"
+    table = f"{select.attached.found.quoted} t ON {select.attached.sql('id')}"
+    settled = f"{SCHEMA}.settled s JOIN {table} = {select.as_id('s.entry_id')} AND {select.born} = s.born"
+    mine = f"WHERE s.source = {select.source}"
+    if not select.attached.layout.sends:
+        return FilterQuestion().query(f"SELECT s.state, true, count(*) FROM {settled} {mine} GROUP BY 1")
+    unsettled = (
+        f"NOT EXISTS (SELECT 1 FROM {SCHEMA}.settled s {mine} AND s.entry_id = a.entry_id AND s.born = {select.born})"
+    )
+    return FilterQuestion().query(
+        f"SELECT state, open, count(*) FROM ("
+        f"SELECT coalesce(a.state, s.state) AS state, {select.is_open} AS open FROM {settled} "
+        f"LEFT JOIN {held} AND a.entry_id = s.entry_id {mine} "
+        f"UNION ALL SELECT a.state, {select.is_open} FROM {SCHEMA}.attempt a "
+        f"JOIN {table} = {select.as_id('a.entry_id')} "
+        f"WHERE a.source = {select.source} AND a.holds = 1 AND {unsettled}) known GROUP BY 1, 2"
+    )
+
+
+_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - asyncpg makes them naive
+
+
+def entries(select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[Entry]:
+    if not rows:
+        return []
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    state, identity, stamp, *rest = columns
+    places: Sequence[tuple[str, ...]] = [(entry_id,) for entry_id in identity]
+    if not select.attached.by_number:
+        places = list(zip(rest.pop(0), identity, strict=True))
+    cut = set() if whole else _clip(select, rest)
+    _mask(select, rest)
+    _name_the_ends(select, rest)
+    layout, names, shown = select.attached.layout.name, select.attached.info.columns, SHOWN.get
+    return [
+        # A state of a newer ledger is not ours to call safe.
+        Entry(layout, entry_id, shown(held, "in_doubt"), (version,), place, names, values, at in cut)
+        for at, (held, entry_id, version, place, values) in enumerate(
+            zip(state, identity, stamp, places, zip(*rest, strict=True), strict=True)
+        )
+    ]
+
+
+def _clip(select: Select, columns: list[Sequence[Any]]) -> set[int]:
+    """Cuts what is too long; which rows it was."""
+    cut: set[int] = set()
+    for number, (name, _) in enumerate(select.attached.spelt):
+        if not select.may_be_long(name):
+            continue
+        held = columns[number]
+        if long := {at for at, value in enumerate(held) if value is not None and len(value) > CLIP}:
+            columns[number] = [value[:CLIP] if at in long else value for at, value in enumerate(held)]
+            cut |= long
+    return cut
+
+
+def _mask(select: Select, columns: list[Sequence[Any]]) -> None:
+    layout = select.attached.layout
+    maskers = {
+        number: masked_document if name in layout.documents else masked_text
+        for number, (name, _) in enumerate(select.attached.spelt)
+        if name in layout.documents or name == layout.error
+    }
+    if hints := hints_in([value for number in maskers for value in columns[number] if type(value) is str]):
+        for number, masked in maskers.items():
+            columns[number] = [masked(value, hints) if type(value) is str else value for value in columns[number]]
+
+
+def _name_the_ends(select: Select, columns: list[Sequence[Any]]) -> None:
+    """Postgres' two ends of time, as it spells them."""
+    for number, (name, _) in enumerate(select.attached.spelt):
+        if not select.attached.part(name).type.startswith(TIMES):
+            continue
+        held = columns[number]
+        if [value for value in held if type(value) is datetime and value.tzinfo is None]:
+            columns[number] = [_ENDS.get(value, value) if type(value) is datetime else value for value in held]
+
 
 T = TypeVar("T")
 _MANY = 1000  # entries of one question by id
@@ -125,7 +220,7 @@ class OtherReads(SQLHistory):
 
 async def _tally(link: Connection, select: Select, where: Filter) -> dict[State, int]:
     tally: dict[State, int] = {}
-    for name, count in await link.fetch(foreign_count.tally(select, where), {}):
+    for name, count in await link.fetch(state_tally(select, where), {}):
         shown = SHOWN.get(name, "in_doubt")
         tally[shown] = tally.get(shown, 0) + count
     return tally
@@ -133,11 +228,11 @@ async def _tally(link: Connection, select: Select, where: Filter) -> dict[State,
 
 async def _tally_all(link: Connection, select: Select) -> dict[State, int]:
     """Without a filter: everything, less the few that our ledger knows of."""
-    [(pending, dismissed)] = await link.fetch(foreign_count.totals(select), {})
+    [(pending, dismissed)] = await link.fetch(totals(select), {})
     tally: dict[State, int] = {"pending": pending, "dismissed": dismissed}
     if not select.with_ledger:
         return tally
-    for name, was_open, count in await link.fetch(foreign_count.marked(select), {}):
+    for name, was_open, count in await link.fetch(marked(select), {}):
         tally["pending" if was_open else "dismissed"] -= count
         shown = SHOWN.get(name, "in_doubt")
         tally[shown] = tally.get(shown, 0) + count

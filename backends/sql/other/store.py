@@ -9,10 +9,8 @@ from backends.engine import writer_engine
 from backends.ledger.schema import ledger
 from backends.records import Entry
 from backends.sql.connection import Connection, ReadConnection
-from backends.sql.other.acts import OtherActs
-from backends.sql.other.claims import OtherClaims
+from backends.sql.other.acts import OtherActs, OtherClaims, RequeueStatements
 from backends.sql.other.reads import OtherReads
-from backends.sql.other.requeue import RequeueStatements
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from backends.records import STATES, Counts, Filter, RowKey
 from backends.store import Partial, StoreError
-from console.render.coverage import coverage
 from console.render.line import Line, line, trusted
 from console.render.status import make_trend
-from console.screens.queue.coalescer import Coalescer
+from console.render.value import coverage
 from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import PAGE
@@ -24,9 +23,36 @@ from console.services.layout_fields import occurred_at
 from console.services.triage.triage import Query
 
 if TYPE_CHECKING:
-    from console.screens.listing import ListingScreen
+    from console.screens.action_screen import ListingScreen
     from console.services.browse.incremental_search import IncrementalSearch
     from console.services.session import StoreSession
+
+
+_REST = 3.0  # times as long as it took: a store that is slow to read is read seldom
+
+
+class Coalescer:
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._running = False
+        self._again = False
+
+    async def __call__(self) -> None:
+        """Returns when what was asked for is done; at once where somebody else is at it, who will see to it."""
+        self._again = True
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._again:
+                self._again = False
+                began = time.monotonic()
+                await self._work()
+                if self._again:
+                    await asyncio.sleep((time.monotonic() - began) * _REST)
+        finally:
+            self._running = False
+
 
 _EVERYTHING = Filter(states=frozenset(STATES))
 _RENEW_SECONDS = 0.25  # at most so often, however fast the engine writes

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from console.render.entry import Shown
 from console.render.line import Line, line, spread, trusted, untrusted
 from console.render.value import count, many
-from console.screens.listing import ListingScreen
+from console.screens.action_screen import ListingScreen
 from console.screens.queue.search_preview import Preview
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
 from console.services.browse.queue_order import QueueSection

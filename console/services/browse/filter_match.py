@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from backends.index.role import roles
+from backends.index.rows import roles
 from backends.index.search_text import contains
 from backends.records import Entry, Filter, parse_time, readable
 

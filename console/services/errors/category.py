@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from console.services.errors.category_rules import LOOK, RULES, UNKNOWN
-from console.services.errors.rule import Category, Reach, Rule
+from console.services.errors.category_rules import LOOK, RULES, UNKNOWN, Category, Reach, Rule
 
 VERSION: Final = 2
 READ_LENGTH: Final = 8_192

@@ -2,9 +2,32 @@
 Data only, one `Rule` after the other; how a text is matched against it is `category`'s.
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from console.services.errors.rule import Rule
+Category = Literal["transient", "schema", "business", "integration"]
+Reach = Literal["no", "maybe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Matches when one of `words` is in the lower-cased text, or one of `statuses` (HTTP) or `codes` (a venue's
+    negative codes) was answered; unless one of `unless` is there too. With `among` one of these statuses must also
+    have been answered; with `own_words` the venue must also have said something of its own in an error body: a bare
+    status proves nothing.
+    """
+
+    name: str
+    category: Category
+    reach: Reach
+    next_step: str
+    words: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    codes: frozenset[str] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    among: frozenset[int] = frozenset()
+    own_words: bool = False
+
 
 # There is nothing to reconcile before the console itself has sent it; a replay does so by asking first.
 LOOK: Final = "reconcile first: a replay asks the venue for this order, and sends it only if it is not there"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backends.index import IndexUnavailable, Progress, Reader
-from backends.index.filing import EVERYTHING
 from backends.index.reader import NoIndex
+from backends.index.writer import EVERYTHING
 from backends.records import OPEN_STATES, Counts
 from backends.store import Store
 from console.services.browse.search import BUDGET, Search

@@ -6,15 +6,75 @@ What cannot be recorded is left as it stands there: in flight, for reconcile to 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import time
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Literal
 
 from backends.records import ActContext, Actor, Attempt
-from backends.store import ClaimRefused, Intent, Result, Store, StoreError
+from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreError
 from console.clock import Clock
 from console.services.replay import payload
-from console.services.replay.attempt_context import AttemptContext, Signal, SubmitResult
+from console.services.replay.command import Command
+from console.services.replay.flow_control import Pace
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from venues import Prepared
+from console.services.replay.plan import ReplayPlan, Step
+from venues import Prepared, VenueClient
+
+LEASE_SECONDS = 60.0
+Signal = Literal["good", "bad", "none"]  # what an ending says of the venue
+
+
+@dataclass(frozen=True, slots=True)
+class VenueLane:
+    """How one venue is reached in this batch."""
+
+    client: VenueClient
+    pace: Pace
+    timeout: float
+    window: float  # seconds for which "not found" proves nothing
+    grace: float = LEASE_SECONDS
+
+    @property
+    def lease(self) -> float:
+        """Long enough for a look-up, a wait for the next turns, a send and its confirmation."""
+        return self.grace + 3 * self.timeout + 12 * self.pace.gap
+
+    @property
+    def last_call(self) -> float:
+        """Seconds after the claim by which a send must have begun, so that it is over before the lease is."""
+        return self.lease - self.timeout - 2
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    ended: EntryOutcome
+    signal: Signal = "none"
+    halted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    plan: ReplayPlan
+    step: Step
+    lane: VenueLane
+    claim: Claim
+    why: ActContext
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def command(self) -> Command:
+        return self.step.command
+
+    @property
+    def too_late(self) -> bool:
+        """Another console may soon take the claim for abandoned: nothing may be sent under it any more."""
+        return time.monotonic() - self.since > self.lane.last_call
+
+    def ended(self, word: OutcomeKind, venue_order_id: str | None = None, detail: str | None = None) -> EntryOutcome:
+        command = self.command
+        return EntryOutcome(command.entry_id, word, self.plan.mode, venue_order_id, command.client_order_id, detail)
+
 
 _RECORD_TRIES = 20
 _RECORD_SECONDS = 0.5
@@ -120,3 +180,20 @@ def _word(outcome: str | None) -> OutcomeKind | None:
             return outcome
         case _:
             return None
+
+
+_LOOKS = 3  # the first may open a connection, or meet a busy machine: the quickest answer is the truest
+
+
+async def anchored(store: Store) -> Clock:
+    quickest, since, start = float("inf"), 0.0, None
+    for _ in range(_LOOKS):
+        before = time.monotonic()
+        told = await store.clock()
+        took = time.monotonic() - before
+        if start is None or took < quickest:
+            quickest, since, start = took, before, told
+    assert start is not None
+    anchor = start
+    # Counted from before the look: never earlier than the store's own time, and later by less than the look took.
+    return lambda: anchor + timedelta(seconds=time.monotonic() - since)

@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from backends.records import ActContext, Actor, Selection
 from backends.store import Store, StoreError
 from console.clock import Clock
-from console.services.replay.attempt_context import LEASE_SECONDS, SubmitResult, VenueLane
-from console.services.replay.flow_control import OPEN_SECONDS, Breaker
+from console.services.replay.attempt import LEASE_SECONDS, SubmitResult, VenueLane, anchored
+from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Pace
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.replay.pace import Pace
 from console.services.replay.plan import ReplayPlan, Step, Superseded
-from console.services.replay.store_clock import anchored
 from console.services.replay.submit import At, OrderSubmitter
 from console.services.replay.venue_pool import VenuePool
 from venues import Mode, VenueError

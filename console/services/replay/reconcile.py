@@ -14,9 +14,9 @@ from backends.store import Result, Store
 from console.clock import Clock
 from console.services.replay import payload
 from console.services.replay.background_run import RunHandle
+from console.services.replay.flow_control import Pace
 from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.replay.pace import Pace
 from console.services.replay.venue_pool import VenuePool
 from console.services.triage.approvals import Approvals, absence_hash
 from venues import Mode, Prepared, VenueClient, VenueError

@@ -10,8 +10,7 @@ from typing import Literal, assert_never
 from backends.records import ActContext, Actor
 from backends.store import Claim, ClaimRefused, Result, Store, Unreachable
 from console.clock import Clock
-from console.services.replay.attempt import AttemptLedger
-from console.services.replay.attempt_context import AttemptContext, Signal, SubmitResult, VenueLane
+from console.services.replay.attempt import AttemptContext, AttemptLedger, Signal, SubmitResult, VenueLane
 from console.services.replay.command import Command
 from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind

@@ -18,7 +18,7 @@ from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreErro
 from console.clock import Clock
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
 from console.services.triage.approvals import Approvals, absence_hash
-from console.settings.providers import HUB_WAIT
+from console.settings.config import HUB_WAIT
 from venues.client import VenueError
 from venues.integration.hub import Hub, Queued
 from venues.orders import NotSent, RateLimited, Rejected, Unknown

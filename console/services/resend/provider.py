@@ -9,25 +9,130 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from backends.layouts.mask import masked_document, masked_text
-from backends.records import ActContext, Actor, Entry
+from backends.records import ActContext, Actor, Attempt, Entry
 from backends.store import Claim, ClaimRefused, Intent, Requests, Result, Store, StoreError
 from console.clock import Clock
 from console.services import layout_fields as layout
+from console.services.layout_fields import text
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.resend.delivery import Backoff, Delivery, deliver
-from console.services.resend.provider_pool import Providers
-from venues.client import VenueError
+from console.settings.config import ProviderConfig
+from venues.client import BadCredentials, UnknownVenue, VenueError
+from venues.credentials import Credentials
 from venues.integration.call import StoredCall, read_call
-from venues.integration.provider import Delivered, Provider
+from venues.integration.provider import Answer, Delivered, Provider, ProviderRoute
 from venues.orders import NotSent, RateLimited, Refused, Rejected, Unknown
+
+AuthorizationSource = Callable[[str], Credentials | None]  # by the provider's name in the config
+
+
+class Providers:
+    def __init__(
+        self,
+        known: Mapping[str, ProviderConfig],
+        authorization: AuthorizationSource,
+        breakers: dict[str, Breaker] | None = None,
+    ) -> None:
+        """`breakers` outlive a batch where they are given: a provider that just failed is not tried at once again."""
+        self._known = known
+        self._authorization = authorization
+        self.breakers = {} if breakers is None else breakers
+        self._clients: dict[str, Provider] = {}
+
+    def name(self, entry: Entry) -> str:
+        """How the config calls the entry's provider: by its id, else by its name. Raises UnknownVenue."""
+        names = [text(entry, "providerId"), text(entry, "providerName")]
+        found = next((name for name in names if name in self._known), None)
+        if found is None:
+            shown = " or ".join(f"[providers.{name}]" for name in names if name)
+            raise UnknownVenue(f"the config has no {shown or 'provider'} with its base_url: nothing is sent")
+        return found
+
+    def breaker(self, name: str) -> Breaker:
+        return self.breakers.get(name, Breaker())
+
+    def client(self, name: str) -> Provider:
+        """Raises VenueError."""
+        if name not in self._clients:
+            self._clients[name] = self._connect(name)
+        return self._clients[name]
+
+    def _connect(self, name: str) -> Provider:
+        settings = self._known[name]
+        secret = self._authorization(name)
+        if secret is None and settings.auth_header:
+            raise BadCredentials(
+                f"provider {name}: nothing is set for its {settings.auth_header} header: put it into the keyring, "
+                f"service dlq-console/provider/{name}, item authorization"
+            )
+        header = settings.auth_header or "Authorization"
+        route = ProviderRoute(settings.base_url, settings.timeout, header, settings.key_header)
+        return Provider(name, route, secret)
+
+    async def aclose(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+
+WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)  # seconds before each further try
+JITTER = 0.2  # share of a wait by which it is longer or shorter
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """`spread` gives a number between -1 and 1; `sleep` waits that long, or until the batch is stopped."""
+
+    sleep: Sleep = asyncio.sleep
+    spread: Callable[[], float] = lambda: random.uniform(-1, 1)  # noqa: S311 - spreads load, guards nothing
+
+    def wait(self, number: int) -> float:
+        return WAITS[number] * (1 + JITTER * self.spread())
+
+    @property
+    def longest(self) -> float:
+        return sum(WAITS) * (1 + JITTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How a retry ended, after how many tries; `may_have_arrived` by any of them."""
+
+    answer: Answer
+    tries: int
+    may_have_arrived: bool
+
+
+async def deliver(
+    send: Callable[[], Awaitable[Answer]], backoff: Backoff, stopped: Callable[[], bool] = lambda: False
+) -> Delivery:
+    doubted, tries = False, 0
+    while True:
+        answer = await send()
+        tries += 1
+        match answer:
+            case Delivered() | Rejected() | RateLimited():
+                return Delivery(answer, tries, doubted)
+            case Unknown():
+                doubted = True
+            case NotSent():
+                pass
+        if tries > len(WAITS) or stopped():
+            return Delivery(answer, tries, doubted)
+        await backoff.sleep(backoff.wait(tries - 1))
+        if stopped():
+            return Delivery(answer, tries, doubted)
+
 
 Tell = Callable[[EntryOutcome], None]
 _RECORD_TRIES = 60
@@ -248,3 +353,41 @@ def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
         payload_hash=digest,
         detail=f"to {provider.host}" + (f"; not sent again: {', '.join(call.dropped)}" if call.dropped else ""),
     )
+
+
+class OrphanedCalls:
+    def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
+        self._store = store
+        self._actor = actor
+        self._clock = clock
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    async def run(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[EntryOutcome, ...]:
+        """These entries', or all."""
+        attempts = [one for one in await self._store.open_attempts() if not ids or one.entry_id in ids]
+        asked = {one.entry_id for one in attempts}
+        results = [EntryOutcome(one, "skipped", None, detail="not in doubt") for one in ids if one not in asked]
+        for ended in results:
+            tell(ended)
+        for attempt in attempts:
+            ended = await self._one(attempt)
+            results.append(ended)
+            tell(ended)
+        return tuple(results)
+
+    async def _one(self, attempt: Attempt) -> EntryOutcome:
+        key = attempt.client_order_id or None
+        if self._stopped:
+            return EntryOutcome(attempt.entry_id, "skipped", None, None, key, "stopped")
+        now = await self._store.clock()
+        if attempt.outcome is None and attempt.lease_until > now.timestamp():
+            return EntryOutcome(attempt.entry_id, "unknown", None, None, key, "its owner may still be sending it")
+        text = f"its end was not recorded; counted as failed, but the provider may have acted on key {key}"
+        why = ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="reconcile")
+        settled = await self._store.settle(attempt, Result("rejected", error=text, counts=True), self._actor, why)
+        if not settled:
+            return EntryOutcome(attempt.entry_id, "skipped", None, None, key, "settled elsewhere meanwhile")
+        return EntryOutcome(attempt.entry_id, "rejected", None, None, key, text)

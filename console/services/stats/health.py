@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from backends.index import IndexUnavailable, Reader
 from backends.index.reader import NoIndex
-from backends.index.rows import micros
-from backends.index.summary import HOUR, MINUTE
+from backends.index.rows import MINUTE, micros
+from backends.index.writer import HOUR
 from backends.records import Halt
 from backends.store import Store
 from console.clock import Clock

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Literal
 
 from backends.records import STATES, StoreInfo, readable
-from console.services.stats.activity import ShiftActivity
 from console.services.stats.alerts import RULES, Alert
+from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import Tally
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from backends.index import Reader, file_entry
-from backends.index.rows import captured_of, micros, moment
-from backends.index.summary import MINUTE
+from backends.index.rows import MINUTE, captured_of, micros, moment
 from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
 from backends.store import Store
 from console.services.index.keeper import label
-from console.services.stats.group import Group, Grouping, from_lines
+from console.services.stats.groups import Group, Grouping, from_lines
 
 SNAPSHOTS = 10  # minutes whose arrivals are compared
 _PAGE = 500

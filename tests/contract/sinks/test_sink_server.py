@@ -13,7 +13,8 @@ import asyncpg
 import pytest
 
 from backends import CommitUnknown, DeadLetteredOrder, DuplicateEntry, PostgresDLQ, Unreachable
-from backends.sink import SinkClosed, line
+from backends.sink import SinkClosed
+from backends.sink import postgres as line
 from tests.support.postgres import Postgres
 from tests.support.sink import Relay, entry, with_parts
 

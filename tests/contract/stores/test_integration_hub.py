@@ -16,13 +16,13 @@ import pytest
 from backends.records import Filter, Selection
 from backends.sql.hub_ledger import RemoteStore
 from backends.store import BadTarget, Unreachable
-from console.cli.opening import open_configured
+from console.cli.context import open_configured
 from console.services.layout_fields import days_left, origin, stored_credentials
 from console.services.replay.background_run import RunHandle
 from console.services.replay.outcome import EntryOutcome
 from console.services.resend.hub import HubBatch, Patience
 from console.services.resend.hub_source import HubSource, HubStore, hub_of, open_hub
-from console.services.resend.target import ResendTools, settle
+from console.services.resend.plan import ResendTools, settle
 from console.services.triage.approvals import Approvals
 from console.settings.config import Config, StoreConfig
 from tests.support.http_server import Loopback, never, reply

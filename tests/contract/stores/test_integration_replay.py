@@ -14,7 +14,7 @@ import pytest
 from backends.records import Filter
 from backends.store import Claim, Intent
 from console.services.replay.outcome import EntryOutcome
-from console.services.resend.orphaned_calls import OrphanedCalls
+from console.services.resend.provider import OrphanedCalls
 from tests.support.http_server import Answer, Loopback, Received, full_port, never, reply
 from tests.support.integration import (
     REQUEST,

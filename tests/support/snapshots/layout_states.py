@@ -10,9 +10,8 @@ from typing import Any
 from textual.pilot import Pilot
 
 from console.screens.batch import BatchScreen
-from console.services.replay.background_run import BackgroundRun
+from console.services.replay.background_run import BackgroundRun, RunProgress
 from console.services.replay.outcome import EntryOutcome
-from console.services.replay.run_progress import RunProgress
 from tests.support.app import app_of, until
 from tests.support.integration import entry_id
 from tests.support.snapshots.layout_stores import LayoutStage, fill_integration, fill_outbox

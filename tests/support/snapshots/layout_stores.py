@@ -11,10 +11,9 @@ from backends import open_store
 from backends.records import ActContext, Entry, Selection
 from backends.sql.other.store import OutboxStore
 from backends.store import Claim, Intent, Requeued, Result, Store
-from console.services.resend.target import ResendTools
+from console.services.resend.plan import ResendTools
 from console.services.session import SessionSettings, StoreSession
-from console.settings.config import StoreConfig
-from console.settings.providers import ProviderConfig
+from console.settings.config import ProviderConfig, StoreConfig
 from tests.support.app import ANN, NOW
 from tests.support.integration import IntegrationRig, entry_id, failed_row
 from tests.support.outbox import OutboxRig, dead_row

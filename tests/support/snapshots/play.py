@@ -12,9 +12,8 @@ from textual.widgets import Input
 
 from backends.store import ActRefused, Unreachable
 from console.screens.batch import BatchScreen
-from console.services.replay.background_run import BackgroundRun
+from console.services.replay.background_run import BackgroundRun, Kind, RunProgress
 from console.services.replay.outcome import EntryOutcome
-from console.services.replay.run_progress import Kind, RunProgress
 from console.services.session import StoreSession, Verified
 from console.services.triage.triage import Done
 from console.settings.config import StoreConfig
