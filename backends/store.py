@@ -54,6 +54,10 @@ class CommitUnknown(StoreError):
     """The connection was lost while committing and the store did not yet say whether the act took place."""
 
 
+class BadEntry(StoreError, ValueError):
+    """A value of an entry cannot be kept or read exactly; nothing was written."""
+
+
 class DuplicateEntry(StoreError):
     """An entry of that id is already there; nothing was overwritten."""
 

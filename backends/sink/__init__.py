@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backends.sink.contract import BadEntry, DLQSink, SinkClosed
+from backends.sink.contract import DLQSink, SinkClosed
 from backends.sink.memory import InMemoryDLQ
 from backends.sink.sqlite import SQLiteDLQ
+from backends.store import BadEntry
 
 if TYPE_CHECKING:
     from backends.sink.postgres import PostgresDLQ

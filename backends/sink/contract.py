@@ -11,10 +11,6 @@ from backends.store import StoreError
 Entries = list[DeadLetteredOrder]  # a sink's own `list` hides the builtin inside its class
 
 
-class BadEntry(StoreError, ValueError):
-    """A value of the entry cannot be kept exactly; the message names its column and nothing was written."""
-
-
 class SinkClosed(StoreError):
     """The sink was closed, or belongs to the process this one was forked from."""
 

@@ -14,12 +14,21 @@ from typing import Any, Literal, Self, TypeVar, assert_never
 
 import asyncpg
 
+from backends.error_codes import is_lost_state, postgres_error, sqlstate
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder
-from backends.sink.contract import BadEntry, Entries, check_usable
-from backends.sink.fault import postgres_fault
+from backends.sink.contract import Entries, check_usable
 from backends.sink.rows import Table, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
-from backends.store import ActRefused, BadTarget, CommitUnknown, DuplicateEntry, NotADLQ, StoreError, Unreachable
+from backends.store import (
+    ActRefused,
+    BadEntry,
+    BadTarget,
+    CommitUnknown,
+    DuplicateEntry,
+    NotADLQ,
+    StoreError,
+    Unreachable,
+)
 from backends.target import PostgresTarget, parse_target
 
 _PAUSE = 0.05  # before knocking again at a server that dropped us
@@ -110,7 +119,7 @@ class SinkConnection:
                 return await work(connection, repeated)
             except _DRIVER_ERRORS as problem:
                 if not (connection.is_closed() or _is_lost(problem)):
-                    raise postgres_fault(problem, self._label) from None
+                    raise postgres_error(problem, self._label) from None
                 connection.terminate()
                 match effect:
                     case "reads":
@@ -137,7 +146,7 @@ class SinkConnection:
                 self._connection = await self._connect(left)
             except _DRIVER_ERRORS as problem:
                 if not patient or not _is_passing(problem) or left <= pause:
-                    raise postgres_fault(problem, self._label) from None
+                    raise postgres_error(problem, self._label) from None
             else:
                 return self._connection
             await asyncio.sleep(pause)
@@ -180,7 +189,7 @@ class SinkConnection:
 
 
 def _is_lost(problem: BaseException) -> bool:
-    return isinstance(problem, OSError) or str(getattr(problem, "sqlstate", ""))[:3] in ("080", "57P")
+    return isinstance(problem, OSError) or is_lost_state(sqlstate(problem))
 
 
 def _is_passing(problem: BaseException) -> bool:

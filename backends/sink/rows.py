@@ -9,8 +9,7 @@ from typing import cast
 
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder, parse_time
-from backends.sink.contract import BadEntry
-from backends.store import BadTarget, NotADLQ
+from backends.store import BadEntry, BadTarget, NotADLQ
 
 Value = str | int | None
 Values = tuple[Value, ...]  # in the order of the layout's columns; numbers that may be fractions as their repr

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from backends.error_codes import sqlite_error
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder
-from backends.sink.contract import BadEntry, Entries, check_usable
-from backends.sink.fault import sqlite_fault
+from backends.sink.contract import Entries, check_usable
 from backends.sink.rows import Table, Values, choose, differing, pending, record, taken, values
-from backends.store import BadTarget, DuplicateEntry, NotADLQ, Unreachable
+from backends.store import BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
 from backends.target import SQLiteTarget, parse_target
 
 BUSY_SECONDS = 30.0
@@ -114,7 +114,7 @@ class SQLiteDLQ:
             try:
                 yield self._connection
             except sqlite3.Error as problem:
-                raise sqlite_fault(problem, self._label) from None
+                raise sqlite_error(problem, self._label) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -174,7 +174,7 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
     except sqlite3.Error as problem:
-        raise sqlite_fault(problem, target.label) from None
+        raise sqlite_error(problem, target.label) from None
     # What somebody else stored there may not be text; it must not make the rest unreadable.
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
     try:
@@ -183,7 +183,7 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
             _write_ahead(connection)
     except sqlite3.Error as problem:
         connection.close()
-        raise sqlite_fault(problem, target.label) from None
+        raise sqlite_error(problem, target.label) from None
     return connection
 
 
