@@ -1,4 +1,4 @@
-"""The only place that asks what time it is."""
+"""The current time. The only module of the console that asks for it."""
 
 from __future__ import annotations
 

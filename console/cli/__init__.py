@@ -1,1 +1,1 @@
-"""The command line: arguments, headless verbs, exit codes. The only room that prints and exits."""
+"""The command line: arguments, verbs, output, exit codes. The only folder that prints and exits."""

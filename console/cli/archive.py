@@ -1,4 +1,4 @@
-"""The verb that archives, and that verifies an archive."""
+"""The archive verb: write a bundle, or verify one."""
 
 from __future__ import annotations
 

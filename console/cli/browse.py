@@ -1,4 +1,4 @@
-"""The verbs that only look: list, show, export, doctor, audit."""
+"""The verbs that only read: list, show, export, doctor, audit."""
 
 from __future__ import annotations
 
@@ -110,18 +110,18 @@ def _everything() -> Filter:
 
 
 def _unreadable(store: Store) -> str | None:
-    """What is said of a ledger that is there, but not for this role."""
+    """The finding's text, if a ledger exists that this role may not read."""
     return next((finding.text for finding in store.info.findings if finding.code == "ledger-unreadable"), None)
 
 
 def _say_blind(store: Store) -> None:
-    """States are not what they seem without the ledger."""
+    """Warns that states may be wrong, because the ledger cannot be read."""
     if text := _unreadable(store):
         say(text)
 
 
 def _refuse_blind(store: Store) -> None:
-    """A chain that cannot be read is neither empty nor cut."""
+    """Refuses to judge a chain that cannot be read, instead of calling it empty."""
     if text := _unreadable(store):
         raise Unreachable(f"{store.info.label}: {text.partition(':')[0]}")
 

@@ -1,4 +1,4 @@
-"""Completion scripts for bash, zsh and fish, made from the parser itself. Pure."""
+"""Completion scripts for bash, zsh and fish, generated from the parser. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo: a throw-away SQLite store with an entry for every outcome, and a practice venue for them on loopback."""
+"""The demo: a temporary SQLite store with an entry for every outcome, and a practice venue on loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ERRORS = {
 
 
 def demo_entries(now: datetime) -> Iterator[DeadLetteredOrder]:
-    """Symbols with a meaning at the practice venue: REJECT is refused, DROP arrives but its answer is lost, …"""
+    """Some symbols steer the practice venue: it rejects REJECT, books DROP but loses the answer, …"""
     rows = (
         # age, market, side, quantity, price, error, client id, action
         ("2m", "AAPL", "buy", 100.0, 180.0, "429", "demo-aapl-1", None),
@@ -75,7 +75,7 @@ def _action(market: str, side: str, quantity: float, price: float | None, kind: 
 
 @contextmanager
 def demo_store() -> Iterator[tuple[Path, Path]]:
-    """(store, folder) that vanish afterwards."""
+    """(store, folder), deleted on exit."""
     with tempfile.TemporaryDirectory(prefix="dlq-demo-") as folder:
         path = Path(folder) / "orders.db"
         with SQLiteDLQ(path) as sink:
@@ -86,7 +86,7 @@ def demo_store() -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def practice_venue(folder: Path) -> Iterator[str]:
-    """The practice exchange as a process of its own; its URL."""
+    """Runs the practice exchange as a process and yields its URL."""
     command = [sys.executable, "-m", "console", "practice", "--ledger", str(folder / "venue.jsonl")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:  # noqa: S603 - our own program
         try:
@@ -96,7 +96,7 @@ def practice_venue(folder: Path) -> Iterator[str]:
 
 
 def demo_config(folder: Path, url: str) -> Path:
-    """Points every practice format at the loopback exchange; its credentials are no secrets."""
+    """A config that sends alpaca's orders, paper and live, to the practice exchange. Its credentials are not secret."""
     secrets = folder / "credentials"
     secrets.mkdir(mode=0o700)
     for name in ("api_key", "secret_key"):

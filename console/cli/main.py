@@ -1,4 +1,7 @@
-"""Runs one command: words → verb → exit code. Every expected problem ends here as one clear line on stderr."""
+"""Runs one command: parses the arguments, calls the verb, returns the exit code.
+
+Every expected error ends here as one line on stderr; a bug ends as one line without values.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def run(argv: Sequence[str]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else IN_DOUBT
     except BrokenPipeError:
-        # Not by the signal, which would also end us where a socket breaks: a scraper's, a venue's, the database's.
+        # SIGPIPE stays ignored: it would also end the process when a socket to a scraper or the database breaks.
         return _NO_READER
     except OSError as problem:
         return output_lost(problem) if problem.filename is None and problem.errno in _FULL else crash(problem)
@@ -73,7 +76,7 @@ def output_lost(problem: OSError) -> int:
 
 
 def crash(bug: BaseException) -> int:
-    """Where it happened, never what was in the variables."""
+    """Reports where it happened, never the values of variables."""
     reference = uuid.uuid4().hex[:8]
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
     print(

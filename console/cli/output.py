@@ -1,4 +1,7 @@
-"""How results look on stdout: Horizon's plain lines, and JSON Lines with values as stored."""
+"""Formats entries, histories and audit events for stdout: plain lines, and JSON Lines with values as stored.
+
+Covers every layout. Prints nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def plain_entry(row: ClassifiedEntry) -> str:
 
 
 def order_text(row: ClassifiedEntry) -> str:
-    """`buy 100 AAPL @ 180.0`; no price → `@ market`."""
+    """`buy 100 AAPL @ 180.0`; without a price `@ market`."""
     entry = row.entry
     price = entry.get("price")
     return (
@@ -56,7 +59,7 @@ def stored_number(value: object) -> str:
 
 
 def moment(value: object) -> str:
-    """UTC to the second with Z; what is no time is shown as it stands."""
+    """UTC to the second with Z. A value that is not a time is shown as stored."""
     at = parse_time(value)
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else safe(readable(value), 60)
 
@@ -72,7 +75,7 @@ def json_row(row: ClassifiedEntry) -> str:
 
 
 def json_line(pairs: Mapping[str, object]) -> str:
-    """One flat object; numbers keep their own digits."""
+    """One flat object. Numbers keep the digits they are stored with."""
     return "{" + ", ".join(f"{json.dumps(key)}: {json_value(key, value)}" for key, value in pairs.items()) + "}"
 
 
@@ -103,7 +106,7 @@ def history_json(history: History) -> str:
         "notes": [{"at": note.at, "operator": note.operator, "text": note.text} for note in history.notes],
         "retries_not_recorded": history.unrecorded,
     }
-    # The entry is put in as text: its numbers keep their own digits.
+    # Inserted as text, so that its numbers keep their stored digits.
     return f'{{"entry": {json_row(history.entry)}, {json.dumps(rest, default=str)[1:]}'
 
 
@@ -179,7 +182,7 @@ def event_line(event: AuditEvent) -> str:
 
 
 def layout_json(row: ClassifiedEntry) -> str:
-    """Its id, its layout, its own columns by name, and what we add."""
+    """The id, the layout, the stored columns by name, and the derived fields."""
     entry = row.entry
     parts = [("dlq_id", json.dumps(entry.id)), ("layout", json.dumps(entry.layout))]
     parts += [(name, _spelled(name, held)) for name, held in zip(entry.names, entry.values, strict=True)]
@@ -193,7 +196,7 @@ def _spelled(name: str, held: object) -> str:
     if isinstance(held, bytes):
         return json.dumps(layout.bytes_text(held))
     if isinstance(held, str) and spelling(name) in DOCUMENTS and _is_json(held):
-        return held.replace("\n", " ").replace("\r", " ")  # within a document only between its values
+        return held.replace("\n", " ").replace("\r", " ")  # in valid JSON a raw line end stands only between values
     return json_value(name, held)
 
 
@@ -240,7 +243,7 @@ def layout_entry(row: ClassifiedEntry) -> str:
 
 
 def details(row: ClassifiedEntry) -> Iterable[str]:
-    """What `show` adds: every column, documents and payloads as a person reads them."""
+    """The lines `show` adds: every column, with documents and payloads made readable."""
     entry = row.entry
     if entry.layout == OUTBOX and (key := layout.correlation_id(entry)):
         yield f"  correlation id: {safe(key, 200)}"

@@ -1,4 +1,4 @@
-"""The words of the command line. Builds the parser; does nothing else."""
+"""Builds the argument parser: every verb, option and help text. Runs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATES = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
 
 
 class UsageError(Exception):
-    """The words of a command are off: exit 2, nothing is done."""
+    """Wrong arguments: exit 2, and nothing was done."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _again(parser: _Parser) -> _Parser:
-    """The same words after the command; said there they win, unsaid they leave what stood before it."""
+    """The global options again for a subcommand. Given there they win; otherwise the earlier value stays."""
     twin = _Parser(add_help=False)
     for action in parser._actions:
         kind = {"action": "store_true"} if action.nargs == 0 else {"metavar": action.metavar}

@@ -1,4 +1,4 @@
-"""The secrets verb: set, list, check, delete. Values come from a hidden prompt or from stdin, and never go out."""
+"""The secrets verb: set, list, check, delete. Reads values from a hidden prompt or stdin and never prints one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def secrets_verb(context: Context) -> int:
 
 
 def _without_mode(context: Context, vault: Vault, kind: str, name: str) -> int:
-    """An integration's provider, a hub: the name stands where a venue has its mode."""
+    """Secrets of a provider or a hub. They have no mode, so their name takes its place."""
     if context.args.mode is not None:
         raise UsageError(f"a {kind} has neither paper nor live")
     at, fields = cast("Mode", name), _WITHOUT_MODE[kind]
@@ -76,7 +76,7 @@ def _set(vault: Vault, venue: str, mode: Mode, fields: tuple[str, ...]) -> int:
 
 
 def _typed(venue: str, mode: Mode, fields: tuple[str, ...]) -> dict[str, str]:
-    """Hidden input. A key in PEM form is read to its END line."""
+    """Prompts without echo. Reads a PEM key up to its END line."""
     values: dict[str, str] = {}
     for field in fields:
         line = getpass.getpass(f"{venue} {mode} {field}: ", stream=sys.stderr)
@@ -91,7 +91,7 @@ def _typed(venue: str, mode: Mode, fields: tuple[str, ...]) -> dict[str, str]:
 
 
 def _piped(fields: tuple[str, ...]) -> dict[str, str]:
-    """`field=value` lines, or one bare value for the last field (`< key.pem` after the id was set before)."""
+    """Reads `field=value` lines, or one bare value for the last field not given (`< key.pem`)."""
     text = "" if sys.stdin is None else sys.stdin.read()
     values: dict[str, str] = {}
     rest: list[str] = []

@@ -1,4 +1,4 @@
-"""The console in a browser: textual-serve starts one console per page. Loopback, unless another host is said."""
+"""The serve verb: the console in a browser, one process for each page. Listens on loopback unless told otherwise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve_verb(context: Context) -> int:
 
 
 def console_command(context: Context) -> str:
-    """The same console, with the same words, for each page that is opened."""
+    """The command that each page runs: the console with the same global options."""
     args = context.args
     words = [sys.executable, "-m", "console"]
     for name in ("db", "config", "operator", "table"):

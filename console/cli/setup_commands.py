@@ -1,4 +1,4 @@
-"""The verbs around a store: init, completions, demo, practice."""
+"""The verbs that set something up: init, completions, demo, practice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def completions_verb(context: Context) -> int:
 
 
 def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
-    """With a terminal the console on a throw-away store; without one its list and the replay plan."""
+    """On a terminal, opens the console on a temporary store. Otherwise prints its entries and a replay plan."""
     from console.cli.demo import demo_config, demo_store, practice_venue
     from console.cli.main import run
 

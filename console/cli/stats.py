@@ -1,4 +1,7 @@
-"""The verbs that count: groups, check, metrics, report; and the index that makes them quick on large stores."""
+"""The verbs groups, check, metrics (with its HTTP server), report and index.
+
+Read the index of a large store if it is current; otherwise they count.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from console.services.stats.report import ShiftActivity, as_json, as_markdown, g
 from console.text.durations import parse_moment
 from console.text.untrusted import safe
 
-SMALL = 20_000  # entries that are simply counted: it takes a moment, and nothing can be newer
+SMALL = 20_000  # up to this many entries are counted: quick, and always current
 
 
 async def groups_verb(context: Context) -> int:
@@ -71,7 +74,7 @@ async def metrics_verb(context: Context) -> int:
 
 
 async def scrape(context: Context, store: Store, activity: ShiftActivity, counted: tally.Tally) -> str:
-    """`activity` goes on from where it was fed last."""
+    """The Prometheus text. Feeds `activity` the audit events since the last call."""
     async for block in store.audit(after=activity.seq):
         activity.feed(block)
     return render(
@@ -106,17 +109,17 @@ def moment(context: Context, text: str) -> datetime:
 
 
 async def numbers(store: Store) -> tally.Tally:
-    """From the index where it is current, else counted."""
+    """From the index if it is current, otherwise counted."""
     async with index_of(store) as reader:
         if reader is not None:
-            with contextlib.suppress(IndexUnavailable, NoIndex):  # damaged where nobody had looked yet
+            with contextlib.suppress(IndexUnavailable, NoIndex):  # damage that only reading it shows
                 return await tally.indexed(reader, clock.now())
         return await tally.counted(store, clock.now())
 
 
 @asynccontextmanager
 async def index_of(store: Store) -> AsyncIterator[Reader | None]:
-    """The index of a large store where it says what counting would say, else None."""
+    """The index, if the store is large and the index is current; otherwise None."""
     reader = await reader_of(store)
     try:
         yield reader if await _is_worth_it(store, reader) else None
@@ -149,7 +152,7 @@ def _group_json(group: Group) -> str:
         "retries": group.retries,
         "unpriced": group.unpriced,
     }
-    # Put in as text: an amount keeps its own digits.
+    # Inserted as text, so that the amount keeps its digits.
     return f'{json.dumps(pairs)[:-1]}, "notional": {group.notional:f}}}'
 
 
@@ -172,7 +175,7 @@ def _shown(at: datetime | None) -> str:
 
 
 async def index_verb(context: Context) -> int:
-    """Build the index, or keep it; the console starts this by itself."""
+    """Builds the index, or follows the store with it. The console starts `--follow` by itself."""
     args = context.args
     async with context.store(read_only=True) as store:
         keeping = IndexJob(store, clock.now)
@@ -214,7 +217,7 @@ async def _end_of_stdin() -> None:
 
 
 class Teller:
-    """Progress in whole percents: JSON Lines on stdout, or a line on a terminal."""
+    """Reports progress in whole percents: JSON Lines on stdout, or one line on a terminal."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -233,7 +236,7 @@ class Teller:
 
 
 def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
-    """The process that keeps this store's index. The target goes by the environment: it may hold a password."""
+    """The process that keeps this store's index. Passes the target by environment, as it may hold a password."""
     words: list[str] = []
     for option in ("config", "table"):
         if value := getattr(context.args, option):
@@ -241,13 +244,13 @@ def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
     return IndexProcess(tuple(words), {**os.environ, "DLQ_DB": target or context.target})
 
 
-_KEPT_SECONDS = 1.0  # two scrapes at once count once
+_KEPT_SECONDS = 1.0  # scrapes within this time share one answer
 _LONGEST_SECONDS = 60.0
-_NEAR = 500  # entries by which an index may be behind what is being written
+_NEAR = 500  # changes by which the index may lag behind the store
 
 
 class NotReady(Exception):
-    """There is no true answer yet; `str()` says why."""
+    """The figures are not available yet; `str()` says why."""
 
 
 async def listen(context: Context) -> int:
@@ -281,7 +284,7 @@ class Exporter:
         self._keeper: IndexProcess | None = None
 
     async def serve(self, host: str, port: int) -> None:
-        """Until cancelled; the first line of stdout says where."""
+        """Serves until cancelled. Prints its URL as the first line of stdout."""
         loop = asyncio.get_running_loop()
 
         def answer() -> Future[str]:
@@ -315,7 +318,7 @@ class Exporter:
             return text
 
     async def _look(self) -> None:
-        """A file that was removed or replaced can still be read, and would be told of for ever."""
+        """Raises NotReady if the SQLite file was removed or replaced: the open one still gives its old figures."""
         if self._store.info.dialect == "sqlite":
             async with aclosing(self._store.changes()) as signs:  # type: ignore[type-var]  # every store's is a generator
                 if (sign := await anext(signs)).kind == "lost":
@@ -356,7 +359,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server_version = "dlq-console"
     sys_version = ""
-    timeout = 10.0  # a client that says nothing is let go
+    timeout = 10.0  # seconds before a silent client is disconnected
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] not in ("/metrics", "/"):
@@ -382,13 +385,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if allow:
             self.send_header("Allow", allow)
-        with suppress(OSError):  # who has hung up needs no answer
+        with suppress(OSError):  # the client hung up
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
-        """A line for every scrape would bury what matters."""
+        """Silent: a line for every scrape would hide what matters."""
 
     def log_error(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
         print(f"dlq: {format % args}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""What the operator's machine says: config, folders, secrets, identity, recently opened stores."""
+"""Settings from the operator's machine: config, secrets, identity, recent stores. Knows no service and no screen."""

@@ -1,4 +1,4 @@
-"""The config file → frozen settings. Names of secrets, never secrets."""
+"""Reads and checks the config file: stores, hubs, providers, venues, limits, alerts. Holds no secret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backends.store import BadTarget
 from backends.target import PostgresTarget, parse_target
 from console.text.durations import parse_duration
 
-HUB_WAIT = 60.0  # seconds for a queued retry to end
+HUB_WAIT = 60.0  # seconds to wait for a hub's queued retry
 MOST_HUB_WAIT = 3600.0
 STORE_SETTINGS = (
     "outbox_table",
@@ -31,12 +31,12 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class BadSetting(Exception):
-    """A value that cannot be used; `str()` begins with its key and says what the key takes."""
+    """A value that cannot be used; `str()` starts with the key and says what it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """An integration's provider, by its id or name; `auth_header` None: sent where there is a secret for it."""
+    """A provider of an integration. With `auth_header` None, Authorization is sent if a secret is set."""
 
     base_url: str
     auth_header: str | None = None
@@ -45,7 +45,7 @@ class ProviderConfig:
 
 
 class Foreign(NamedTuple):
-    """What a store's table says beyond the console's own settings."""
+    """The settings of a store that only hubs and layouts other than orders use."""
 
     hub_url: str | None
     hub_wait: float
@@ -54,7 +54,7 @@ class Foreign(NamedTuple):
 
 
 def read_foreign(url: str, table: Mapping[str, object]) -> Foreign:
-    """Raises BadSetting; names that are not known are somebody else's business."""
+    """Raises BadSetting. Ignores unknown names, which the caller reports."""
     try:
         options = read_options(table)
     except BadTarget as problem:
@@ -84,7 +84,7 @@ def _may_be_postgres(url: str) -> bool:
     try:
         return isinstance(parse_target(url), PostgresTarget)
     except BadTarget:
-        return True  # whoever opens it says what is wrong with it
+        return True  # opening it reports what is wrong
 
 
 def _hub_wait(given: object) -> float:
@@ -94,7 +94,7 @@ def _hub_wait(given: object) -> float:
 
 
 def check_provider(provider: ProviderConfig) -> ProviderConfig:
-    """The same again; raises BadSetting."""
+    """Returns the provider if its settings are valid; otherwise raises BadSetting."""
     if not provider.base_url:
         raise BadSetting("base_url is missing: a provider needs a base_url, its address")
     _check_address("base_url", provider.base_url)
@@ -132,7 +132,7 @@ REASONS = (
 
 
 class ConfigError(Exception):
-    """The config cannot be used; `str()` says where and what to do."""
+    """The config cannot be used; `str()` names the place and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ class StoreConfig:
     environment: str | None = None
     mode: Literal["paper", "live"] | None = None
     table: str | None = None
-    hub_url: str | None = None  # None: the store is a database
+    hub_url: str | None = None  # None if the store is a database
     hub_wait: float = HUB_WAIT
-    on_dismiss: Literal["delete"] | None = None  # what becomes of a hub's entry that is dismissed here
-    options: Options = field(default_factory=Options)  # for the backend that opens it
+    on_dismiss: Literal["delete"] | None = None  # whether dismissing also deletes the hub's entry
+    options: Options = field(default_factory=Options)  # passed to the backend that opens the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Config:
 
 
 def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
-    """`--config`, else DLQ_CONFIG, else the file of XDG_CONFIG_HOME; a file that was named must be there."""
+    """Reads `--config`, else DLQ_CONFIG, else the file in XDG_CONFIG_HOME. A file that was named must exist."""
     named = given or environ.get("DLQ_CONFIG")
     path = Path(named).expanduser() if named else _default_path(environ)
     try:
@@ -222,7 +222,7 @@ def _default_path(environ: Mapping[str, str]) -> Path:
 
 
 class _Reader:
-    """Checks each value where it stands, so that a message can name the very key."""
+    """Checks each value as it is read, so that a message can name its key."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -314,7 +314,7 @@ class _Reader:
         return timeout
 
     def _limits(self, table: Mapping[str, Any]) -> Limits:
-        # A misspelt limit would silently be no limit at all.
+        # An ignored, misspelt limit would be no limit.
         self._only("limits", table, Limits.__dataclass_fields__)
         default = Limits()
         quantity = self._get("limits", table, "max_quantity", (int, float), None)
@@ -333,7 +333,7 @@ class _Reader:
         self._only("alerts", table, Alerts.__dataclass_fields__)
         default = Alerts()
         dominance = float(self._get("alerts", table, "dominance", (int, float), default.dominance))
-        if not 0 <= dominance <= 1:  # 50 for 50 % would be no rule at all
+        if not 0 <= dominance <= 1:  # 50 meant as 50 % would switch the rule off
             self._fail("alerts.dominance must be a share from 0 to 1")
         return Alerts(
             depth=self._at_least_one("alerts", table, "depth", default.depth),

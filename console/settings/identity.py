@@ -1,4 +1,4 @@
-"""Who is at the keyboard: the OS user is the identity, the operator's name only a label."""
+"""Who acts: the OS user is the identity, the operator's name is only a label."""
 
 from __future__ import annotations
 

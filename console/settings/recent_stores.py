@@ -1,4 +1,4 @@
-"""Which stores were opened lately: a small file of our own, without passwords, readable by its owner alone."""
+"""The list of recently opened stores: a file without passwords that only its owner can read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recent:
         return tuple(name for name in kept if isinstance(name, str))[:_MOST] if isinstance(kept, list) else ()
 
     def add(self, target: str) -> None:
-        """Forgets what it cannot keep: nothing hangs on it."""
+        """Ignores failures to write: the list is a convenience."""
         shown = _without_password(target)
         if shown is None:
             return

@@ -1,4 +1,7 @@
-"""Secrets: the only importer of keyring. Credentials for venues, passwords for stores; never prints one."""
+"""Reads and keeps secrets: venue credentials, provider and hub tokens, store passwords. The only importer of keyring.
+
+Never prints a secret and never puts one into a message.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from keyring.backend import KeyringBackend
 from venues import BadCredentials, Credentials, Mode, credential_fields
 
 _REFUSED = ("keyring.backends.null", "keyring.backends.fail")
-# What backends of other makers raise when their file, bus or passphrase is not there.
+# What third-party backends raise if their file, bus or passphrase is missing.
 _FAILURES = (keyring.errors.KeyringError, OSError, EOFError, RuntimeError, ValueError)
-_WINDOWS_LIMIT = 1200  # characters that surely fit Windows' 2,560-byte blob in UTF-16
+_WINDOWS_LIMIT = 1200  # characters that fit Windows' 2,560-byte blob in UTF-16
 
 
 class SecretError(Exception):
-    """Secrets cannot be kept or read here; `str()` says what to do."""
+    """Secrets cannot be read or kept; `str()` says what to do."""
 
 
 def service(venue: str, mode: Mode) -> str:
@@ -29,7 +32,7 @@ def service(venue: str, mode: Mode) -> str:
 
 
 class Vault:
-    """One keyring backend, or a directory of owner-only files; chosen once, named when asked."""
+    """Owner-only files first, if a credentials directory is set; then the keyring."""
 
     def __init__(self, credentials_dir: Path | None, environ: Mapping[str, str] = os.environ) -> None:
         given = environ.get("CREDENTIALS_DIRECTORY")
@@ -55,7 +58,7 @@ class Vault:
         return None
 
     def keyring(self, venue: str, mode: Mode, fields: Iterable[str] = ()) -> str:
-        """Where these would be kept; refused where a file would be read before it, or there is no keyring."""
+        """The keyring that would keep these. Raises SecretError if a file would be read first, or without a keyring."""
         for path in filter(None, (self._file(venue, mode, field) for field in fields)):
             raise SecretError(f"{path} is read before the keyring: change or remove that file instead")
         if self._dirs and not _usable():
@@ -82,7 +85,7 @@ class Vault:
         return _delete(service(venue, mode), field)
 
     def credentials(self, name: str, kind: str, mode: Mode) -> Credentials:
-        """What this venue's client needs; the venue's own name first, then its kind. Raises BadCredentials."""
+        """The credentials of a venue's client, looked up by name, then by kind. Raises BadCredentials."""
         found: dict[str, str] = {}
         for field in credential_fields(kind):
             try:
@@ -95,19 +98,19 @@ class Vault:
         return Credentials(found)
 
     def where(self) -> str:
-        """Where secrets are read, the first place first."""
+        """The places where secrets are read, in order."""
         files = [f"files in {', '.join(map(str, self._dirs))}"] if self._dirs else []
         return ", then ".join(files if files and not _usable() else [*files, _name(_backend())])
 
     def authorization(self, provider: str) -> Credentials | None:
-        """What lets us in at an integration's provider; None where nothing is set. Raises BadCredentials."""
+        """The Authorization secret of a provider; None if none is set. Raises BadCredentials."""
         return self._one("provider", provider, "authorization")
 
     def hub_token(self, store: str) -> Credentials | None:
         return self._one("hub", store, "token")
 
     def _one(self, kind: str, name: str, field: str) -> Credentials | None:
-        """Kept as a venue's are, with the name in the place of the mode."""
+        """Kept like a venue's secret, with the name in place of the mode."""
         try:
             value = self.read(kind, cast("Mode", name), field) if self._dirs or _usable() else None
         except SecretError as problem:
@@ -116,7 +119,7 @@ class Vault:
 
 
 def store_password(store: str, user: str | None = None) -> str | None:
-    """The password of a store in the config, under `password` or its user's name; None leaves it to .pgpass."""
+    """A store's password, kept under `password` or its user's name. None leaves it to .pgpass."""
     if not _usable():
         return None
     name = f"dlq-console/store/{store}"
@@ -127,7 +130,7 @@ def store_password(store: str, user: str | None = None) -> str | None:
 
 
 def _backend() -> KeyringBackend:
-    """The backend keyring chose, unless it keeps nothing or keeps it in the clear."""
+    """The backend that keyring chose. Raises SecretError if it keeps nothing, or keeps plain text."""
     try:
         backend = keyring.get_keyring()
     except (keyring.errors.KeyringError, ImportError, AttributeError, ValueError, TypeError):

@@ -1,1 +1,1 @@
-"""Text rules that screens and the command line share: untrusted text made inert, durations."""
+"""Text rules that the screens and the command line share: untrusted text and durations. Pure."""

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them (`90s 15m 8h 2d`), and as an age is shown. Pure."""
+"""Parses durations (`90s 15m 8h 2d`) and moments, and formats ages. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """`8h` is that long ago; else an ISO time, in UTC unless it says otherwise."""
+    """`8h` means eight hours ago; anything else is an ISO time, in UTC unless it names a zone."""
     try:
         return now - parse_duration(text)
     except (ValueError, OverflowError):
@@ -29,12 +29,12 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 def age(since: datetime, now: datetime) -> str:
-    """`12s 4m 3h 2d`: one unit, never more than four characters for a year."""
+    """`12s 4m 3h 2d`: one unit, at most four characters within a year or two."""
     return span(now - since)
 
 
 def span(took: timedelta) -> str:
-    """A length of time, as an age is shown."""
+    """A duration in the format of `age`."""
     seconds = max(0, int(took.total_seconds()))
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
@@ -43,7 +43,7 @@ def span(took: timedelta) -> str:
 
 
 def long_age(since: datetime, now: datetime) -> str:
-    """`3h12m`: two units, where one is too rough."""
+    """`3h12m`: two units, for places where one is too coarse."""
     minutes = max(0, int((now - since).total_seconds())) // 60
     if minutes < 60:
         return age(since, now)

@@ -1,4 +1,4 @@
-"""The one way untrusted text reaches a screen: cut first, then every character that could act is shown, not sent."""
+"""Makes untrusted text inert: cuts it, then replaces every character that a terminal might act on by its code. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HARMLESS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Pc", "Pd
     "Zs",
 }
 _MARKS = frozenset({"Mn", "Mc", "Me"})
-# Letters and marks that nobody sees and that terminals do not agree on: fillers, joiners, variation selectors.
+# Invisible letters and marks whose width differs between terminals: fillers, joiners, variation selectors.
 _UNSEEN = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0)
 ) | frozenset(range(0xE0100, 0xE01F0))
@@ -23,14 +23,14 @@ _MARKS_PER_LETTER = 2
 
 
 def safe(text: str, limit: int = 2000) -> str:
-    """One line: control, format, bidi, private and unassigned characters as `<1B>` or `<U+202E>`."""
+    """One line. Control, format, bidi, private and unassigned characters become `<1B>` or `<U+202E>`."""
     cut = text[: limit + 1]
     shown = cut if _PLAIN.fullmatch(cut) else _escaped(cut, keep="")
     return shown if len(text) <= limit else f"{shown[:limit]}…"
 
 
 def safe_block(text: str, limit: int = 100_000) -> str:
-    """Several lines: as `safe`, but line ends and tabs keep their meaning."""
+    """Several lines: as `safe`, but keeps line ends and expands tabs."""
     cut = text[: limit + 1].replace("\r\n", "\n").replace("\t", "    ")
     shown = cut if _PLAIN.fullmatch(cut) else _escaped(cut, keep="\n")
     return shown if len(text) <= limit else f"{shown[:limit]}…"
@@ -64,7 +64,7 @@ def _code(character: str) -> str:
 
 
 def is_forbidden(character: str) -> bool:
-    """Would `safe` show this one by its code?"""
+    """Whether `safe` replaces this character by its code."""
     return unicodedata.category(character) not in _HARMLESS | _MARKS or ord(character) in _UNSEEN
 
 

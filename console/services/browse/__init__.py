@@ -1,1 +1,1 @@
-"""Find and order entries: filters, queue order, search."""
+"""Finding entries and putting them in order. Reads stores and the index; knows no venue and no screen."""

@@ -1,4 +1,4 @@
-"""Does an entry fit a filter? The answer that the store itself would give, for entries that are already here. Pure."""
+"""Matches an entry already in memory against a filter, with the answer the store's own SQL would give. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fits(entry: Entry, where: Filter) -> bool:
 
 
 def _in_span(entry: Entry, where: Filter) -> bool:
-    """A time without a zone counts as UTC; what is no time at all lies in no span."""
+    """Times without a zone count as UTC. A value that is not a time matches no span."""
     stamp = entry.get(roles(entry.layout, entry.names).moment)
     at = parse_time(stamp) or _naive(stamp)
     if at is None:

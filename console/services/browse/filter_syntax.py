@@ -1,4 +1,4 @@
-"""The filter line: `venue:alpaca state:in_doubt age>1h !timeout some text` → a query, and back. Pure."""
+"""Parses the filter line (`venue:alpaca state:in_doubt age>1h !timeout some text`) into a query, and edits it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from console.text.durations import parse_duration, parse_moment
 
 HELD: frozenset[State] = frozenset({"in_doubt", "in_flight"})
 CATEGORIES = ("transient", "schema", "business", "integration")
-_MEANT = {"queue": "venue", "provider": "venue", "tenant": "account"}  # as other layouts call them
+_MEANT = {"queue": "venue", "provider": "venue", "tenant": "account"}  # the names other layouts use
 FIELDS = ("venue", "account", "market", "side", "reason", "state", "category", "group", "since", "until", *_MEANT)
 _TOKEN = re.compile(r'(?P<quoted>!?(?:\w+[:<>])?"[^"]*")|(?P<bare>\S+)')
 _FIELD = re.compile(r"!?([A-Za-z_]+):\S")
@@ -20,7 +20,7 @@ _AGE = re.compile(r"age(?P<sign>[<>])(?P<span>.*)")
 
 
 class ExpressionError(Exception):
-    """The filter line cannot be read; `str()` says which word and what to write."""
+    """The filter line has an error; `str()` names the word and what to write instead."""
 
 
 @dataclass(slots=True)
@@ -114,20 +114,20 @@ def _states(value: str) -> frozenset[State]:
 
 
 def unknown_fields(text: str) -> tuple[str, ...]:
-    """Names before a colon that are no field: such a word is searched as it stands."""
+    """Names before a colon that are not fields. Such a word is searched for as plain text."""
     words = [token["bare"] for token in _TOKEN.finditer(text) if token["bare"]]
     names = [found[1] for word in words if (found := _FIELD.match(word))]
     return tuple(name for name in names if name not in FIELDS)
 
 
 def with_field(text: str, name: str, value: str) -> str:
-    """The line with this field set, whatever it said of it before."""
+    """The line with this field set to this value; an earlier value of the field is removed."""
     kept = [token[0] for token in _TOKEN.finditer(text) if not token[0].startswith(f"{name}:")]
     shown = f'{name}:"{value}"' if re.search(r"\s", value) else f"{name}:{value}"
     return " ".join([*kept, shown])
 
 
 def split_held(query: Query) -> tuple[Query, ...]:
-    """What is in doubt or in flight stands first; then everything else. At most two parts, none empty."""
+    """Splits a query into entries in doubt or in flight, which are listed first, and the rest. Omits an empty part."""
     parts = (query.where.states & HELD, query.where.states - HELD)
     return tuple(replace(query, where=replace(query.where, states=states)) for states in parts if states)

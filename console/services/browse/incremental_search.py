@@ -1,6 +1,6 @@
-"""A filtered view that a store can only answer by reading much of itself, followed in short steps instead.
+"""Fills a filtered view in short steps where one query would have to read most of the store.
 
-Newest first, what is in doubt before the rest; says how much was looked at. Never waits for a whole scan.
+Lists entries in doubt first, then newest first, and reports how much it has searched. Knows no screen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from backends.store import Store
     from console.services.index.status import IndexStatus
 
-_MEMBERS = 200  # of a group, read at once
+_MEMBERS = 200  # members of a group read in one step
 
 
 class IncrementalSearch:
@@ -44,7 +44,7 @@ class IncrementalSearch:
 
     @staticmethod
     def suits(view: View, index_status: IndexStatus) -> bool:
-        """A search for words; a group whose members the index can name. Everything else a store answers by itself."""
+        """True for a text search, and for a group whose members the index lists. Stores answer other views directly."""
         where = view.query.where
         if not view.newest_first:
             return False
@@ -52,7 +52,7 @@ class IncrementalSearch:
         return bool(where.terms or where.without) or (view.query.group is not None and built)
 
     async def step(self, limit: int) -> tuple[ListedEntry, ...]:
-        """At most `limit` more of what is looked for, within the time that one step has."""
+        """Up to `limit` further matches, found within the time budget of one step."""
         found: list[ListedEntry] = []
         if not self._has_begun:
             self._has_begun = True
@@ -67,7 +67,7 @@ class IncrementalSearch:
     def renewed(
         self, spots: list[ListedEntry], entries: Mapping[str, Entry], come: Sequence[Entry]
     ) -> list[ListedEntry]:
-        """Those that still match, as `entries` has them now, and above them (not above what is held) what has come."""
+        """The listed entries that still match, as they are now, with new arrivals inserted below the held ones."""
         where, last = self.query.where, len(split_held(self.query)) - 1
         kept = [
             ListedEntry(spot.part, entry)
@@ -104,7 +104,7 @@ class IncrementalSearch:
             try:
                 return await self._members(query, query.group)
             except (NoIndex, IndexUnavailable):
-                pass  # it went away: the entries themselves are looked at
+                pass  # the index was removed meanwhile: search the entries instead
         budget = self._index_status.budget
         got = await self._index_status.search.find(query.where, limit=limit, budget=budget, cursor=self._cursor)
         self.covered = got.covered if got.source == "index" else self.covered + got.covered

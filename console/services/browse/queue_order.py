@@ -1,6 +1,6 @@
-"""The console's order of a store: in doubt first, then newest (or oldest) first; read by keys in both directions.
+"""The order of the queue: entries in doubt or in flight first, then newest (or oldest) first.
 
-Never counts, never offsets, holds no more than a page.
+Reads by key in both directions. Never counts rows, never uses an offset, holds at most one page.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from backends.store import Store
 from console.services.browse.filter_syntax import HELD, split_held
 from console.services.triage.triage import Query, classified, matches, uncut
 
-_SCAN = 500  # entries of a page where the classification picks
-_LONGEST_SCAN = 20_000  # entries looked at for one answer, so that a rare class never blocks the view
+_SCAN = 500  # page size when the category or group is decided here, not by the store
+_LONGEST_SCAN = 20_000  # entries read for one answer, so that a rare category cannot block the view
 
 
-# Named tuples where a screen needs them for its first frame: they cost a fifth of a dataclass to make.
+# Named tuples, because the first frame needs them: defining one takes a fifth of the time a dataclass takes.
 class View(NamedTuple):
     query: Query = Query()
     newest_first: bool = True
 
 
 class ListedEntry(NamedTuple):
-    """An entry where it stands in the lineup."""
+    """An entry with its part of the queue: 0 for the held entries where there are any, then the rest."""
 
     part: int
     entry: Entry
@@ -41,8 +41,8 @@ class QueueMark(NamedTuple):
 
 class QueueSection(NamedTuple):
     spots: tuple[ListedEntry, ...]
-    more: bool  # there is something beyond, in the direction of reading
-    reached: QueueMark | None = None  # how far was looked, where that is further than the last spot
+    more: bool  # more entries follow in the direction of reading
+    reached: QueueMark | None = None  # how far the store was read, if further than the last spot
 
 
 class QueueOrder:
@@ -53,17 +53,17 @@ class QueueOrder:
         return await self._read(view, mark, limit, forward=True)
 
     async def before(self, view: View, mark: QueueMark | None, limit: int) -> QueueSection:
-        """The `limit` spots just before a mark (or before the end), in the lineup's own order."""
+        """The `limit` spots just before a mark (or before the end), in queue order."""
         return await self._read(view, mark, limit, forward=False)
 
     async def around(self, view: View, spot: ListedEntry, limit: int) -> tuple[QueueSection, QueueSection]:
-        """What stands before a spot, and from it on as far as it still matches."""
+        """The section before a spot, and the section that starts with it if it still matches."""
         before = await self.before(view, spot.mark, limit)
         last = before.spots[-1].mark if before.spots else before.reached
         return before, await self.after(view, last, limit)
 
     async def chosen(self, view: View) -> AsyncIterator[list[Entry]]:
-        """Every match, as seen now, a page at a time: what "mark all" freezes."""
+        """Every match in its current version, one page at a time: the selection "mark all" makes."""
         mark: QueueMark | None = None
         while True:
             stretch = await self.after(view, mark, _SCAN)
@@ -73,7 +73,7 @@ class QueueOrder:
             mark = stretch.reached or stretch.spots[-1].mark
 
     async def newer(self, view: View, than: RowKey, limit: int) -> tuple[Entry, ...]:
-        """What has come since; oldest of it first."""
+        """Entries that arrived after this one, oldest first."""
         page = await self._store.page(view.query.where, limit=limit, after=than)
         entries = await uncut(self._store, page.entries) if view.query.by_class else page.entries
         return tuple(entry for entry in entries if _fits(entry, view.query))
@@ -101,7 +101,7 @@ class QueueOrder:
     async def _part(
         self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
     ) -> tuple[list[Entry], bool, RowKey | None]:
-        """Entries in reading direction, is there more, and how far was looked."""
+        """(entries in reading direction, whether more follow, how far the store was read)."""
         if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
             held = [entry for entry in await self.held(view, query) if _fits(entry, query)]
             behind = _behind(held if forward else held[::-1], row_key, descending=view.newest_first == forward)
@@ -126,7 +126,7 @@ class QueueOrder:
                 return found, True, row_key
 
     async def held(self, view: View, query: Query) -> list[Entry]:
-        """By the attempts that hold them, which are few: a million others need not be looked at to find them."""
+        """Found through the open attempts, which are few, so that the whole table need not be read."""
         ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
         found = await self._store.many(ids) if ids else {}
         entries = [entry for entry in found.values() if entry.state in query.where.states]
@@ -143,7 +143,7 @@ class QueueOrder:
 
 
 def _standing(row_key: RowKey) -> tuple[str, ...]:
-    """A total order, whatever a place is made of."""
+    """A sort key for any row key, whatever types its parts have."""
     return tuple(f"{part:020d}" if isinstance(part, int) else str(part) for part in row_key)
 
 

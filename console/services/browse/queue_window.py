@@ -1,6 +1,6 @@
-"""The part of a lineup that is held: which spots, where the cursor is, what is in view. Pure; asks nobody.
+"""The part of the queue held in memory: its spots, the cursor and what is in view. Pure; reads no store.
 
-A window grows at its ends and lets go of what is far from the cursor, so that memory stays flat at any store size.
+A window grows at its ends and drops what is far from the cursor, so memory use does not depend on the store's size.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from console.services.browse.queue_order import ListedEntry, QueueMark, QueueSec
 
 PAGE = 200  # spots read at once
 MOST = 600  # spots held
-EDGE = 80  # spots left before more is read ahead
+EDGE = 80  # distance from an end at which more is read ahead
 
 
 @dataclass(slots=True)
@@ -22,8 +22,8 @@ class Window:
     cursor: int = 0
     top: int = 0  # the first spot in view
     height: int = 1
-    first: int | None = 0  # how many stand before the window; None where that is not known
-    low: QueueMark | None = None  # how far was looked downwards, where that is further than the last spot
+    first: int | None = 0  # number of spots before the window; None if unknown
+    low: QueueMark | None = None  # how far down the store was read, if further than the last spot
     high: QueueMark | None = None
 
     @property
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def position(self) -> int | None:
-        """Which one of all the cursor is on, from 1."""
+        """The cursor's position in the whole queue, from 1."""
         return None if self.first is None or not self.spots else self.first + self.cursor + 1
 
     @property
@@ -59,7 +59,7 @@ class Window:
         return next((n for n, spot in enumerate(self.spots) if spot.entry.id == entry_id), None)
 
     def move(self, to: int) -> bool:
-        """Put the cursor there, as far as the window goes; the view follows. True where anything moved."""
+        """Moves the cursor, within the window, and the view with it. True if anything moved."""
         before = (self.cursor, self.top)
         self.cursor = max(0, min(to, len(self.spots) - 1))
         if self.cursor < self.top:
@@ -70,7 +70,7 @@ class Window:
         return (self.cursor, self.top) != before
 
     def scroll(self, by: int) -> bool:
-        """Move the view; the cursor is dragged along at its edge."""
+        """Moves the view, and the cursor only as far as needed to keep it in view."""
         before = self.top
         self.top += by
         self._settle()
@@ -83,14 +83,14 @@ class Window:
         self.move(self.cursor)
 
     def start(self, stretch: QueueSection) -> None:
-        """From the very top."""
+        """Shows the first section of the queue."""
         self.spots, self.first = list(stretch.spots), 0
         self.at_top, self.at_end = True, not stretch.more
         self.low, self.high = stretch.reached, None
         self.cursor = self.top = 0
 
     def finish(self, stretch: QueueSection, total: int | None) -> None:
-        """From the very end."""
+        """Shows the last section of the queue."""
         self.spots = list(stretch.spots)
         self.at_top, self.at_end = not stretch.more, True
         self.low, self.high = None, stretch.reached
@@ -117,7 +117,7 @@ class Window:
                 self.at_end, self.low = False, None
 
     def renew(self, before: QueueSection, after: QueueSection) -> None:
-        """The same stretch of the store read anew: the cursor stays on its entry, and the entry on its line."""
+        """Takes the same section read again; the cursor stays on its entry and the entry on its screen line."""
         held, line = self.current, self.cursor - self.top
         self.spots = [*before.spots, *after.spots]
         self.at_top, self.at_end = not before.more, not after.more
@@ -130,7 +130,7 @@ class Window:
         self._settle()
 
     def replace(self, spots: list[ListedEntry], held: ListedEntry | None) -> None:
-        """The same stretch without what is gone; the cursor stays on its entry, or on the place where it was."""
+        """Takes the same section without removed entries; the cursor stays on its entry, or on its position."""
         line = self.cursor - self.top
         self.spots = spots
         found = self.find(held.entry.id) if held is not None else None

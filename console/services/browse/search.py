@@ -1,7 +1,7 @@
-"""Search as it is typed: any term, rare or common, in a fixed time, and how much of the store the answer covers.
+"""Text search within a time budget; each result says how much of the store it covers.
 
-With an index its trigrams name candidates, which the store's own rows confirm; without one the newest entries are
-read for as long as there is time. Never a scan that somebody has to wait for. No SQL, no screens.
+With an index, its trigrams name candidates and the store's rows confirm them. Without one, it reads the newest entries
+until the time is up. Knows neither SQL nor screens.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from backends.store import Store
 from console.services.browse.filter_match import fits
 
 BUDGET = 0.1  # seconds
-_FIND_SHARE = 0.7  # of the time for finding candidates; the rest is for reading them
+_FIND_SHARE = 0.7  # share of the time for finding candidates; the rest is for reading them
 _SCAN_PAGE = 100
 _FRESH_PAGE = 50
-_MOST_FRESH = 400  # entries that the index does not know yet and that are read instead
+_MOST_FRESH = 400  # entries newer than the index that one search may read
 _MOST_GRAMS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a search stopped: ask with it to go on."""
+    """Where a search stopped. Pass it to `find` to continue."""
 
-    below: int | None = None  # a number of the index
-    row_key: RowKey | None = None  # a place of the store
+    below: int | None = None  # a row number of the index
+    row_key: RowKey | None = None  # a row key of the store
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Newest first. `covered` of `total` entries were searched; `complete` where all were, or the page is full."""
+    """Newest first. `covered` of `total` entries were searched; `complete` if all were, or if the page is full."""
 
     entries: tuple[Entry, ...]
     covered: int
     total: int | None
     complete: bool
     source: Literal["index", "store"]
-    next: Cursor | None  # there may be more
+    next: Cursor | None  # None if nothing is left to search
     seconds: float
 
 
@@ -54,7 +54,7 @@ class Search:
     async def find(
         self, where: Filter, *, limit: int = 50, budget: float = BUDGET, cursor: Cursor | None = None
     ) -> SearchResult:
-        """One page of what fits `where`."""
+        """One page of entries that match `where`."""
         began = time.monotonic()
         if self._reader is not None and not (cursor is not None and cursor.row_key is not None):
             try:
@@ -63,11 +63,11 @@ class Search:
                     hunt = _Hunt(self._store, self._reader, where, limit=limit, ends=began + budget)
                     return await hunt.run(progress, cursor)
             except (NoIndex, IndexUnavailable):
-                pass  # it went away: without it, then
+                pass  # the index was removed meanwhile: scan instead
         return await self._scan(where, limit, budget, cursor)
 
     async def _scan(self, where: Filter, limit: int, budget: float, cursor: Cursor | None) -> SearchResult:
-        """The newest entries, while there is time. Terms are looked for here: a store's own search cannot stop."""
+        """Reads the newest entries until the time is up. Matches terms here: a store's query cannot be stopped."""
         began = time.monotonic()
         row_key = cursor.row_key if cursor else None
         found: list[Entry] = []
@@ -102,7 +102,7 @@ class Search:
 
 
 class _Hunt:
-    """One search with the index: what it does not know yet, then its candidates, newest first."""
+    """One search with the index: first entries newer than the index, then its candidates, newest first."""
 
     def __init__(self, store: Store, reader: Reader, where: Filter, *, limit: int, ends: float) -> None:
         self._store = store
@@ -112,8 +112,8 @@ class _Hunt:
         self._began = time.monotonic()
         self._ends = ends
         self._found: dict[str, Entry] = {}
-        self._read = 0  # entries that the index does not know yet
-        self._last_fresh: RowKey | None = None  # where the page was full before the index was asked
+        self._read = 0  # entries read that are newer than the index
+        self._last_fresh: RowKey | None = None  # set if newer entries alone filled the page
 
     async def run(self, progress: Progress, cursor: Cursor | None) -> SearchResult:
         below = progress.next_high
@@ -168,7 +168,7 @@ class _Hunt:
         return self._ends - time.monotonic()
 
     async def _fresh(self) -> bool:
-        """What came since the index was last written. False where that is more than can be read now."""
+        """Reads the entries newer than the index. False if there are too many to read now."""
         row_key: RowKey | None = None
         only = Filter(states=self._where.states)
         while self._read < _MOST_FRESH and self._left > 0:
@@ -188,7 +188,7 @@ class _Hunt:
         return False
 
     async def _expression(self) -> str | None:
-        """None where a term cannot be anywhere in the index."""
+        """The index query for the terms; None if a term occurs nowhere in the index."""
         terms = self._where.terms
         parts = [part for part in (expression(terms),) if part]
         for term in terms:
@@ -203,7 +203,7 @@ class _Hunt:
         return " AND ".join(parts)
 
     async def _confirm(self, got: Candidates) -> tuple[int, bool]:
-        """The rows themselves decide. Returns from where to go on, and whether nothing is left."""
+        """Checks candidates against their rows. Returns where to continue, and whether nothing is left."""
         for start in range(0, len(got.rows), self._limit):
             some = got.rows[start : start + self._limit]
             if self._left <= 0:

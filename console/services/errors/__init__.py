@@ -1,1 +1,1 @@
-"""Classify an error: its category, and its fingerprint."""
+"""Classifies an error's text: category and fingerprint. Knows no store, no venue and no entry."""

@@ -1,5 +1,6 @@
-"""What kind of failure an error tells of, and whether the order may have reached the venue.
-Pure: the rules of `category_rule` over the error's text, first match wins; it knows neither entries nor clients.
+"""Decides the category of an error, and whether the order may have reached the venue.
+
+Applies the rules of `category_rules` to the text; the first match wins. Pure; knows neither entries nor venue clients.
 """
 
 import re
@@ -58,7 +59,7 @@ def _classify(text: str, *, whole: bool) -> Class:
 
 def _match(text: str) -> Rule:
     if "header" in text:
-        text = _HEADERS.sub(" ", text)  # a dump of headers speaks of rate limits and timeouts that did not happen
+        text = _HEADERS.sub(" ", text)  # header dumps mention rate limits and timeouts that did not happen
     statuses, codes = _numbers(text)
     own_words = _own_words(text)
     for rule in RULES:
@@ -71,14 +72,14 @@ def _match(text: str) -> Rule:
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:
-    for word in words:  # noqa: SIM110  the generator `any` needs doubles the time of a classification
+    for word in words:  # noqa: SIM110  `any` with a generator takes twice as long
         if word in text:
             return True
     return False
 
 
 def _numbers(text: str) -> tuple[set[int], set[str]]:
-    """HTTP statuses, told from quantities by what stands around them, and negative codes."""
+    """(HTTP statuses, recognised by the text around them; negative codes such as -2010)."""
     statuses: set[int] = set()
     codes: set[str] = set()
     for found in _NUMBER.finditer(text):
@@ -108,7 +109,7 @@ def _is_status(text: str, start: int, end: int) -> bool:
 
 
 def _own_words(text: str) -> bool:
-    """Whether an error body says more than the status does, in words or by a code of the venue's."""
+    """Whether an error body holds the venue's own message or code, beyond the HTTP status."""
     return any(
         said.strip(" .") not in _NO_WORDS and not (said.isdigit() and len(said) == 3)
         for said in _OWN_WORDS.findall(text)

@@ -1,6 +1,4 @@
-"""The table behind an error's category: what words, HTTP statuses and codes tell of a failed order.
-Data only, one `Rule` after the other; how a text is matched against it is `category`'s.
-"""
+"""The rules that map words, HTTP statuses and venue codes to a category. Data only; `category` does the matching."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,10 +9,9 @@ Reach = Literal["no", "maybe"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Matches when one of `words` is in the lower-cased text, or one of `statuses` (HTTP) or `codes` (a venue's
-    negative codes) was answered; unless one of `unless` is there too. With `among` one of these statuses must also
-    have been answered; with `own_words` the venue must also have said something of its own in an error body: a bare
-    status proves nothing.
+    """Matches if the lower-cased text contains one of `words`, one of `statuses` (HTTP) or one of `codes` (negative
+    venue codes), and none of `unless`. `among` also requires one of these statuses. `own_words` also requires a
+    message or code of the venue's own in the error body, because a bare status proves nothing.
     """
 
     name: str
@@ -29,7 +26,7 @@ class Rule:
     own_words: bool = False
 
 
-# There is nothing to reconcile before the console itself has sent it; a replay does so by asking first.
+# `dlq reconcile` settles the console's own attempts only; for an engine's order, the replay asks the venue.
 LOOK: Final = "reconcile first: a replay asks the venue for this order, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
 _READ: Final = "refused by the venue: read its words, then dismiss or correct"
@@ -40,20 +37,20 @@ def _any(phrases: str) -> tuple[str, ...]:
     return tuple(" ".join(phrase.split()) for phrase in phrases.split("|"))
 
 
-# Models of a request fail before sending; a model of anything else may be the answer's.
+# Validation of a request model fails before sending; any other model may be that of the answer.
 _REQUEST_MODELS: Final = tuple(
     f"for {kind}orderrequest"
     for kind in ("", "limit", "market", "stop", "stoplimit", "create", "new", "place", "replace")
 )
-# Only the last try is told: an earlier one may have arrived.
+# The error describes the last try only; an earlier one may have arrived.
 _RETRIED: Final = (
     "retryerror", "retries exhausted", *(f"{digit} {tries}" for digit in range(10) for tries in ("attempts", "tries"))
 )  # fmt: skip
 
-# Order matters, and errs on the side of "maybe". First everything that says or suggests the order may stand at the
-# venue, whatever else the text says; then failures before the first byte; then what the venue definitely refused.
+# Order matters, because the first match wins. First every sign that the order may have reached the venue, whatever
+# else the text says; then failures before the first byte; then definite refusals by the venue.
 RULES: Final[tuple[Rule, ...]] = (
-    # --- it may stand at the venue -----------------------------------------------------------------------------------
+    # --- the order may have reached the venue ------------------------------------------------------------------------
     Rule(
         "engine-store", "integration", "maybe", f"mend the engine's own store; {LOOK}",
         words=_any("""
@@ -128,7 +125,7 @@ RULES: Final[tuple[Rule, ...]] = (
         """),
         statuses=frozenset({408, 425, *range(500, 600)}),
     ),
-    # --- it never left, or never arrived -----------------------------------------------------------------------------
+    # --- the order did not reach the venue ---------------------------------------------------------------------------
     Rule(
         "tls", "integration", "no", "check the certificate store, the clock and the endpoint, then replay",
         words=_any("""
@@ -173,7 +170,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "held-back", "business", "no", "kept back by the engine itself: replay if the reason is gone, else dismiss",
         words=_any("kill switch | killswitch | risk check | riskrejected | risk rejected | pre-trade"),
     ),
-    # --- the venue said no -------------------------------------------------------------------------------------------
+    # --- the venue refused the order ---------------------------------------------------------------------------------
     Rule(
         "clock", "integration", "no", "set the clock of the engine's host (or its nonce), then replay",
         words=_any("""
@@ -293,7 +290,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("credentials-status", "integration", "no", _KEYS, statuses=frozenset({401, 403}), own_words=True),
     Rule("refused-status", "business", "no", _READ, statuses=frozenset({400, 404, 410, 422, 451}), own_words=True),
-    # --- an answer that proves nothing -------------------------------------------------------------------------------
+    # --- a status that proves nothing --------------------------------------------------------------------------------
     Rule(
         "unprocessable-bare", "schema", "maybe",
         f"refused as unprocessable without the venue's own words, which proves nothing; {LOOK}",

@@ -1,5 +1,6 @@
-"""Like failures under one id: an error's text without what varies from one occurrence to the next.
-Pure and versioned; it knows errors as text only, neither entries nor venues nor stores.
+"""Gives like failures one id: strips tracebacks and wrappers, masks what varies, hashes the rest.
+
+Pure and versioned. Knows errors as text only, neither entries nor venues nor stores.
 """
 
 import re
@@ -18,7 +19,7 @@ _DOUBLED: Final = re.compile(r"([A-Za-z_]\w{0,60}): (?=\1[\[(:])", re.ASCII)
 _INNER: Final = re.compile(r"([A-Za-z_]\w{0,60}\()(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}\((?=[\"'])", re.ASCII)
 _NUMBERED: Final = re.compile(r"\w{1,60}\((-?[0-9]{1,5}), ([\"'])(.*)\2\)", re.ASCII | re.DOTALL)
 _FRAME: Final = re.compile(r'File "[^"\n]{0,400}", line [0-9]{1,9}, in (\S{1,80})')
-# Their `repr` is a number and words, their `str` is `[Errno number] words`.
+# `repr` gives `(number, words)` for these, `str` gives `[Errno number] words`.
 _SYSTEM_ERRORS: Final = frozenset(
     ("BlockingIOError", "BrokenPipeError", "ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError",
      "ConnectionResetError", "FileNotFoundError", "InterruptedError", "OSError", "PermissionError", "TimeoutError",
@@ -27,7 +28,7 @@ _SYSTEM_ERRORS: Final = frozenset(
 
 
 def unstack(text: str) -> tuple[str, str]:
-    """The last traceback as its exception and, apart from it, its function names, innermost first."""
+    """(the exception of the last traceback, its function names, innermost first)."""
     start = text.rfind("Traceback (most")
     frames = list(_FRAME.finditer(text, start))
     if not frames:
@@ -38,13 +39,13 @@ def unstack(text: str) -> tuple[str, str]:
 
 
 def unwrap(text: str, *, is_cut: bool) -> str:
-    """`pkg.Type('words')`, `Type: Type('words')` and `pkg.Type: words` are the same failure as `Type: words`."""
+    """Rewrites `pkg.Type('words')`, `Type: Type('words')` and `pkg.Type: words` to `Type: words`."""
     found = _QUALIFIED.match(text)
     if found:
         text = text[found.start(1) :]
     if doubled := _DOUBLED.match(text):
         text = text[doubled.end() :]
-    while text.endswith("))") and (inner := _INNER.match(text)):  # an exception made of another has its words
+    while text.endswith("))") and (inner := _INNER.match(text)):  # an exception that wraps another
         text = inner[1] + text[inner.end() : -1]
     closed = text[-2:] in ("')", '")', "})", "()")
     if not (closed or is_cut or text.endswith(CUT)):
@@ -66,8 +67,8 @@ def _spelled(text: str, head: str, rest: str, *, closed: bool) -> str:
 
 VERSION: Final = 1
 TITLE_LENGTH: Final = 80
-READ_LENGTH: Final = 4_096  # hostile errors of megabytes cost no more than this
-KEY_LENGTH: Final = 400  # engines cut errors; what follows here would differ only by where the cut fell
+READ_LENGTH: Final = 4_096  # bounds the time for errors of megabytes
+KEY_LENGTH: Final = 400  # engines cut long errors at different lengths
 HIDDEN: Final = "#"
 
 
@@ -81,8 +82,8 @@ class Fingerprint:
     title: str
 
 
-# The first character class lets the regex engine skip plain words at memory speed; every branch then looks
-# back at the character it stands on. No branch nests a repetition over the same characters: time is linear.
+# The leading character class lets the regex engine skip plain words quickly; each branch then looks back at that
+# character. No branch nests repetitions over the same characters, so the time is linear.
 _MARK: Final = re.compile(
     r"""[0-9"'=/@.](?:
       (?<=[0-9])[0-9A-Za-z_#]*(?:-[0-9A-Za-z_#]+|[:.,/+@][0-9][0-9A-Za-z_#]*)*
@@ -106,7 +107,7 @@ _MESSAGE: Final = re.compile(
 )
 _CODE: Final = re.compile(r"\b(?:sCode|retCode|code|status_code)=(-?[0-9]{3,9}|[a-z_]{3,40})\b")
 
-# Values of these keys are the failure's meaning; every other key's value is the order's or the clock's.
+# Values of these keys describe the failure. Values of other keys vary with the order or the time.
 _CODES: Final = _set("code errno error_code errorcode grpc_status ret_code retcode scode status status_code statuscode")
 _MEANINGS: Final = _CODES | _set(
     """cause description detail details err errmsg error error_details error_message error_type errormessage errors
@@ -131,7 +132,7 @@ _STATUS_LEADS: Final = (
 _PHRASES: Final = {str(status.value): f" {status.phrase[:4].lower()}" for status in HTTPStatus}
 _STATUSES: Final = frozenset(_PHRASES) | _set("430 499 509 520 521 522 523 524 525 526 527 530")
 _AMOUNTS: Final = ("balance", "available", "quantity", "qty", "amount", "position", "margin", "pnl", "price", "size")
-# Names an account may bear that errors are made of; hiding them would hide the error.
+# Ordinary words of error texts. An account of that name must not hide them.
 _VOCABULARY: Final = _set(
     "a account code error failed http i invalid market message no not order price quantity status timeout"
 )
@@ -141,7 +142,7 @@ _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? $")
 
 
 def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
-    """`masks` are the entry's own names (account, market, order ids), hidden wherever they stand."""
+    """`masks` are the entry's own names (account, market, order ids); every occurrence is hidden."""
     return _identify(normalise(error, masks))
 
 
@@ -190,7 +191,7 @@ def _title(normal: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _spellings(mask: str) -> tuple[str, ...]:
-    """BTC/USDT:USDT is BTCUSDT, BTC-USDT and BTC_USDT elsewhere, and USDT in an error about funds."""
+    """Other spellings of BTC/USDT:USDT: BTCUSDT, BTC-USDT, BTC_USDT, and USDT in an error about funds."""
     parts = [part for part in re.split(r"[/:_-]", mask) if part]
     pair = parts[:2]
     joined = [glue.join(pair) for glue in ("", "-", "_", "/")] if len(pair) == 2 and "/" in mask else []
@@ -249,7 +250,7 @@ def _mask(text: str) -> str:
             shown = before.removesuffix(":").rstrip(_WORD_END) + HIDDEN
         elif first in "@." or text[start + 1 : start + 4].isupper():
             shown = before.rstrip(_HOST_END)
-            if not shown and out:  # the name's front part may have been taken for a number: j.doe.3@…
+            if not shown and out:  # the part before @ may have been masked as a number: j.doe.3@…
                 out[-1] = out[-1].rstrip(_HOST_END)
             shown += HIDDEN
         else:

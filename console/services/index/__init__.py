@@ -1,1 +1,1 @@
-"""The local index from the services' side: the process that keeps it, and what it says."""
+"""The local index as services use it: who keeps it up to date, and whether its figures can be trusted."""

@@ -1,6 +1,5 @@
-"""The index from the services' side: what entries are filed under, where a store's index lies, and who keeps it.
-
-The keeper is a process of its own, so that building an index of a million entries never costs a key press.
+"""Finds a store's index, builds and follows it (IndexJob), runs that as a process of its own (IndexProcess) and
+starts that process for a console (IndexSupervisor). Only reads the store; knows no screen.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ async def cache_of(store: Store, folder: Path | None = None) -> Cache:
 
 
 def _place(info: StoreInfo) -> str:
-    """One file is one store, from whichever directory it was named."""
+    """Resolves a SQLite path, so that one file has one index from any working directory."""
     path = info.label.removeprefix("sqlite ")
     return str(Path(path).resolve()) if info.dialect == "sqlite" else info.label
 
@@ -76,7 +75,7 @@ async def reader_of(store: Store, folder: Path | None = None) -> Reader:
 
 
 async def is_current(store: Store, progress: Progress | None) -> bool:
-    """Would counting the store now give the same? Everything that can be asked cheaply says so."""
+    """Whether counting the store now would give the index's figures, as far as cheap checks can tell."""
     if progress is None or not progress.built or not await has_caught_up(store, progress):
         return False
     counted = (await store.counts(EVERYTHING)).by_state
@@ -84,7 +83,7 @@ async def is_current(store: Store, progress: Progress | None) -> bool:
 
 
 async def has_caught_up(store: Store, progress: Progress) -> bool:
-    """The newest entry and the last act are in the index. Cheap at any size; says nothing of what lies between."""
+    """Whether the index holds the newest entry and the last act. Cheap at any size; does not check the rest."""
     newest = await store.page(EVERYTHING, limit=1, newest_first=True)
     if newest.entries and spell(newest.entries[0].row_key) != progress.high:
         return False
@@ -94,7 +93,7 @@ async def has_caught_up(store: Store, progress: Progress) -> bool:
 
 
 class IndexJob:
-    """One run of keeping an index. Only reads the store."""
+    """One run that builds or follows an index. Only reads the store."""
 
     def __init__(
         self, store: Store, clock: Clock, *, folder: Path | None = None, pace: BuildPace | None = None
@@ -105,11 +104,11 @@ class IndexJob:
         self._pace = pace
 
     async def build(self, tell: Callable[[Progress], None] = lambda _: None) -> bool:
-        """Once, up to now. False: the store's counts do not agree with its entries."""
+        """Builds the index up to now. False if the store's counts do not agree with its entries."""
         return await self._keep(tell, follow=False)
 
     async def follow(self, tell: Callable[[Progress], None] = lambda _: None) -> None:
-        """Until cancelled. Raises IndexUnavailable, also where another console keeps this index."""
+        """Runs until cancelled. Raises IndexUnavailable, also if another process keeps this index."""
         await self._keep(tell, follow=True)
 
     async def _keep(self, tell: Callable[[Progress], None], *, follow: bool) -> bool:
@@ -140,18 +139,18 @@ async def _tell(reader: Reader, tell: Callable[[Progress], None]) -> None:
 
 
 def nicer(by: int) -> int:
-    """The priority of a process that gives way to this one."""
+    """A process priority that many steps below this process's own."""
     return min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
 
 
 class IndexProcess:
     """The process that keeps the index while a console is open: `dlq index --follow` on the same store.
 
-    It goes when its console goes, however that ends, as it then reads the end of its stdin.
+    It ends with its console, even if that is killed, because its stdin then ends.
     """
 
     def __init__(self, words: tuple[str, ...], environ: Mapping[str, str], *, nice: int = _NICE) -> None:
-        """`words`: the global words of the command line, without the target; that is in `environ` as DLQ_DB."""
+        """`words` are global options without the target, which `environ` holds as DLQ_DB."""
         self._nice = nice
         self._words = words
         self._environ = dict(environ)
@@ -172,10 +171,10 @@ class IndexProcess:
             env=self._environ,
             start_new_session=True,
         )
-        # Of the child and not by the child: whoever else runs the verb keeps the priority they chose.
+        # Set here, not by the child: a person who runs `dlq index` keeps the priority they chose.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, nicer(self._nice))
-            if sys.platform == "linux":  # a key that is pressed need not wait for the end of its turn
+            if sys.platform == "linux":  # key presses then preempt the index at once
                 os.sched_setscheduler(self._process.pid, os.SCHED_IDLE, os.sched_param(0))
 
     @property
@@ -192,7 +191,7 @@ class IndexProcess:
             return
         if process.stdin is not None:
             process.stdin.close()
-        # An index survives being killed anywhere: nobody who quits has to wait for a page that is being filed.
+        # An index survives being killed at any point, so quitting need not wait for it.
         for seconds, end in ((_GRACE_SECONDS, process.terminate), (_EXIT_SECONDS, process.kill)):
             try:
                 await asyncio.wait_for(process.wait(), seconds)
@@ -219,12 +218,12 @@ __all__ = [
 Keep = Callable[[], "IndexProcess"]
 _BUILDING_SECONDS = 3.0
 _IDLE_SECONDS = 5.0
-_AGAIN_SECONDS = 30.0  # between two tries to be the one that keeps the index
+_AGAIN_SECONDS = 30.0  # between two tries to start the process
 
 
 class IndexSupervisor:
     def __init__(self, session: StoreSession, keep: Keep | None, counts: Callable[[], Counts | None]) -> None:
-        """`keep` is None where the index may be used but not built."""
+        """`keep` is None if the index may be used but not built."""
         self._session = session
         self._keep = keep
         self._counts = counts
@@ -232,7 +231,7 @@ class IndexSupervisor:
         self._next_try = 0.0
 
     async def run(self, tell: Callable[..., None]) -> None:
-        """Until cancelled."""
+        """Checks the index and passes what the header shows to `tell`, until cancelled."""
         while True:
             said = await self.look()
             if said is not None:
@@ -241,12 +240,12 @@ class IndexSupervisor:
             await asyncio.sleep(_BUILDING_SECONDS if building else _IDLE_SECONDS)
 
     async def aclose(self) -> None:
-        """The process ends with its console."""
+        """Stops the process, if this console started it."""
         if self._keeper is not None:
             await self._keeper.stop()
 
     async def look(self) -> dict[str, Any] | None:
-        """What the frame should say; None while the store does not answer, which others tell."""
+        """The index's share of the header; None while the store does not answer, which is reported elsewhere."""
         try:
             index_status = await self._session.index_status()
             await index_status.look(kept=await self._is_kept(index_status))
@@ -259,7 +258,7 @@ class IndexSupervisor:
         if self._keeper is not None and self._keeper.running:
             return True
         if index_status.reader.is_kept:
-            return True  # another console's
+            return True  # another console keeps it
         if self._keep is None or time.monotonic() < self._next_try:
             return False
         self._next_try = time.monotonic() + _AGAIN_SECONDS
@@ -268,7 +267,7 @@ class IndexSupervisor:
         return True
 
     def _percent(self, index_status: IndexStatus) -> int | None:
-        """None once there is nothing to wait for."""
+        """Progress of the build; None if nothing is being built."""
         progress = index_status.progress
         if progress is None:
             return 0 if self._keeper is not None and self._keeper.running else None

@@ -1,6 +1,5 @@
-"""What the index adds to an attached store: groups, search, health, alerts; and how far it can be trusted.
-
-Everything works without an index, slower, and says so. No SQL, no screens.
+"""Decides whether the index of an attached store can be trusted, and gives groups, search, health and alerts with it
+or without it. Without an index these are slower or partial, and say so. Knows neither SQL nor screens.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from console.services.stats.tally import Tally, VenueTally
 if TYPE_CHECKING:
     from console.services.session import SessionSettings, StoreSession
 
-_FEW = 2000  # open entries that are simply counted where there is no index
-_COUNT_SECONDS = 60.0  # ages alone may raise an alert: counted again after this, though nothing changed
+_FEW = 2000  # up to this many open entries are counted if there is no index
+_COUNT_SECONDS = 60.0  # alerts are computed again after this, because ages grow on their own
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """The newest entry and the last act when the console attached: an index that has both is no longer behind."""
+    """The newest entry and the last act when the console attached. An index that holds both has caught up."""
 
     entry_id: str | None
     audit_seq: int
@@ -43,8 +42,8 @@ class IndexStatus:
         setting = session.setting
         self.reader = reader
         self.progress: Progress | None = None
-        self.budget = BUDGET  # seconds that one step of a search may take
-        self.is_trusted = False  # what the index says is what counting would say, as far as it is built
+        self.budget = BUDGET  # seconds for one step of a search
+        self.is_trusted = False  # its figures equal those of counting, as far as it is built
         self._setting: SessionSettings = setting
         self._store: Store = session.store
         self._indexed = Groups(session.triage, reader, setting.clock), Search(session.store, reader)
@@ -57,7 +56,7 @@ class IndexStatus:
 
     @classmethod
     async def of(cls, session: StoreSession) -> IndexStatus:
-        """With a first look at what index there is."""
+        """Opens the index and checks it once."""
         made = cls(session, Reader(await cache_of(session.store, session.setting.cache)))
         await made.look()
         return made
@@ -75,7 +74,7 @@ class IndexStatus:
 
     @property
     def health(self) -> Health | None:
-        """None: there is no index that could say."""
+        """None if there is no built index to trust."""
         built = self.progress is not None and self.progress.built
         return self._health if self.is_trusted and built else None
 
@@ -86,7 +85,7 @@ class IndexStatus:
         return None if seen is None else (seen.filed, seen.searchable, seen.audit_seq, tuple(seen.states.values()))
 
     async def look(self, *, kept: bool = False) -> None:
-        """How far the index is now. `kept`: a process keeps it, so that once it has caught up it stays so."""
+        """Reads the progress again. If a process keeps the index (`kept`), an index that caught up stays trusted."""
         try:
             self.progress = await self.reader.progress()
             self.is_trusted = await self._is_true(kept=kept)
@@ -121,7 +120,7 @@ class IndexStatus:
         return wanted is None or wanted in await self.reader.known([wanted])
 
     async def alerts(self, counts: Counts | None) -> tuple[Alert, ...]:
-        """From the index; without one, counted where that is quick, else the rules that the totals can answer."""
+        """From the index; without one, counted if that is quick, else only the rules that totals can answer."""
         key = self.stamp, counts, self.is_trusted
         if self._raised is not None and self._raised[0] == key and time.monotonic() < self._raised[1]:
             return self._raised[2]
@@ -149,7 +148,7 @@ class IndexStatus:
     def _totals(self, counts: Counts | None) -> Tally:
         states = {} if counts is None else dict(counts.by_state)
         oldest = None if counts is None else counts.oldest_pending
-        # The oldest of all is the oldest somewhere; how deep one venue is cannot be told from a total.
+        # The oldest entry of all is the oldest at some venue. Totals say nothing about the depth of one venue.
         venues = {} if oldest is None else {"some venue": VenueTally(0, 0, oldest)}
         return Tally(
             at=self._setting.clock(),

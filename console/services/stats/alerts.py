@@ -1,4 +1,4 @@
-"""When a person should look: rules over the numbers of a store. Pure."""
+"""The alert rules over a store's tally. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from console.services.stats.tally import Tally
 from console.settings.config import Alerts
 from console.text.durations import long_age
 
-RISE = 0.2  # against the earlier half
-_ENOUGH = 10  # entries before a share or a rise means anything
+RISE = 0.2  # a rise or fall counts from this share of the earlier half
+_ENOUGH = 10  # fewer entries than this show no trend
 Rule = Literal["in-doubt", "depth", "oldest", "dominance", "arrival-rate"]
 RULES: tuple[Rule, ...] = ("in-doubt", "depth", "oldest", "dominance", "arrival-rate")
 
@@ -23,11 +23,11 @@ class Alert:
     text: str
     venue: str = ""
     severe: bool = False
-    brief: str = ""  # where there is room for a few words
+    brief: str = ""  # the short form for the status line
 
 
 def alerts(tally: Tally, limits: Alerts) -> tuple[Alert, ...]:
-    """Most pressing first."""
+    """The alerts that are raised, most urgent first."""
     return (
         *_in_doubt(tally),
         *_depth(tally, limits.depth),
@@ -90,7 +90,7 @@ def _arrivals(counts: Sequence[int]) -> list[Alert]:
 
 
 def change(counts: Sequence[int]) -> Literal["rising", "falling", "steady"]:
-    """The later half against the earlier one; a handful of entries is no trend."""
+    """Compares the later half with the earlier one. Fewer than `_ENOUGH` entries are steady."""
     half = len(counts) // 2
     earlier, later = sum(counts[:half]), sum(counts[half:])
     if max(earlier, later) < _ENOUGH:

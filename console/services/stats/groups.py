@@ -1,6 +1,6 @@
-"""The groups of a store: from the index at once, or counted from its entries; their members as a frozen set; notes.
+"""Groups of like failures: their figures, from the index or counted from entries; their members; their notes.
 
-Says how much of the store an answer covers. No SQL, no screens.
+Each answer says how much of the store it covers. Knows neither SQL nor screens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Parts = Mapping[str, Mapping[str, Mapping[str, int]]]  # fingerprint → dimensi
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Entries whose errors say the same. `trend` counts every arrival, hour by hour, also of what is settled by now."""
+    """Entries with one fingerprint. `trend` counts all arrivals by hour, including entries no longer open."""
 
     fingerprint: str
     title: str
@@ -41,17 +41,17 @@ class Group:
     last_seen: datetime | None
     retries: int
     notional: Decimal
-    unpriced: int  # entries without a price: not in the notional
+    unpriced: int  # entries without a price, which the notional leaves out
     venues: Mapping[str, int]
     accounts: Mapping[str, int]
     markets: Mapping[str, int]
     trend: tuple[int, ...] = ()
-    new: int | None = None  # since it was looked at; None where it never was
+    new: int | None = None  # arrivals since somebody looked; None if nobody has
 
 
 @dataclass(slots=True)
 class Counting:
-    """One group in the making."""
+    """The running sums of one group."""
 
     title: str
     states: Counter[State] = field(default_factory=Counter)
@@ -113,12 +113,12 @@ class Counting:
 
 
 def largest_first(counts: Mapping[str, int]) -> dict[str, int]:
-    """The nameless (a null account) is left out."""
+    """Sorted by count. Leaves out the empty name (a null account)."""
     return dict(sorted(((name, n) for name, n in counts.items() if name), key=lambda pair: (-pair[1], pair[0])))
 
 
 class Grouping:
-    """Marks one by one."""
+    """Collects entries into groups, one by one."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Counting] = {}
@@ -133,7 +133,7 @@ class Grouping:
         self.count += 1
 
     def arrival(self, mark: IndexedEntry) -> None:
-        """For the trend: also of entries that are not counted."""
+        """Counts an entry for the trend only."""
         if mark.captured is not None:
             self._hours.setdefault(mark.label.fingerprint, Counter())[mark.captured // HOUR] += 1
 
@@ -173,7 +173,7 @@ def trend(hours: Mapping[int, int], now: datetime) -> tuple[int, ...]:
 
 
 def ordered(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Largest first, then the one seen last."""
+    """Largest group first; among equals the one seen last."""
 
     def key(group: Group) -> tuple[int, float, str]:
         last = group.last_seen.timestamp() if group.last_seen else float("-inf")
@@ -182,15 +182,15 @@ def ordered(groups: Iterable[Group]) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=key))
 
 
-_PAGE = 100  # labelling more at a time would be felt at the keyboard
+_PAGE = 100  # classifying more at once would delay key presses
 _MANY = 100
-_MOST = 200_000  # entries counted or frozen at once
+_MOST = 200_000  # most entries that one answer counts or selects
 _TELL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`covered` of `total` entries are counted here; `complete` where that is all of them."""
+    """`covered` of `total` entries are counted; `complete` if that is all of them."""
 
     groups: tuple[Group, ...]
     covered: int
@@ -205,7 +205,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The frozen set behind a group: each was read and found to belong to it."""
+    """The entries of a group, each read from the store and checked."""
 
     entries: tuple[Entry, ...]
     complete: bool
@@ -219,20 +219,20 @@ class Groups:
         self._clock = clock
 
     async def view(self, *, everything: bool = False, whole: bool = False, budget: float = 0.1) -> GroupView:
-        """At once: from the index as far as it is built, else of the newest entries that `budget` seconds can read.
-        Accounts and markets are told where `whole` is asked for; `split` has those of one group."""
+        """From the index as far as it is built; without one, from the newest entries read in `budget` seconds.
+        Includes accounts and markets only with `whole`; `split` gives those of one group."""
         view = await self._from_index(everything=everything, dimensions=DIMENSIONS if whole else ("venue",))
         return view or await self._newest(budget, everything=everything)
 
     async def counted(self, query: Query) -> GroupView:
-        """Exactly, from every entry that matches: takes as long as reading them does."""
+        """Exact figures, counted from every matching entry. Takes as long as reading them."""
         grouping = Grouping()
         async for row in self._triage.stream(query, whole=True):
             grouping.add(file_entry(row.entry, labelled(row)))
         return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
 
     async def growing(self, query: Query) -> AsyncIterator[GroupView]:
-        """As `counted`, newest first, with what there is so far every now and then; the loop is never held up."""
+        """As `counted`, newest first, with partial results on the way. Never blocks the event loop for long."""
         grouping = Grouping()
         row_key: RowKey | None = None
         told, more = time.monotonic(), True
@@ -253,7 +253,7 @@ class Groups:
     async def split(
         self, fingerprint: str, *, everything: bool = False, limit: int = 200, budget: float | None = None
     ) -> tuple[Cross, ...]:
-        """A group by venue, account and market; without an index, of what `budget` seconds can read, newest first."""
+        """A group by venue, account and market; without an index, of the newest entries read in `budget` seconds."""
         states = frozenset(STATES) if everything else OPEN_STATES
         if self._reader is not None:
             try:
@@ -275,8 +275,8 @@ class Groups:
     async def members(
         self, fingerprint: str, asked: Query | None = None, *, tell: Callable[[int], None] = lambda _: None
     ) -> Members:
-        """Open entries of the group, oldest first, that also match `asked`; to be marked, replayed or dismissed.
-        `tell` hears how many there are so far."""
+        """The group's open entries that also match `asked`, oldest first, as the selection for an act.
+        Calls `tell` with the number found so far."""
         query = replace(asked or Query(), group=fingerprint)
         if self._reader is not None:
             try:
@@ -299,7 +299,7 @@ class Groups:
         return Members(tuple(found), True)
 
     async def _pages(self, query: Query, *, newest_first: bool) -> AsyncIterator[list[Entry]]:
-        """What matches, in pages small enough that labelling one is not felt at the keyboard."""
+        """Matching entries, in pages small enough that classifying one does not delay key presses."""
         row_key: RowKey | None = None
         while True:
             page = await self._store.page(query.where, limit=_PAGE, after=row_key, newest_first=newest_first)
@@ -310,13 +310,13 @@ class Groups:
             await asyncio.sleep(0)
 
     async def looked(self, fingerprints: tuple[str, ...]) -> None:
-        """From now on these count as seen."""
+        """Marks these groups as seen."""
         if self._reader is None:
             return
         try:
             await self._reader.looked(fingerprints)
         except IndexUnavailable:
-            return  # without an index nothing is new
+            return  # without an index nothing counts as new
 
     async def note(self, fingerprint: str, text: str) -> None:
         await self._triage.note(f"group:{fingerprint}", text)

@@ -1,6 +1,6 @@
-"""How a store is doing over the last hours: depth, arrivals by kind, groups, ages, alerts, halt. From the index alone.
+"""The figures of the health screen: depth, arrivals and alerts over the last hours, from the index.
 
-No SQL, no screens: numbers that can be drawn.
+Knows neither SQL nor screens; returns numbers that a screen can draw.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HealthView:
     tally: Tally
     alerts: tuple[Alert, ...]
     halt: Halt | None
-    depth: tuple[int | None, ...]  # over the span, oldest first; None before the first time it was seen
+    depth: tuple[int | None, ...]  # over the span, oldest first; None before the first snapshot
     in_doubt: tuple[int | None, ...]
     arrivals: Mapping[str, tuple[int, ...]]  # category → the last 24 hours, hour by hour
     minutes: tuple[int, ...]  # arrivals of the last hour, minute by minute
@@ -46,7 +46,7 @@ class Health:
         self._clock = clock
 
     async def view(self, span: timedelta = SPAN, points: int = POINTS) -> HealthView | None:
-        """None where the index is not built yet."""
+        """None if the index is not built yet."""
         now = self._clock()
         try:
             progress = await self._reader.progress()
@@ -73,7 +73,7 @@ class Health:
 
 
 def levels(seen: Sequence[tuple[datetime, int]], moments: Sequence[datetime]) -> tuple[int | None, ...]:
-    """What was last seen at each moment: between two changes a level stays as it was."""
+    """The last level seen at or before each moment."""
     found: list[int | None] = []
     level: int | None = None
     at = 0

@@ -1,4 +1,4 @@
-"""The numbers of a store as Prometheus text (format 0.0.4). Pure."""
+"""Renders a store's figures as Prometheus text (format 0.0.4). Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Everything that is told."""
+    """Everything one scrape renders."""
 
     info: StoreInfo
     tally: Tally
@@ -122,7 +122,7 @@ def _labels(labels: Labels) -> str:
 
 
 def escape(value: str) -> str:
-    """A venue may be called anything, line ends and quotes included."""
+    """Escapes a label value. A venue's name may hold anything, including line ends and quotes."""
     return readable(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\\\r")
 
 

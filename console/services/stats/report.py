@@ -1,4 +1,7 @@
-"""The shift report: what came, what was done by whom, what is in doubt. Gathered once, told as Markdown or as JSON."""
+"""The shift report: arrivals, who did what (from the audit chain), what is in doubt; as Markdown or JSON.
+
+Reads the store contract; knows neither SQL nor screens.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(slots=True)
 class Person:
-    """One operator's share. The label may be anything; the OS user is the identity."""
+    """What one operator did. `os_user` is the identity; `operator` is a label anybody may choose."""
 
     operator: str
     os_user: str
@@ -39,7 +42,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class ActivityMoment:
-    """A halt, a resume, an approval: few enough to be told one by one."""
+    """A halt, a resume or an approval, which the report lists one by one."""
 
     at: str
     kind: str
@@ -48,12 +51,12 @@ class ActivityMoment:
 
 
 class ShiftActivity:
-    """Fed the chain in order, from its beginning; counts the events of one source since a moment."""
+    """Counts the audit events of one source since a moment. Feed it the whole chain, in order."""
 
     def __init__(self, source: str, since: datetime | None = None) -> None:
         self._source = source
         self._since = since
-        self._modes: dict[tuple[str, int], str] = {}  # of attempts, by entry and number
+        self._modes: dict[tuple[str, int], str] = {}  # mode of each attempt, by entry id and attempt number
         self.seq = 0
         self.people: dict[tuple[str, str], Person] = {}
         self.moments: list[ActivityMoment] = []
@@ -78,7 +81,7 @@ class ShiftActivity:
             try:
                 body = json.loads(event.body)
             except ValueError:
-                continue  # `dlq audit verify` speaks of that
+                continue  # `dlq audit verify` reports a damaged body
             if isinstance(body, dict) and body.get("source") in (self._source, None):
                 self._take(body)
 
@@ -113,7 +116,7 @@ class ShiftActivity:
                 return
 
     def _mode(self, kind: str, body: Mapping[str, Any]) -> str:
-        """An attempt in doubt has an outcome twice: when it was sent and when it was settled."""
+        """The attempt's mode. An attempt in doubt has two outcomes, so its mode is kept until the second."""
         if kind not in ("outcome", "reconcile"):
             return _UNKNOWN
         entries = body.get("entries") or [""]
@@ -257,7 +260,7 @@ def _attempt(attempt: Attempt) -> dict[str, object]:
 
 
 def as_markdown(report: Report) -> str:
-    """Whatever the store says is text here, never markup."""
+    """Text from the store is escaped, so that it cannot become markup."""
     return "\n".join((*_head(report), *_came(report), *_did(report), *_doubt(report), *_stands(report))) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""The numbers of a store at a moment: depth, ages, categories, groups, arrivals. Counted, or read from the index.
+"""A store's figures at one moment (depth, ages, categories, groups, arrivals), counted or read from the index.
 
-What alerts, metrics and reports are made of. No SQL, no screens.
+Alerts, metrics and reports are made from it. Knows neither SQL nor screens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from backends.store import Store
 from console.services.index.keeper import label
 from console.services.stats.groups import Group, Grouping, from_lines
 
-SNAPSHOTS = 10  # minutes whose arrivals are compared
+SNAPSHOTS = 10  # minutes of arrivals that the alert rule compares
 _PAGE = 500
 
 
@@ -30,7 +30,7 @@ class VenueTally:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Groups, categories, retries and venues are those of open entries. From the index, groups name only venues."""
+    """Groups, categories, retries and venues cover open entries. Read from the index, groups list venues only."""
 
     at: datetime
     states: Mapping[State, int]
@@ -38,7 +38,7 @@ class Tally:
     categories: Mapping[str, int]
     groups: tuple[Group, ...]
     retries: int
-    arrivals: tuple[int, ...]  # of the last ten whole minutes, oldest first
+    arrivals: tuple[int, ...]  # in the last ten whole minutes, oldest first
 
     @property
     def open(self) -> int:
@@ -54,7 +54,7 @@ class Tally:
 
 
 async def counted(store: Store, now: datetime) -> Tally:
-    """From every open entry; takes as long as reading them does."""
+    """Counts every open entry. Takes as long as reading them."""
     grouping = Grouping()
     depth: Counter[str] = Counter()
     doubted: Counter[str] = Counter()
@@ -90,7 +90,7 @@ async def counted(store: Store, now: datetime) -> Tally:
 
 
 async def indexed(reader: Reader, now: datetime) -> Tally:
-    """From the index: at once, and as true as the index is."""
+    """Reads the figures from the index, which the caller has found to be current."""
     lines = await reader.lines()
     groups = from_lines(lines, await reader.parts(("venue",)), everything=False, trends={}, new={})
     states: Counter[State] = Counter()
@@ -117,7 +117,7 @@ async def indexed(reader: Reader, now: datetime) -> Tally:
 
 
 async def _arrivals(store: Store, now: datetime) -> tuple[int, ...]:
-    """Newest first, until a whole page is older than what is asked about."""
+    """Arrivals by minute. Reads newest first until a whole page is older than the span."""
     last = micros(now) // MINUTE
     found: Counter[int] = Counter()
     since = now - timedelta(minutes=SNAPSHOTS + 1)

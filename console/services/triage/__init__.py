@@ -1,1 +1,1 @@
-"""Sort entries out: dismiss, restore, approve, advise, archive."""
+"""Sorting entries out without sending them: dismiss, restore, approvals, advice, archive. Knows no venue."""

@@ -1,6 +1,6 @@
-"""A verifiable bundle of old entries: entries, attempts, the audit chain up to its head, checksums. Deletes nothing.
+"""Writes and verifies an archive: one zip of old entries, their attempts and the audit chain. Deletes nothing.
 
-One zip file, readable without us: JSON Lines, a manifest, and SHA256SUMS for `sha256sum -c`.
+The zip can be read without this program: JSON Lines, a manifest, and SHA256SUMS for `sha256sum -c`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ SUMS = "SHA256SUMS"
 MANIFEST = "manifest.json"
 ENTRIES, ATTEMPTS, AUDIT = "entries.jsonl", "attempts.jsonl", "audit.jsonl"
 BLOCK = 1 << 20
-SEAL = b"0" * 64  # the zip's comment, and so the file's last bytes: the SHA-256 of everything before it
+SEAL = b"0" * 64  # placeholder for the zip's comment, the file's last bytes: the SHA-256 of all before it
 _MEMBERS = (ENTRIES, ATTEMPTS, AUDIT, MANIFEST)
 
 
 @dataclass(frozen=True, slots=True)
 class BundleVerdict:
-    """What a bundle says of itself, and everything that is wrong with it."""
+    """The result of verifying a bundle: its figures, and every problem found."""
 
     problems: tuple[str, ...]
     entries: int = 0
     events: int = 0
     head: str = ""
-    digest: str = ""  # of SHA256SUMS, to be compared with one kept elsewhere
+    digest: str = ""  # of SHA256SUMS; compare it with the one kept elsewhere
 
     @property
     def sound(self) -> bool:
@@ -48,12 +48,12 @@ class BundleVerdict:
 
 
 def seal(file: IO[bytes]) -> None:
-    """After the zip was closed with SEAL as its comment. Even a flipped bit that no reader looks at is found by it."""
+    """Call after closing the zip with SEAL as its comment. The seal also covers bytes that no zip reader checks."""
     file.write(_seal(file))
 
 
 def _seal(file: IO[bytes]) -> bytes:
-    """Leaves the file at its seal."""
+    """The digest of everything before the seal; leaves the file positioned at the seal."""
     left = file.seek(0, os.SEEK_END) - len(SEAL)
     file.seek(0)
     found = hashlib.sha256()
@@ -71,7 +71,7 @@ def verify(path: Path) -> BundleVerdict:
             verdict = _verify(bundle)
         return verdict if sealed else replace(verdict, problems=("the file was altered", *verdict.problems))
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
-        # zipfile says RuntimeError where a damaged header asks for a password or an unknown method.
+        # zipfile raises RuntimeError if a damaged header asks for a password or an unknown method.
         return BundleVerdict((f"cannot be read: {problem}",))
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
         return BundleVerdict((f"is not what an archive looks like: {problem!r}",))
@@ -133,7 +133,7 @@ _PAGE = 500
 
 
 class ArchiveError(Exception):
-    """The bundle cannot be written or read; `str()` says why."""
+    """The bundle cannot be written; `str()` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ class Archived:
     attempts: int
     events: int
     head: str
-    digest: str  # of SHA256SUMS: kept elsewhere, it proves the whole bundle
+    digest: str  # of SHA256SUMS; kept elsewhere, it proves the whole bundle
 
 
 @dataclass(slots=True)
 class _Member:
-    """Lines into one file, counted and hashed on their way."""
+    """Writes JSON Lines to one member of the zip, and counts and hashes them."""
 
     file: IO[bytes]
     lines: int = 0
@@ -168,7 +168,7 @@ class _Member:
 
 
 async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, now: datetime) -> Archived:
-    """Everything captured before that moment, whatever its state. Never overwrites a file."""
+    """Archives every entry captured before that moment, in any state. Never overwrites a file."""
     making = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         _free(out)
@@ -177,7 +177,7 @@ async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, no
             seal(raw)
             raw.flush()
             os.fsync(raw.fileno())
-        os.link(making, out)  # fails where somebody else was faster
+        os.link(making, out)  # fails if another process created the file meanwhile
     except FileExistsError:
         raise ArchiveError(f"{out} is there already: archives are never overwritten") from None
     except OSError as problem:
@@ -188,7 +188,7 @@ async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, no
 
 
 def _free(out: Path) -> None:
-    """Before the work rather than after it."""
+    """Fails before the long work instead of after it."""
     if out.exists():
         raise FileExistsError
 
@@ -269,7 +269,7 @@ async def _pages(store: Store, before: datetime) -> AsyncIterator[list[Entry]]:
 
 
 def entry_document(entry: Entry) -> dict[str, object]:
-    """The row as stored; what JSON has no word for is tagged."""
+    """The row as stored. Values without a JSON type are wrapped in an object that names their type."""
     row = {name: _value(value) for name, value in zip(entry.names, entry.values, strict=True)}
     return {"id": entry.id, "state": entry.state, "row": row}
 

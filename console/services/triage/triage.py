@@ -1,6 +1,6 @@
-"""Looking and sorting out: entries with their class, dismiss and restore in polite chunks, history, undo.
+"""Classified entries, and the acts that need no venue: dismiss, restore, undo, note, halt, resume, refuse.
 
-Knows the store contract and the classification; no SQL, no screens.
+Knows the store contract and the error classification; neither SQL nor screens nor venues.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import error_text, varying
 
-CHUNK = 500  # entries of one transaction to begin with
-_LONGEST_SECONDS = 0.050  # what one transaction may hold the store's write lock for
-_BUSY_SHARE = 0.6  # of the time, while somebody else is writing too
+CHUNK = 500  # entries in the first transaction
+_LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
+_BUSY_SHARE = 0.6  # share of the time this may write while somebody else writes too
 _PAGE = 500
 
 
 @dataclass(frozen=True)
 class ClassifiedEntry:
-    """An entry with what its error says of it, worked out when asked: of most of a page nobody asks."""
+    """An entry with its category and fingerprint, computed on demand: most entries of a page are never asked."""
 
     entry: Entry
 
@@ -38,7 +38,7 @@ class ClassifiedEntry:
 
     @property
     def reach(self) -> str:
-        """Could the failed submit have reached the venue: "no" or "maybe"."""
+        """Whether the failed submit may have reached the venue: "no" or "maybe"."""
         return self._class.reach
 
     @property
@@ -64,7 +64,7 @@ class ClassifiedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the store can answer, and what the classification adds."""
+    """A filter the store evaluates, and the category and group, which are evaluated here."""
 
     where: Filter = field(default_factory=Filter)
     category: str | None = None
@@ -77,7 +77,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The report of an act over many entries."""
+    """The result of an act on many entries."""
 
     done: tuple[str, ...]
     changed: tuple[tuple[str, str], ...]
@@ -91,7 +91,7 @@ class History:
     attempts: tuple[Attempt, ...]
     events: tuple[AuditEvent, ...]
     notes: tuple[Note, ...]
-    unrecorded: int  # retries older than our history
+    unrecorded: int  # retries from before the ledger existed
 
 
 Progress = Callable[[int, int], None]
@@ -102,7 +102,7 @@ def classified(entry: Entry) -> ClassifiedEntry:
 
 
 async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """With whole errors: a page cuts long values, and a traceback says at its end what went wrong."""
+    """Reads whole errors where the page cut them: a traceback names its exception at the end."""
     cut = tuple(entry.id for entry in entries if entry.clipped and len(error_text(entry)) >= READ_LENGTH)
     if not cut:
         return entries
@@ -111,13 +111,13 @@ async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
-    """How often the audit says that the retry count went up."""
+    """How many of these audit events raised the retry count."""
     count = 0
     for event in events:
         try:
             after = json.loads(event.body).get("after")
         except (ValueError, AttributeError):
-            continue  # a tampered body is `audit verify`'s business
+            continue  # `dlq audit verify` reports a damaged body
         count += isinstance(after, dict) and "retry_count" in after
     return count
 
@@ -136,7 +136,7 @@ class Triage:
     async def stream(
         self, query: Query, *, whole: bool = True, limit: int | None = None
     ) -> AsyncIterator[ClassifiedEntry]:
-        """Every match in insertion order, a page at a time: no read transaction stays open, memory stays flat."""
+        """Every match in insertion order. Reads page by page, so that no read transaction stays open."""
         place: RowKey | None = None
         left = limit
         while left is None or left > 0:
@@ -156,11 +156,11 @@ class Triage:
             place = page.entries[-1].row_key
 
     async def select(self, query: Query, *, most: int | None = None) -> tuple[Entry, ...]:
-        """The frozen set behind a filter."""
+        """The entries that match now, as a fixed set."""
         return tuple([row.entry async for row in self.stream(query, whole=False, limit=most)])
 
     async def chosen(self, ids: tuple[str, ...]) -> tuple[dict[str, Entry], tuple[str, ...]]:
-        """(entries by id, ids that are not there)."""
+        """(entries by id, ids that do not exist)."""
         found: dict[str, Entry] = {}
         for start in range(0, len(ids), _PAGE):
             found |= await self.store.many(ids[start : start + _PAGE])
@@ -195,7 +195,7 @@ class Triage:
         return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=lambda: False)
 
     async def undo(self) -> Done | None:
-        """Take back the last dismiss of this console; None where there is none."""
+        """Restores what this console dismissed last; None if there is nothing to undo."""
         if not self._last_dismissed:
             return None
         entries, _ = await self.chosen(self._last_dismissed)
@@ -213,7 +213,7 @@ class Triage:
         await self.store.resume(self.actor, self._why(note=note))
 
     async def refuse(self, what: str, ids: tuple[str, ...], because: str) -> None:
-        """Refusals are part of the record, where a record can be written at all."""
+        """Records a refusal in the audit chain, if this store can be written."""
         if self.store.info.read_only:
             return
         try:
@@ -221,7 +221,7 @@ class Triage:
                 f"refused-{what}", ids[:1000], self.actor, self._why(reason="refused", note=because)
             )
         except ActRefused:
-            return  # no ledger may be made here: the refusal itself still stands
+            return  # this role may not create a ledger; the refusal holds without a record
 
     def _why(self, *, reason: str | None = None, note: str | None = None) -> ActContext:
         return ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason=reason, note=note)
@@ -258,12 +258,12 @@ class Triage:
 
 
 def next_size(size: int, took: float) -> int:
-    """Grow or shrink towards transactions that hold the lock for a blink."""
+    """The size of the next chunk, aiming at `_LONGEST_SECONDS` for each transaction."""
     if took > _LONGEST_SECONDS:
         return max(50, size // 2)
     return min(5000, size * 2) if took < _LONGEST_SECONDS / 2 else size
 
 
 def pause_after(took: float, *, contended: bool) -> float:
-    """An engine that waits for the lock must find it free often enough; alone, nobody waits for us."""
+    """Seconds to leave the write lock free, if an engine is waiting for it."""
     return took * (1 - _BUSY_SHARE) / _BUSY_SHARE if contended else 0.0
