@@ -5,22 +5,29 @@ What acts is loaded when it is asked for: a console that only looks never loads 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.timer import Timer
 
 from backends.records import Entry, Selection, State, Version
+from backends.store import StoreError
 from console.render.entry import Shown
 from console.render.line import Line, line, trusted, untrusted
+from console.render.status import make_trend
 from console.render.value import count, many, order
 from console.screens.frame import FramedScreen
-from console.screens.queue.loader import QueueLoader
+from console.screens.queue.coalescer import Coalescer
+from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.triage.triage import classified
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
 
 if TYPE_CHECKING:
+    from console.screens.queue.loader import Blank
     from console.services.session import StoreSession
 
 
@@ -155,14 +162,22 @@ _PANE_SECONDS = 0.06  # the cursor rests: now its history is worth reading
 _MOST_MARKS = 200_000
 _HINTS = ("open", "mark", "mark-all", "filter", "groups", "mode", "audit", "sort", "command", "quit")
 _HINTS_OF_NOTHING = ("filter", "refresh", "audit", "stores", "command", "quit")
+_BLANKS = {
+    "searching": "searching …",
+    "unmatched": "nothing matches: esc clears the filter",
+    "empty": "nothing is dead: the queue is empty",
+}
 
 
 class ListingScreen(ActingScreen):
     def __init__(self) -> None:
         super().__init__()
-        self.loader = QueueLoader(self)
+        self.loader = QueueLoader(lambda: self.console.session, self.console.now)
+        # The store finishes a long read even when nobody waits for it any more, so two never run at once.
+        self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), classified, id="table")
+        self.table.window = self.loader.window
         self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")
         self.in_pane = False  # j and k move in the pane's text
@@ -172,16 +187,88 @@ class ListingScreen(ActingScreen):
         """What is listed, and how much of it."""
         raise NotImplementedError
 
-    def say_empty(self, *, filtered: bool) -> None:
-        text = "nothing matches: esc clears the filter" if filtered else "nothing is dead: the queue is empty"
-        self.table.blank = line(trusted(f"   {text}", "dim"))
+    def show_blank(self, blank: Blank) -> None:
+        self.table.blank = line(trusted(f"   {_BLANKS[blank]}", "dim"))
+
+    def show_rows(self, rows: RowsRead) -> None:
+        """Paint what a read changed, unless a preview covers the list."""
+        if self.loader.is_paused:
+            return
+        if rows.blank is not None:
+            self.show_blank(rows.blank)
+        self.table.seen = self.loader.seen
+        if rows.cursor:
+            self.table.renewed()
+        else:
+            self.table.refresh()
+        self.show_filter()
+        if rows.continues:
+            self.search_on()
+
+    async def load(self, read: Callable[[], Awaitable[RowsRead | None]]) -> None:
+        """Wait for a read of the list and show its rows."""
+        rows = await read()
+        if rows is not None:
+            self.show_rows(rows)
+
+    def search_on(self) -> None:
+        """Continue the search of the filter beside the keys."""
+        search = self.loader.search
+        if search is not None and not search.is_over:
+            self.start(self._search_on, group="search", exclusive=True)
+
+    async def _search_on(self) -> None:
+        async with aclosing(self.loader.search_on()) as found:
+            async for rows in found:
+                self.show_rows(rows)
+
+    async def load_counts(self, *, soon: bool = False) -> None:
+        read = await self.loader.count(soon=soon)
+        self.console.update_header(counts=read.counts, halt=read.halt, cut=read.cut)
+        self.show_filter()
+
+    async def load_trend(self) -> None:
+        read = await self.loader.arrivals()
+        if read is not None:
+            self.console.update_header(trend=make_trend(read.moments, self.console.now(), whole=read.whole))
+
+    async def follow_store(self) -> None:
+        """Read again after every change of the store, until the screen ends."""
+        async for change in self.loader.watch():
+            if change.kind == "lost":
+                self.console.update_header(lost=change.detail or "it does not answer")
+                continue
+            if change.kind == "back":
+                self.console.update_header(lost=None)
+                self.tell_back()
+            self.changed()
 
     def tell_back(self) -> None:
         self.show_notice(line(trusted("the store is back", "good")))
 
     def changed(self) -> None:
-        """The store has moved."""
-        self.start(self.loader.after_change, group="change", exclusive=False)
+        """Read the list and the counts again: the store has changed."""
+        self.start(self._after_change, group="change", exclusive=False)
+
+    async def _after_change(self) -> None:
+        if not self.loader.is_paused:
+            await asyncio.gather(self._renewal(), self._counting())
+
+    async def _renew(self) -> None:
+        with self._reports_loss():
+            await self.load(self.loader.renew)
+            await self.load_trend()
+
+    async def _count(self) -> None:
+        with self._reports_loss():
+            await self.load_counts()
+
+    @contextmanager
+    def _reports_loss(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as problem:
+            self.console.update_header(lost=str(problem))
 
     def acted(self) -> None:
         self.marks.clear()
@@ -238,7 +325,7 @@ class ListingScreen(ActingScreen):
         elif self.table.window.at_top and not self.loader.fresh:
             self.table.move_to(0)
         else:
-            self.read(self.loader.start)
+            self.read(lambda: self.load(self.loader.start))
 
     def do_bottom(self) -> None:
         if self.in_pane:
@@ -246,7 +333,7 @@ class ListingScreen(ActingScreen):
         elif self.table.window.at_end:
             self.table.move_to(len(self.table.window.spots) - 1)
         else:
-            self.read(self.loader.finish)
+            self.read(lambda: self.load(self.loader.finish))
 
     def read(self, work: Callable[[], Awaitable[None]]) -> None:
         if self.loader.ready():
@@ -264,7 +351,8 @@ class ListingScreen(ActingScreen):
 
     def on_entry_table_wants(self, message: EntryTable.Wants) -> None:
         if self.loader.ready():
-            self.start(lambda: self.loader.grow(message.where), group=f"grow-{message.where}", exclusive=False)
+            grow = partial(self.loader.grow, message.where)
+            self.start(lambda: self.load(grow), group=f"grow-{message.where}", exclusive=False)
 
     def moved(self) -> None:
         """The cursor is on another entry."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from console.screens.queue.loader import Coalescer
+from console.screens.queue.coalescer import Coalescer
 
 
 class Work:

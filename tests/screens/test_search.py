@@ -146,13 +146,13 @@ async def test_a_store_that_moves_does_not_begin_a_search_anew(stage: Stage) -> 
         await settled(pilot)
         await press(pilot, "slash")
         await answer(pilot, "zebra")
-        pursuit = app.queue.loader.pursuit
-        assert pursuit is not None
+        search = app.queue.loader.search
+        assert search is not None
         with SQLiteDLQ(stage.path) as sink:
             sink.write(order(60, minutes=0.1, error="zebra crossing"))
         app.queue.changed()
         await until(pilot, lambda: ids(app) == [ident(60)])
-        assert app.queue.loader.pursuit is pursuit
+        assert app.queue.loader.search is search
         await until(pilot, lambda: "1 matching · 13 open" in screen_text(app))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.containers import Container
@@ -10,15 +11,17 @@ from textual.widget import Widget
 
 from console.render.entry import Shown
 from console.render.line import Line, line, spread, trusted, untrusted
-from console.render.value import count, many
+from console.render.value import count, coverage, many
 from console.screens.action_screen import ListingScreen
 from console.screens.queue.search_preview import Preview
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
-from console.services.browse.queue_order import QueueSection
 from console.services.browse.queue_window import Window
 from console.text.durations import long_age
 from console.text.untrusted import safe
 from console.widgets.prompt_line import PromptLine
+
+if TYPE_CHECKING:
+    from console.services.browse.incremental_search import IncrementalSearch
 
 _LATEST_SECONDS = 0.5
 
@@ -35,7 +38,7 @@ class QueueScreen(ListingScreen):
         self._has_begun = False
         self._oldest = ""
         if window is not None:
-            self.table.window = window
+            self.loader.window = self.table.window = window
 
     def body(self) -> Iterable[Widget]:
         yield self._line
@@ -64,14 +67,14 @@ class QueueScreen(ListingScreen):
             self.table.kind = self.pane.kind = self.console.session.info.layout
         self.start(lambda: self._first(fresh=fresh), group="page", exclusive=True)
         if self.console.setup.watch:
-            self.start(self.loader.watch, group="watch", exclusive=True)
+            self.start(self.follow_store, group="watch", exclusive=True)
 
     def forget(self) -> None:
         """Another store comes: what was read, marked or filtered here was the old one's."""
-        for group in ("page", "entry", "grow-above", "grow-below", "ask", "watch"):
+        for group in ("page", "entry", "grow-above", "grow-below", "search", "ask", "watch"):
             self.workers.cancel_group(self, group)
+        self._preview.drop()
         self.loader.forget()
-        self.table.window.start(QueueSection((), more=False))
         self.table.seen, self.table.blank = None, line(trusted("   reading …", "dim"))
         self.in_pane = False
         self.pane.chosen(yes=False)
@@ -80,14 +83,11 @@ class QueueScreen(ListingScreen):
 
     async def _first(self, *, fresh: bool) -> None:
         wanted = None if fresh else self.console.setup.open_id
-        if self.table.window.current is None:
-            await self.loader.start()
-        else:
-            await self.loader.renew()
+        await self.load(self.loader.start if self.loader.window.current is None else self.loader.renew)
         if wanted:
             await self._open_id(wanted)
-        await self.loader.count(soon=True)
-        await self.loader.trend()
+        await self.load_counts(soon=True)
+        await self.load_trend()
 
     def _tick(self) -> None:
         """Of the frame only the oldest age reads differently as time goes by."""
@@ -117,9 +117,9 @@ class QueueScreen(ListingScreen):
     def _scope(self, window: Window) -> Line:
         """How much is shown of how much: loaded, matching, all."""
         loader, counts = self.loader, self.console.header_state.counts
-        hunt = loader.pursuit
-        if hunt is not None and not hunt.is_over and (hunt.query.where.terms or hunt.query.where.without):
-            return loader.searched(hunt)
+        search = loader.search
+        if search is not None and not search.is_over and (search.query.where.terms or search.query.where.without):
+            return self.searched(search)
         fresh = line(trusted(f" · {count(loader.fresh)} new since you looked", "accent")) if loader.fresh else ()
         position = f"{count(window.position)} of " if window.position is not None else ""
         if loader.matching is None:
@@ -129,6 +129,10 @@ class QueueScreen(ListingScreen):
             return (trusted(f"{position}{count(loader.matching)} open", "dim"), *fresh)
         everything = f" · {count(counts.open)} open" if counts is not None else ""
         return (trusted(f"{position}{count(loader.matching)} matching{everything}", "dim"), *fresh)
+
+    def searched(self, search: IncrementalSearch) -> Line:
+        """How much of the store the search has looked at."""
+        return coverage(search.found, search.covered, self.loader.total_of(search), over=search.is_over)
 
     def take_key(self, event: events.Key) -> None:
         if not self._line.is_asking:
@@ -184,18 +188,18 @@ class QueueScreen(ListingScreen):
             self._line.ask("filter", text)
             self.warn(str(problem))
             return
-        self.loader.text, self.loader.matching = text, None
+        self.loader.set_filter(text)
         self.show_filter()
         self.read(self._filtered)
 
     async def _filtered(self) -> None:
-        self.table.blank = line(trusted("   searching …", "dim"))
-        await self.loader.start()
-        await self.loader.count(soon=True)
+        self.show_blank("searching")
+        await self.load(self.loader.start)
+        await self.load_counts(soon=True)
 
     def do_sort(self) -> None:
-        self.loader.newest_first = not self.loader.newest_first
-        self.read(self.loader.start)
+        self.loader.reverse()
+        self.read(lambda: self.load(self.loader.start))
         self.show_notice(line(trusted("newest first" if self.loader.newest_first else "oldest first", "accent")))
 
     def do_back(self) -> None:

@@ -25,8 +25,7 @@ class Preview:
     def __init__(self, screen: QueueScreen) -> None:
         self._screen = screen
         self._text: str | None = None  # what the list shows the results of
-        self._kept: Window | None = None  # the list as it was before
-        self._pursuit: IncrementalSearch | None = None
+        self._found: IncrementalSearch | None = None
         self._timer: Timer | None = None
 
     def typed(self, text: str) -> None:
@@ -41,39 +40,44 @@ class Preview:
     async def _find(self, text: str) -> None:
         """One step, in its time; only words are searched for before they are handed over."""
         screen = self._screen
-        query = _searched(text, screen.console.now())
-        pursuit = await screen.loader.pursue(View(query, screen.loader.newest_first)) if query is not None else None
-        if pursuit is None:
+        loader, query = screen.loader, _searched(text, screen.console.now())
+        search = await loader.search_for(View(query, loader.newest_first)) if query is not None else None
+        if search is None:
             self._put_back()
             return
-        spots = await pursuit.step(_PAGE)
-        if self._kept is None:
-            screen.workers.cancel_group(screen, "hunt")
-            self._kept, screen.loader.is_paused = screen.table.window, True
-            screen.table.window = Window(height=self._kept.height)
-        self._text, self._pursuit = text, pursuit
+        spots = await search.step(_PAGE)
+        if not loader.is_paused:
+            screen.workers.cancel_group(screen, "search")
+            loader.is_paused = True
+            screen.table.window = Window(height=loader.window.height)
+        self._text, self._found = text, search
         screen.table.blank = line(trusted("   nothing found", "dim"))
-        screen.table.window.start(QueueSection(spots, not pursuit.is_over))
+        screen.table.window.start(QueueSection(spots, not search.is_over))
         screen.table.renewed()
-        more = () if pursuit.is_over else line(trusted("; enter goes on", "dim"))
-        screen.show_notice((*screen.loader.searched(pursuit), *more))
+        more = () if search.is_over else line(trusted("; enter goes on", "dim"))
+        screen.show_notice((*screen.searched(search), *more))
 
     def take(self, text: str) -> bool:
         """Enter: what is listed stays listed. False where that is something else than was typed."""
         self._stop()
-        pursuit, is_it = self._pursuit, self._text == text
-        if pursuit is None or not is_it:
+        search = self._found
+        if search is None or self._text != text:
             return False
-        screen, loader = self._screen, self._screen.loader
+        screen = self._screen
         self._forget()
-        loader.text, loader.pursuit, loader.matching = text, pursuit, pursuit.found if pursuit.is_over else None
-        if pursuit.is_over:
-            screen.say_empty(filtered=True)
+        screen.loader.adopt(text, search, screen.table.window)
+        if search.is_over:
+            screen.show_blank("unmatched")
             screen.table.refresh()
         screen.show_notice(())
-        screen.read(lambda: loader.look(loader.view))
-        loader.hunt()
+        screen.read(self._look)
+        screen.search_on()
         return True
+
+    async def _look(self) -> None:
+        loader = self._screen.loader
+        await loader.look(loader.view)
+        self._screen.table.seen = loader.seen
 
     def give_up(self) -> None:
         """Esc: the list as it was, cursor and all, and what happened to it meanwhile."""
@@ -82,15 +86,25 @@ class Preview:
 
     def _put_back(self) -> None:
         screen = self._screen
-        if self._kept is None:
+        if not screen.loader.is_paused:
             return
-        self._kept.resize(screen.table.window.height)
-        screen.table.window = self._kept
-        self._forget()
+        self._uncover()
         screen.show_notice(())
         screen.table.renewed()
         screen.changed()
-        screen.loader.hunt()
+        screen.search_on()
+
+    def drop(self) -> None:
+        """End the preview without reading anything: the store is about to change."""
+        self._stop()
+        if self._screen.loader.is_paused:
+            self._uncover()
+
+    def _uncover(self) -> None:
+        table, loader = self._screen.table, self._screen.loader
+        loader.window.resize(table.window.height)
+        table.window = loader.window
+        self._forget()
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -98,7 +112,7 @@ class Preview:
         self._screen.workers.cancel_group(self._screen, "preview")
 
     def _forget(self) -> None:
-        self._text = self._kept = self._pursuit = None
+        self._text = self._found = None
         self._screen.loader.is_paused = False
 
 
