@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from console.app import ConsoleApp
     from console.app_setup import AppSetup
     from console.services.index.keeper import IndexProcess
-    from console.services.replay.venue_pool import CredentialSource
     from console.services.session import StoreSession
     from console.terminal.first_frame import Settings
 
@@ -150,26 +149,11 @@ def _store(context: Context) -> StoreConfig | None:
 async def attach(context: Context, settings: StoreConfig) -> StoreSession:
     # SQLAlchemy takes a while to load: off the loop, so that keys are answered meanwhile.
     await asyncio.to_thread(_load)
-    from console.services.session import SessionSettings, StoreSession
+    from console.services.session import StoreSession
 
-    setting = SessionSettings(
-        config=context.config,
-        store=settings,
-        actor=context.actor,
-        clock=clock.now,
-        open=lambda: context.open(settings),
-        credentials=lambda: _credentials(context),
-        tools=lambda: context.tools(settings),
-    )
-    return await StoreSession.attach(setting)
+    return await StoreSession.attach(context.session_settings(settings, own_loops=True))
 
 
 def _load() -> None:
     import backends.sql.store  # noqa: F401 - loaded for its own sake
     import console.services.index.status  # noqa: F401 - likewise
-
-
-def _credentials(context: Context) -> CredentialSource:
-    from console.settings.secrets import Vault
-
-    return Vault(context.config.credentials_dir).credentials

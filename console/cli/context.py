@@ -24,7 +24,9 @@ from console.text.durations import parse_moment
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
+    from console.services.replay.venue_pool import CredentialSource
     from console.services.resend.plan import ResendTools
+    from console.services.session import SessionSettings, StoreSession
 
 
 def say(message: str) -> None:
@@ -127,8 +129,40 @@ class Context:
             if isinstance(store, Partial) and store.shortfall is not None:
                 say(store.shortfall)
 
-    def tools(self, settings: StoreConfig) -> ResendTools:
-        """What sending again needs where entries are no orders."""
+    def session_settings(self, settings: StoreConfig, *, own_loops: bool) -> SessionSettings:
+        """What a session on this store needs; secrets are read only when a venue or provider is asked."""
+        from console.services.session import SessionSettings
+
+        return SessionSettings(
+            config=self.config,
+            store=settings,
+            actor=self.actor,
+            clock=clock.now,
+            open=lambda: self.open(settings),
+            credentials=self._credentials,
+            tools=lambda: self._resend_tools(settings),
+            own_loops=own_loops,
+        )
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[StoreSession]:
+        """The store attached for one verb: one connection and one set of venue clients, on the verb's own loop."""
+        from console.services.session import StoreSession
+
+        session = await StoreSession.attach(self.session_settings(self.store_config, own_loops=False))
+        try:
+            yield session
+            if isinstance(session.store, Partial) and session.store.shortfall is not None:
+                say(session.store.shortfall)
+        finally:
+            await session.aclose()
+
+    def _credentials(self) -> CredentialSource:
+        from console.settings.secrets import Vault
+
+        return Vault(self.config.credentials_dir).credentials
+
+    def _resend_tools(self, settings: StoreConfig) -> ResendTools:
         from console.services.resend.plan import ResendTools
         from console.settings.secrets import Vault
 

@@ -1,4 +1,4 @@
-"""How the results of replay and reconcile look, and the plan before them."""
+"""Prints a replay plan and the outcomes of a replay or reconcile, runs the batch, and turns signals into a stop."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from console.cli.output import quantity_text, stored_number
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code
 from console.services.replay.plan import ReplayPlan, Step
+from console.services.replay.target import SendPlan
+from console.services.resend.plan import ResendPlan
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+_ROUTES = 10  # queues or providers that are named
 _OWNER = "an owner would run the SQL that stderr shows"
 _OWNER_SQL = re.compile(r"an owner would run:\n(.*;)", re.DOTALL)
 
@@ -44,7 +47,7 @@ def json_result(ended: EntryOutcome) -> str:
 
 
 def owner_sql(ended: EntryOutcome) -> str | None:
-    """What would let this role act, where that is why an entry was not sent."""
+    """The SQL that would let this role act, if missing privileges kept an entry from being sent."""
     found = _OWNER_SQL.search(ended.detail or "")
     return found[1] if found else None
 
@@ -66,8 +69,27 @@ def plain_result(ended: EntryOutcome) -> str:
             return f"{word.replace('_', ' ')} {entry_id}{detail}"
 
 
-def say_plan(made: ReplayPlan) -> None:
-    """The plan, for people."""
+def say_plan(plan: SendPlan) -> None:
+    """Prints the plan for a person, on stderr."""
+    match plan:
+        case ReplayPlan():
+            _say_orders(plan)
+        case ResendPlan(going=going) if going:
+            say(f"{len(going)} to send again: {safe(_where(plan), 1000)}")
+        case ResendPlan(problem=problem) if problem:
+            say(problem)
+
+
+def _where(plan: ResendPlan) -> str:
+    """In a few words, for whoever must agree."""
+    each = plan.kind == "provider"
+    shown = [f"{route.name} at {route.place}" if each else route.name for route in plan.routes[:_ROUTES]]
+    more = [f"{len(plan.routes) - _ROUTES} more"] if len(plan.routes) > _ROUTES else []
+    names, place = ", ".join(shown + more), plan.routes[0].place
+    return names if each else f"{place} for {names}"
+
+
+def _say_orders(made: ReplayPlan) -> None:
     where = ", ".join(f"{name} at {host}" for name, host in made.hosts) or "nowhere"
     kind = f"{made.mode.upper()}{' rehearsal' if made.rehearsal else ''}"
     waves = ", then ".join(str(size) for size in made.wave_sizes)
@@ -105,7 +127,7 @@ _TICK_SECONDS = 0.2
 
 
 def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
-    """Runs to the end and returns the exit code; the first signal stops it between entries."""
+    """Runs the work to its end and returns the exit code. A signal stops it between entries."""
     batch = BackgroundRun(work)
     show = json_result if as_json else plain_result
     with _stopping(batch.stop), ProgressLine() as line:
@@ -141,7 +163,7 @@ def _events(batch: BackgroundRun, line: ProgressLine) -> Iterator[EntryOutcome]:
 
 
 class ProgressLine:
-    """How far it is and how fast, in one line at the bottom of a terminal; elsewhere nothing."""
+    """Progress and rate in the last line of a terminal. Shows nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
@@ -204,7 +226,7 @@ def _stopping(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _write(line: str) -> None:
-    """Once nobody reads any more the rest goes nowhere, and the batch goes on."""
+    """Prints a line. If stdout is closed, discards the rest, so that the batch can finish."""
     try:
         print(line, flush=True)
     except OSError:

@@ -1,16 +1,16 @@
-"""The verbs that act on a store and need no venue: dismiss, restore, halt, resume."""
+"""The verbs that change a store and need no venue: dismiss, restore, halt, resume."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from backends.records import Entry, Halt, Selection
-from console import clock
+from backends.records import Entry, Selection
 from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say_second
 from console.cli.parser import UsageError
-from console.services.triage.approvals import Approvals, resume_hash
+from console.services.session import Chosen, Resumption
+from console.services.triage.approvals import resume_hash
 from console.services.triage.triage import Done, Triage
 from console.text.untrusted import safe
 
@@ -18,20 +18,18 @@ from console.text.untrusted import safe
 async def dismiss_verb(context: Context) -> int:
     args = context.args
     reason = check_reason(context)
-    async with context.triage() as triage:
-        entries = await chosen_entries(context, triage)
-        held = [entry for entry in entries if entry.state in ("in_flight", "in_doubt")]
-        if held:
-            why = "in doubt or in flight: dismissing would lose it; reconcile first"
-            await triage.refuse("dismiss", tuple(entry.id for entry in held), why)
-        free = [entry for entry in entries if entry.state == "pending"]
-        if free and not args.yes and len(free) > 1 and on_terminal() and not _typed(len(free), "dismiss"):
+    async with context.session() as session:
+        chosen = [Chosen(one.id, one.version, one.state) for one in await chosen_entries(context, session.triage)]
+        free = sum(one.state == "pending" for one in chosen)
+        if free > 1 and not args.yes and on_terminal() and not _typed(free, "dismiss"):
+            await session.refuse_dismissal(chosen)
             print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
             return NOT_ACTED
-        report = await triage.dismiss(Selection.of(free), reason=reason, note=args.note)
-    missed = [(entry.id, f"refused: {entry.state.replace('_', ' ')}, reconcile first") for entry in held]
-    missed += [(entry.id, f"already {entry.state}") for entry in entries if entry.state in ("dismissed", "replayed")]
-    return _report("dismissed", report, missed, as_json=args.json)
+        report = await session.dismiss(chosen, reason=reason, note=args.note)
+    states = {one.id: one.state for one in chosen}
+    missed = [(held, f"refused: {states[held].replace('_', ' ')}, reconcile first") for held in report.held]
+    missed += [(one.id, f"already {one.state}") for one in report.settled]
+    return _report("dismissed", report.done, missed, as_json=args.json)
 
 
 async def restore_verb(context: Context) -> int:
@@ -53,26 +51,16 @@ async def halt_verb(context: Context) -> int:
 
 async def resume_verb(context: Context) -> int:
     note = _needs_note(context)
-    async with context.triage() as triage:
-        halt = await triage.store.halted()
-        if halt is None:
-            print("dlq: no halt is set", file=sys.stderr)
-            return NOT_ACTED
-        if not await _may_resume(context, triage, halt):
-            return NOT_ACTED
-        await triage.resume(note)
-    print("resumed")
-    return DONE
-
-
-async def _may_resume(context: Context, triage: Triage, halt: Halt) -> bool:
-    """Anyone may halt; in a live store two people lift it."""
-    if context.store_config.environment != "live":
-        return True
-    if await Approvals(triage.store, context.actor, clock.now).may_resume(halt):
-        return True
-    say_second("lifting a halt in a live store", resume_hash(halt))
-    return False
+    async with context.session() as session:
+        match await session.resume(note):
+            case Resumption("resumed"):
+                print("resumed")
+                return DONE
+            case Resumption("not-halted"):
+                print("dlq: no halt is set", file=sys.stderr)
+            case Resumption("needs-second", halt) if halt is not None:
+                say_second("lifting a halt in a live store", resume_hash(halt))
+    return NOT_ACTED
 
 
 def check_reason(context: Context) -> str:
@@ -93,7 +81,7 @@ def _needs_note(context: Context) -> str:
 
 
 async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
-    """By id or by filter; an unknown id or an unexpected count stops everything before anything is done."""
+    """The entries named by ids or filters. Raises UsageError for an unknown id or an unexpected count."""
     args = context.args
     ids = tuple(dict.fromkeys(args.ids))
     expect = getattr(args, "expect", None)
@@ -103,8 +91,7 @@ async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
     if ids:
         found, missing = await triage.chosen(ids)
         if missing:
-            shown = ", ".join(safe(entry_id, 80) for entry_id in missing[:5])
-            raise UsageError(f"no such entry: {shown}; nothing was done")
+            raise no_such_entry(missing)
         entries = [found[entry_id] for entry_id in ids]
     elif by_filter or getattr(args, "venue", None):
         entries = list(await triage.select(context.query()))
@@ -115,6 +102,10 @@ async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
     if expect is not None and len(entries) != expect:
         raise UsageError(f"{_matching(entries)}, not {expect} as expected: nothing was done")
     return entries
+
+
+def no_such_entry(missing: Sequence[str]) -> UsageError:
+    return UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
 
 
 def _matching(entries: list[Entry]) -> str:

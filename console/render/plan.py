@@ -13,10 +13,26 @@ if TYPE_CHECKING:
     from backends.records import Entry
     from console.services.replay.outcome import EntryOutcome
     from console.services.replay.plan import Blocked, Exposure, ReplayPlan, Step
+    from console.services.replay.target import SendPlan
     from console.services.resend.plan import ResendPlan, ResendRoute
 
 
 _MOST = 6
+
+
+def send_lines(plan: SendPlan, *, rows: int = _MOST) -> list[Line]:
+    """Any plan, in the words of its kind."""
+    from console.services.replay.plan import ReplayPlan
+    from console.services.resend.plan import ResendPlan
+
+    match plan:
+        case ReplayPlan():
+            return plan_lines(plan, rows=rows)
+        case ResendPlan(problem=str() as problem):
+            return [line(trusted("nothing can be sent", "danger")), line(untrusted(problem, limit=500))]
+        case ResendPlan():
+            return resend_lines(plan, rows=rows)
+    raise TypeError(f"no such plan: {type(plan).__name__}")
 
 
 def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
@@ -124,7 +140,7 @@ _ROW = {"delete": "the row is deleted", "soft-delete": "the row is marked as del
 _SUBJECT = 44  # characters of what an entry is about: a line each, even at 80 columns
 
 
-def handover_lines(plan: ResendPlan, *, rows: int) -> list[Line]:
+def resend_lines(plan: ResendPlan, *, rows: int) -> list[Line]:
     """The summary first, then each entry: those that go, then those that stay with their reasons."""
     summary: list[tuple[str, Line]] = [("goes to", route_line(plan))]
     summary += [("", _route(plan, route)) for route in plan.routes[1:_ROUTES]]
@@ -134,16 +150,16 @@ def handover_lines(plan: ResendPlan, *, rows: int) -> list[Line]:
         ("will be sent", line(trusted(f"{len(plan.going):d}", "strong"), trusted(_resend_pace(plan), "dim")))
     )
     summary += [("held", _held(route)) for route in plan.routes if route.held is not None]
-    if plan.left:
+    if plan.held:
         summary.append(
-            ("blocked", line(trusted(f"{len(plan.left):d}", "warning"), trusted("   left out, see below", "dim")))
+            ("blocked", line(trusted(f"{len(plan.held):d}", "warning"), trusted("   left out, see below", "dim")))
         )
     if plan.going:
         summary.append(("on success", line(trusted(_resend_success(plan)))))
         summary.append(("mode", line(trusted(_REAL, "warning"))))
     lines = columns(summary)
     lines.append(())
-    return [*lines, *every_one([*map(_going, plan.going)], [*map(_left, plan.left)], rows)]
+    return [*lines, *every_one([*map(_going, plan.going)], [*map(_left, plan.held)], rows)]
 
 
 def route_line(plan: ResendPlan) -> Line:

@@ -5,7 +5,7 @@ What runs afterwards runs off this loop and outlives the screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,16 @@ from backends.records import Attempt, Halt, parse_time
 from console.render.batch import REAL
 from console.render.line import line, trusted, untrusted
 from console.render.value import many, moment
-from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, selection_of
+from console.screens.action_screen import HELD, SAMPLE, ActingScreen, selection_of
 from console.screens.gates.prompts import LookupGate, Question, WordGate, a_note, anything, exactly
-from console.screens.gates.replay import Confirmed, ReplayGate
+from console.screens.gates.replay import Confirmed, PlanSteps, ReplayGate
 from console.services.session import StoreSession
 from console.services.triage.approvals import resume_hash
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
     from console.services.replay.background_run import Kind, RunProgress, Work
-    from console.services.resend.plan import ResendPlan
+    from console.services.replay.target import SendPlan
 
 _RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
 _NOT_IN_DOUBT = (
@@ -40,24 +40,21 @@ def replay(screen: ActingScreen) -> None:
     if len(picks) > most:
         screen.warn(f"a batch takes {screen.console.setup.config.limits.max_batch} entries at most: mark fewer")
         return
-    if session.info.layout != "orders":
-        _resend(screen, session, picks)
-        return
-    mode = screen.console.mode
-    selection = selection_of(picks)
-    gate = ReplayGate(
-        len(picks),
-        mode=mode,
-        plan=lambda overrides: session.plan(selection, mode, overrides),
-        approved=session.is_approved,
-    )
+    mode, selection = screen.console.mode, selection_of(picks)
+
+    def make(overrides: frozenset[str]) -> Awaitable[SendPlan]:
+        from console.services.replay.preflight import ReplayRequest
+
+        return session.plan(selection, ReplayRequest(mode=mode, overrides=overrides, single=len(selection) == 1))
+
+    steps = PlanSteps(make, session.is_approved, session.refuse_held)
+    gate = ReplayGate(len(picks), mode=mode, has_modes=session.has_modes, steps=steps)
 
     def answered(answer: Confirmed | None) -> None:
         if answer is None:
             return
-        plan = answer.plan
-        total = len(plan.steps) + len(plan.superseded) + len(plan.blocked)
-        screen.console.begin(_run("replay", plan.mode, total, session.replay_work(plan, answer.note)))
+        work = session.replay_work(answer.plan, answer.note)
+        screen.console.begin(_run("replay", mode if session.has_modes else REAL, answer.plan.size, work))
         screen.acted()
 
     screen.app.push_screen(gate, answered)
@@ -72,7 +69,7 @@ def reconcile(screen: ActingScreen) -> None:
 
     def answered(attempts: Sequence[Attempt] | None) -> None:
         if attempts is not None:
-            modes = "/".join(sorted({one.mode for one in attempts})) if session.info.layout == "orders" else REAL
+            modes = "/".join(sorted({one.mode for one in attempts})) if session.has_modes else REAL
             work = session.reconcile_work(_entries_of(attempts))
             screen.console.begin(_run("reconcile", modes, len(attempts), work))
             screen.acted()
@@ -83,7 +80,7 @@ def reconcile(screen: ActingScreen) -> None:
 async def _in_doubt(session: StoreSession, held: frozenset[str]) -> Question[Sequence[Attempt]] | str:
     attempts = [one for one in await session.store.open_attempts() if not held or one.entry_id in held]
     if not attempts:
-        return _NOT_IN_DOUBT if session.info.layout == "orders" else "nothing is in doubt"
+        return _NOT_IN_DOUBT if session.has_modes else "nothing is in doubt"
     count = len(_entries_of(attempts))
     lines = [
         line(untrusted(f" {one.mode.upper():5} ", "strong", limit=20), untrusted(f"{one.venue}  {one.entry_id}"))
@@ -91,7 +88,7 @@ async def _in_doubt(session: StoreSession, held: frozenset[str]) -> Question[Seq
     ]
     if len(attempts) > SAMPLE:
         lines.append(line(trusted(f" … and {len(attempts) - SAMPLE} more", "dim")))
-    is_order = session.info.layout == "orders"
+    is_order = session.has_modes
     return Question(
         about=attempts,
         title=line(trusted(f"Reconcile {many(count, 'entry')}")),
@@ -103,22 +100,6 @@ async def _in_doubt(session: StoreSession, held: frozenset[str]) -> Question[Seq
 
 def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.entry_id for one in attempts))
-
-
-def _resend(screen: ActingScreen, session: StoreSession, picks: Picks) -> None:
-    """Entries that are no orders have no venue and no paper mode; the number is asked for all the same."""
-    from console.screens.gates.replay import HandoverGate
-
-    selection = selection_of(picks)
-    gate = HandoverGate(len(picks), mode=screen.console.mode, plan=lambda: session.plan_resend(selection))
-
-    def answered(plan: ResendPlan | None) -> None:
-        if plan is not None:
-            total = len(plan.going) + len(plan.left)
-            screen.console.begin(_run("replay", REAL, total, session.resend_work(plan)))
-            screen.acted()
-
-    screen.app.push_screen(gate, answered)
 
 
 def _is_busy(screen: ActingScreen) -> bool:
@@ -148,11 +129,15 @@ def halt(screen: ActingScreen) -> None:
             await session.triage.halt(note)
             screen.console.update_header(halt=await session.store.halted())
             screen.show_notice(line(trusted("halted: nothing is replayed on this store until it is resumed", "danger")))
-        elif await session.resume(halt, note):
-            screen.console.update_header(halt=await session.store.halted())
-            screen.show_notice(line(trusted("resumed", "good")))
         else:
-            screen.warn(f"two resume a live store: dlq approve {resume_hash(halt)}, or P there; then H")
+            resumed = await session.resume(note)
+            screen.console.update_header(halt=await session.store.halted())
+            if resumed.outcome == "needs-second" and resumed.halt is not None:
+                screen.warn(f"two resume a live store: dlq approve {resume_hash(resumed.halt)}, or P there; then H")
+            elif resumed.outcome == "not-halted":
+                screen.warn("somebody has resumed this store already")
+            else:
+                screen.show_notice(line(trusted("resumed", "good")))
 
     def answered(answer: str | None) -> None:
         if answer is not None:
@@ -168,7 +153,8 @@ def _halted(halt: Halt, now: datetime) -> str:
 
 
 def mode(screen: ActingScreen) -> None:
-    is_real = screen.console.header_state.layout != "orders"
+    session = screen.console.session
+    is_real = session is not None and not session.has_modes
     if screen.console.mode == "live":
         screen.console.set_mode("paper")
         told = "PAPER: gates ask for the number alone; replays are real here all the same"

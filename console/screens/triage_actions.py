@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from backends.records import Selection
 from console.render.line import line, trusted
 from console.render.value import many
-from console.screens.action_screen import HELD, SAMPLE, ActingScreen, sample, selection_of
+from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, sample, selection_of
 from console.screens.gates.dismiss import Dismissal, DismissGate, surplus_rows
 from console.screens.gates.prompts import WordGate, a_note, exactly
-from console.services.session import StoreSession
+from console.services.session import Chosen, StoreSession
 from console.services.triage.triage import Done
 
 
@@ -22,6 +21,7 @@ def dismiss(screen: ActingScreen) -> None:
     if not free:
         what = "in doubt: reconcile (C) first, dismissing would lose it" if held else "it is settled already"
         screen.warn(what)
+        screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
     reasons = screen.console.setup.config.reasons
     lines = sample(screen, list(free), most=SAMPLE - surplus_rows(reasons))
@@ -34,22 +34,30 @@ def dismiss(screen: ActingScreen) -> None:
 
     def answered(answer: Dismissal | None) -> None:
         if answer is not None:
-            screen.start(lambda: _dismiss(screen, session, selection_of(free), answer), group="act", exclusive=False)
+            screen.start(lambda: _dismiss(screen, session, _chosen(picks), answer), group="act", exclusive=False)
 
     screen.app.push_screen(gate, answered)
 
 
-async def _dismiss(screen: ActingScreen, session: StoreSession, selection: Selection, answer: Dismissal) -> None:
+def _chosen(picks: Picks) -> list[Chosen]:
+    return [Chosen(entry_id, pick.version, pick.state) for entry_id, pick in picks.items()]
+
+
+async def _refuse(session: StoreSession, chosen: list[Chosen]) -> None:
+    await session.refuse_dismissal(chosen)
+
+
+async def _dismiss(screen: ActingScreen, session: StoreSession, chosen: list[Chosen], answer: Dismissal) -> None:
     with screen.console.activity.acting() as act:
 
         def progress(done: int, total: int) -> None:
             if total > 1000:
                 screen.show_notice(line(trusted(f"dismissing {done:,} of {total:,}; ! stops", "accent")))
 
-        report = await session.triage.dismiss(
-            selection, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
+        report = await session.dismiss(
+            chosen, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
         )
-    _report(screen, "dismissed", report, hint="z takes it back")
+    _report(screen, "dismissed", report.done, hint="z takes it back")
 
 
 def _report(screen: ActingScreen, word: str, report: Done, *, hint: str = "") -> None:

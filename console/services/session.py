@@ -1,39 +1,43 @@
-"""One attached store with everything a screen may ask of it; what reaches a venue is imported only when asked for.
+"""One attached store and everything that is done there: the only plan, replay, reconcile, approve and dismiss flow.
 
-Plans, replays and reconciliations run on loops and connections of their own: the caller's loop never waits for them.
+The command line and the screens both call it. What reaches a venue is imported only when it is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from backends.ledger.audit_chain import Verifier
-from backends.records import Actor, Entry, Halt, Selection, StoreInfo
+from backends.records import Actor, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
 from backends.store import Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
 from console.services.replay.outcome import EntryOutcome
-from console.services.triage.triage import Triage
+from console.services.triage.triage import Done, Triage
 from console.settings.config import Config, StoreConfig
 
 if TYPE_CHECKING:
     from console.services.index.status import IndexStatus
     from console.services.replay.background_run import RunHandle, Work
     from console.services.replay.flow_control import Breaker
-    from console.services.replay.plan import Blocked, ReplayPlan
+    from console.services.replay.preflight import ReplayRequest
+    from console.services.replay.target import ReplayTarget, SendPlan, WorkTools
     from console.services.replay.venue_pool import CredentialSource, VenuePool
-    from console.services.resend.plan import ResendPlan, ResendTools
+    from console.services.resend.plan import ResendTools
+    from console.services.triage.approvals import Approvals
 
 Mode = Literal["paper", "live"]
+_HELD = ("in_flight", "in_doubt")
+_DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile first"
 
 
 class SessionSettings(NamedTuple):
-    """What a workplace is made of; `credentials` is asked only when a venue is."""
+    """What a session is made of; `credentials` is asked only when a venue is."""
 
     config: Config
     store: StoreConfig
@@ -43,6 +47,7 @@ class SessionSettings(NamedTuple):
     credentials: Callable[[], CredentialSource]
     tools: Callable[[], ResendTools] | None = None  # for entries that are no orders
     cache: Path | None = None  # where indexes lie; None: where the XDG specification says
+    own_loops: bool = True  # plans and batches get a loop and connections of their own: the caller's never waits
 
     @property
     def is_live_store(self) -> bool:
@@ -55,6 +60,25 @@ class Verified(NamedTuple):
     problem: str | None
 
 
+class Resumption(NamedTuple):
+    outcome: Literal["resumed", "needs-second", "not-halted"]
+    halt: Halt | None = None  # the one in force when it was asked
+
+
+class Chosen(NamedTuple):
+    """An entry as it was seen when somebody chose it."""
+
+    id: str
+    version: Version
+    state: State
+
+
+class DismissReport(NamedTuple):
+    done: Done
+    held: tuple[str, ...]  # refused: in doubt or in flight
+    settled: tuple[Chosen, ...]  # dismissed or replayed before
+
+
 class StoreSession:
     def __init__(self, setting: SessionSettings, store: Store) -> None:
         self.setting = setting
@@ -64,6 +88,9 @@ class StoreSession:
         self._index_status: IndexStatus | None = None
         self._making = asyncio.Lock()
         self._breakers: dict[str, Breaker] = {}
+        self._chosen_target: ReplayTarget | None = None
+        self._pool: VenuePool | None = None
+        self.needing_second: tuple[Attempt, ...] = ()  # of the last reconcile: absent only if a second person agrees
 
     @classmethod
     async def attach(cls, setting: SessionSettings) -> StoreSession:
@@ -76,6 +103,8 @@ class StoreSession:
     async def aclose(self) -> None:
         if self._index_status is not None:
             await self._index_status.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
         await self.store.aclose()
 
     async def index_status(self) -> IndexStatus:
@@ -87,136 +116,148 @@ class StoreSession:
                 self._index_status = await IndexStatus.of(self)
         return self._index_status
 
+    @property
+    def target(self) -> ReplayTarget:
+        """How entries of this store are planned, sent and reconciled. Chosen once."""
+        if self._chosen_target is None:
+            self._chosen_target = self._choose_target()
+        return self._chosen_target
+
+    def _choose_target(self) -> ReplayTarget:
+        setting = self.setting
+        if self.info.layout == "orders":
+            from console.services.replay.target import OrderTarget
+
+            return OrderTarget(setting.actor, setting.clock, setting.config.limits, setting.is_live_store)
+        from console.services.resend.plan import ResendTools
+        from console.services.resend.target import target_for
+
+        tools = setting.tools() if setting.tools else ResendTools(setting.actor, setting.clock)
+        return target_for(self.store, replace(tools, breakers=self._breakers, most=setting.config.limits.max_batch))
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether entries go to a venue in paper or live; elsewhere every replay is real."""
+        return self.info.layout == "orders"
+
     def read_action(self, entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(why its action cannot be sent as it stands, what else should be known of it)."""
         from venues.action import parse_action
 
-        if entry.layout != "orders":
+        if not self.has_modes:
             return (), ()
         parsed = parse_action(entry.columns, entry.text("action_json") or None)
         return tuple(f"{finding.code}: {finding.text}" for finding in parsed.findings), parsed.notes
 
-    async def plan(self, selection: Selection, mode: Mode, overrides: frozenset[str] = frozenset()) -> ReplayPlan:
+    async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         """What a replay would do. Asks store and venues; writes and sends nothing."""
-        return await asyncio.to_thread(asyncio.run, self._plan(selection, mode, overrides))
+        if self.setting.own_loops:
+            return await asyncio.to_thread(asyncio.run, self._plan(selection, request))
+        return await self._plan(selection, request)
 
-    async def _plan(self, selection: Selection, mode: Mode, overrides: frozenset[str]) -> ReplayPlan:
-        from console.services.replay.plan import plan
-        from console.services.replay.preflight import Preflight, ReplayRequest
-
-        async with self._tools() as (store, pool):
-            found, _ = await Triage(store, self.setting.actor, self.setting.clock).chosen(selection.ids)
-            entries = _unmoved(selection, found)
-            preflight = Preflight(
-                store, pool, self.setting.config.limits, self.setting.clock, live_store=self.setting.is_live_store
-            )
-            request = ReplayRequest(mode=mode, overrides=overrides, single=len(selection) == 1)
-            made = plan(entries, await preflight.facts(entries, request))
-        return replace(made, blocked=(*made.blocked, *_moved(selection, found)))
+    async def _plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
+        async with self._working() as work:
+            found, _ = await self._triage_on(work.store).chosen(selection.ids)
+            plan = await self.target.plan(work, _unmoved(selection, found), request)
+        return plan.without_moved(_moved(selection, found))
 
     @asynccontextmanager
-    async def _tools(self) -> AsyncIterator[tuple[Store, VenuePool]]:
+    async def _working(self) -> AsyncIterator[WorkTools]:
+        """Store and venues to work with: the session's own, or fresh ones for a loop of their own."""
+        from console.services.replay.target import WorkTools
         from console.services.replay.venue_pool import VenuePool
 
+        if not self.setting.own_loops:
+            if self._pool is None:
+                self._pool = VenuePool(self.setting.config.venues, self.setting.credentials())
+            yield WorkTools(self.store, self._pool)
+            return
         pool = VenuePool(self.setting.config.venues, self.setting.credentials())
         store = await self.setting.open()
         try:
-            yield store, pool
+            yield WorkTools(store, pool)
         finally:
             await pool.aclose()
             await store.aclose()
 
-    async def is_approved(self, plan: ReplayPlan) -> bool:
-        """Whether the second person has agreed; where not, the plan is put up for them."""
-        from console.services.triage.approvals import Approvals
+    def _triage_on(self, store: Store) -> Triage:
+        return Triage(store, self.setting.actor, self.setting.clock)
 
-        return await Approvals(self.store, self.setting.actor, self.setting.clock).may_replay(plan)
+    async def is_approved(self, plan: SendPlan) -> bool:
+        """Whether the second person has agreed; where not, the plan is put up for them."""
+        if await self._approvals().may_replay(plan):
+            return True
+        await self.refuse_held(plan)
+        return False
+
+    async def refuse_held(self, plan: SendPlan) -> None:
+        """Record the entries that a replay was asked for and that stay."""
+        from console.services.replay.target import record_refusals
+
+        await record_refusals(self.triage, plan)
 
     async def approve(self, plan_hash: str) -> str | None:
         """What was approved; None where this person may not. Raises KeyError where nobody put it up."""
+        return await self._approvals().approve(plan_hash)
+
+    def _approvals(self) -> Approvals:
         from console.services.triage.approvals import Approvals
 
-        return await Approvals(self.store, self.setting.actor, self.setting.clock).approve(plan_hash)
+        return Approvals(self.store, self.setting.actor, self.setting.clock)
 
-    async def resume(self, halt: Halt, note: str) -> bool:
-        """False: a second person must agree first, and has been asked."""
-        if self.setting.is_live_store:
-            from console.services.triage.approvals import Approvals
-
-            if not await Approvals(self.store, self.setting.actor, self.setting.clock).may_resume(halt):
-                return False
+    async def resume(self, note: str) -> Resumption:
+        """Lift the halt that is in force now; in a live store a second person must agree to that very halt."""
+        halt = await self.store.halted()
+        if halt is None:
+            return Resumption("not-halted")
+        if self.setting.is_live_store and not await self._approvals().may_resume(halt):
+            return Resumption("needs-second", halt)
         await self.triage.resume(note)
-        return True
+        return Resumption("resumed", halt)
 
-    async def plan_resend(self, selection: Selection) -> ResendPlan:
-        """For entries that are no orders: which go, which stay and why, where to. Raises StoreError."""
-        from console.services.resend.plan import plan_resend
+    async def dismiss(
+        self,
+        chosen: Sequence[Chosen],
+        *,
+        reason: str,
+        note: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> DismissReport:
+        """Dismiss what is pending; refuse, on record, what is in doubt or in flight."""
+        held = await self.refuse_dismissal(chosen)
+        free = Selection(tuple((one.id, one.version) for one in chosen if one.state == "pending"))
+        done = await self.triage.dismiss(free, reason=reason, note=note, progress=progress, stop=stop)
+        return DismissReport(done, held, tuple(one for one in chosen if one.state in ("dismissed", "replayed")))
 
-        found, _ = await self.triage.chosen(selection.ids)
-        moved = [EntryOutcome(one.entry_id, "skipped", None, detail=one.text) for one in _moved(selection, found)]
-        most = self.setting.config.limits.max_batch
-        made = await plan_resend(self.store, _unmoved(selection, found), self._foreign_tools(), most)
-        return made._replace(left=(*moved, *made.left))
+    async def refuse_dismissal(self, chosen: Sequence[Chosen]) -> tuple[str, ...]:
+        """Record that entries in doubt or in flight were not dismissed; which they are."""
+        held = tuple(one.id for one in chosen if one.state in _HELD)
+        if held:
+            await self.triage.refuse("dismiss", held, _DISMISS_HELD)
+        return held
 
-    def resend_work(self, plan_resend: ResendPlan) -> Work:
+    def replay_work(self, plan: SendPlan, note: str | None) -> Work:
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
-            from console.services.resend.plan import send
+            from console.services.replay.target import record_refusals
 
-            store = await self.setting.open()
-            try:
-                for ended in plan_resend.left:
-                    handle.tell(ended)
-                if refused := tuple(one.entry_id for one in plan_resend.left if one.outcome == "refused"):
-                    because = "; ".join(one.detail or "" for one in plan_resend.left)[:2000]
-                    await Triage(store, self.setting.actor, self.setting.clock).refuse("replay", refused, because)
-                return (*plan_resend.left, *await send(store, plan_resend.going, self._foreign_tools(), handle))
-            finally:
-                await store.aclose()
+            async with self._working() as tools:
+                await record_refusals(self._triage_on(tools.store), plan)
+                handle.total = plan.size
+                return await self.target.send(tools, plan, handle, note)
 
         return work
 
-    def _foreign_tools(self) -> ResendTools:
-        from console.services.resend.plan import ResendTools
-
-        made = self.setting.tools() if self.setting.tools else ResendTools(self.setting.actor, self.setting.clock)
-        return replace(made, breakers=self._breakers)
-
-    def replay_work(self, plan: ReplayPlan, note: str | None) -> Work:
-        async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
-            from console.services.replay.batch import ReplayBatch
-
-            async with self._tools() as (store, pool):
-                if blocked := tuple(one.entry_id for one in plan.blocked):
-                    triage = Triage(store, self.setting.actor, self.setting.clock)
-                    await triage.refuse("replay", blocked, "; ".join(one.text for one in plan.blocked)[:2000])
-                replay = ReplayBatch(store, pool, self.setting.actor, self.setting.clock)
-                handle.attend(replay)
-                return await replay.run(plan, note=note, tell=handle.tell)
-
-        return work
-
-    def reconcile_work(self, ids: tuple[str, ...]) -> Work:
-        """Every open attempt of these entries, in the mode it was sent in."""
+    def reconcile_work(self, ids: tuple[str, ...], modes: Sequence[Mode] = ("paper", "live")) -> Work:
+        """Every open attempt of these entries (of all, where none is named) in these modes."""
 
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
-            if self.info.layout != "orders":
-                return await self._settle_foreign(ids, handle)
-            from console.services.replay.reconcile import Reconciliation
-
-            async with self._tools() as (store, pool):
-                reconcile = Reconciliation(store, pool, self.setting.actor, self.setting.clock)
-                return await reconcile.settle(ids, ("paper", "live"), handle)
+            async with self._working() as tools:
+                settled = await self.target.reconcile(tools, ids, modes, handle)
+                self.needing_second = settled.needing_second
+                return settled.outcomes
 
         return work
-
-    async def _settle_foreign(self, ids: tuple[str, ...], handle: RunHandle) -> tuple[EntryOutcome, ...]:
-        from console.services.resend.plan import settle
-
-        store = await self.setting.open()
-        try:
-            return await settle(store, ids, self._foreign_tools(), handle)
-        finally:
-            await store.aclose()
 
     async def verify(self) -> Verified:
         verifier = Verifier()
@@ -232,15 +273,13 @@ def _unmoved(selection: Selection, found: dict[str, Entry]) -> list[Entry]:
     return [entry for entry, seen in there if entry.version == seen]
 
 
-def _moved(selection: Selection, found: dict[str, Entry]) -> list[Blocked]:
-    from console.services.replay.guards import Guard
-    from console.services.replay.plan import Blocked
-
-    blocked = []
+def _moved(selection: Selection, found: dict[str, Entry]) -> list[tuple[str, str]]:
+    """(id, what became of it since it was chosen)."""
+    moved = []
     for entry_id, seen in selection.picks:
         entry = found.get(entry_id)
         if entry is None:
-            blocked.append(Blocked(entry_id, (Guard("changed", "it is no longer there"),)))
+            moved.append((entry_id, "it is no longer there"))
         elif entry.version != seen:
-            blocked.append(Blocked(entry_id, (Guard("changed", f"changed since it was marked: now {entry.state}"),)))
-    return blocked
+            moved.append((entry_id, f"changed since it was marked: now {entry.state}"))
+    return moved

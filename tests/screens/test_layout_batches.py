@@ -141,7 +141,7 @@ async def test_an_open_breaker_holds_a_batch_until_it_lets_a_try_through(
         async with app.run_test(size=(120, 40)) as pilot:
             await settled(pilot)
             assert app.session is not None
-            breakers = app.session._foreign_tools().breakers
+            breakers = app.session._breakers
             breakers["prov-1"] = Breaker("open", opened_at=held.now)  # as five failures in a row leave it
             await _replay_all(pilot, 2)
             assert "prov-1: its breaker is open, the first try is held for" in screen_text(app)

@@ -135,7 +135,6 @@ DISMISS = {
     ),
     "in doubt": Case(
         dismiss(ONE), 4, {ONE: "left"}, ("refused-dismiss",), (replay(ONE),), orders(order(1, market_id="DROP")),
-        drift="only a command records that the dismissal of an entry in doubt was refused",
     ),
 }  # fmt: skip
 RESTORE = {
@@ -259,12 +258,10 @@ TWO_PEOPLE = {
     ),
     "resume what somebody else resumed": Case(
         RESUME, 4, {}, (), (HALT,), orders(order(1)), since=(Act("resume", note="was first", actor=BOB),),
-        drift="the session resumes by the halt in its frame, and records it, where there is none any more",
     ),
     "resume in live, approved for an earlier halt": Case(
         RESUME, 4, {}, ("ask-approval",), (HALT, RESUME, APPROVE), orders(order(1), store=LIVE),
         since=(Act("halt", note="worse now", actor=BOB),),
-        drift="the session lifts a halt that nobody approved the lifting of: it asks about the one in its frame",
     ),
     "resume in live, approved by the same person": Case(
         RESUME, 4, {}, ("ask-approval",), (HALT, RESUME, Act("approve")), orders(order(1), store=LIVE),

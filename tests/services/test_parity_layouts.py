@@ -138,7 +138,6 @@ OUTBOX = {
     ),
     "nothing to put it back into": Case(
         act("replay", "1"), 4, {"1": "refused"}, REFUSED, given={"outboxes": ()},
-        drift="only a command records that a replay was refused because there is no outbox",
     ),
     "two to put it back into": Case(
         act("plan", "1"), 4, {"1": "refused"}, given={"outboxes": ("outbox", "events")}

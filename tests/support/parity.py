@@ -23,7 +23,6 @@ import asyncpg
 import pytest
 
 from backends.records import Actor, Halt, Selection
-from backends.store import ActRefused
 from backends.target import SQLiteTarget, parse_target
 from console.cli import main
 from console.cli.console import attach
@@ -31,9 +30,8 @@ from console.cli.context import Context
 from console.cli.parser import build_parser
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code
-from console.services.replay.plan import ReplayPlan
-from console.services.resend.plan import planned
-from console.services.session import Mode, StoreSession
+from console.services.replay.preflight import ReplayRequest
+from console.services.session import Chosen, Mode, StoreSession
 from console.services.triage.triage import Done
 from console.settings.config import load_config
 from tests.support.command import Ran
@@ -309,19 +307,26 @@ async def _acted(place: StoreSession, act: Act, seen: Seen) -> Trace:
             await place.triage.halt(act.note or "")
             return Trace(0, (), ())
         case "resume":
-            return await _resumed(place, seen.halt, act.note or "")
+            return Trace(0 if (await place.resume(act.note or "")).outcome == "resumed" else 4, (), ())
         case "dismiss":
-            selection = await _selected(place, act)
-            return _flipped(act, "dismissed", await place.triage.dismiss(selection, reason=act.reason, note=act.note))
+            return await _dismissed(place, act)
         case "restore":
             selection = await _selected(place, act)
             return _flipped(act, "restored", await place.triage.restore(selection, note=act.note))
         case "reconcile":
             return await _reconciled(place, act)
-        case _ if act.mode is None:
-            return await _resent(place, act)
         case _:
-            return await _replayed(place, act, act.mode)
+            return await _replayed(place, act)
+
+
+async def _dismissed(place: StoreSession, act: Act) -> Trace:
+    found, _ = await place.triage.chosen(act.ids)
+    chosen = [Chosen(one.id, one.version, one.state) for one in (found[entry_id] for entry_id in act.ids)]
+    report = await place.dismiss(chosen, reason=act.reason, note=act.note)
+    left = [(held, "refused") for held in report.held] + [(one.id, "skipped") for one in report.settled]
+    traced = _flipped(act, "dismissed", report.done)
+    rows = (*traced.rows, *_compared(act, [Row(entry_id, word) for entry_id, word in left]))
+    return Trace(4 if left else traced.code, tuple(sorted(rows, key=lambda row: row.dlq_id)), ())
 
 
 async def _selected(place: StoreSession, act: Act) -> Selection:
@@ -337,57 +342,21 @@ async def _approved(place: StoreSession, plan: str) -> Trace:
     return Trace(4, (), ()) if summary is None else Trace(0, (), (), summary)
 
 
-async def _resumed(place: StoreSession, halt: Halt | None, note: str) -> Trace:
-    if halt is None:
-        return Trace(4, (), ())  # where the frame shows no halt the same key halts: there is nothing to ask
-    return Trace(0 if await place.resume(halt, note) else 4, (), ())
-
-
 def _flipped(act: Act, word: str, done: Done) -> Trace:
     rows = [Row(entry_id, word) for entry_id in done.done]
     rows += [Row(entry_id, "skipped", None, f"changed meanwhile: {now}") for entry_id, now in done.changed]
     return Trace(4 if done.changed else 0, _compared(act, rows), ())
 
 
-async def _replayed(place: StoreSession, act: Act, mode: Mode) -> Trace:
-    plan = await place.plan(await _selected(place, act), mode, frozenset(act.overrides))
+async def _replayed(place: StoreSession, act: Act) -> Trace:
+    request = ReplayRequest(mode=act.mode or "live", overrides=frozenset(act.overrides), single=len(act.ids) == 1)
+    plan = await place.plan(await _selected(place, act), request)
     if act.verb == "plan":
-        return _traced(act, _planned(plan), dry_run=True)
-    if plan.steps and not await place.is_approved(plan):
+        return _traced(act, plan.planned(), dry_run=True)
+    if plan.count and not await place.is_approved(plan):
         # The gate stays open until the second person has agreed; a command ends, and says of each why it stays.
-        return _traced(act, _waiting(plan))
+        return _traced(act, plan.refused(f"needs a second person: {plan.needs_second}"))
     return _traced(act, await _run(place.replay_work(plan, act.note)))
-
-
-def _planned(plan: ReplayPlan) -> list[EntryOutcome]:
-    steps = [(step.command.entry_id, "; ".join(step.command.notes) or None) for step in plan.steps]
-    planned = [EntryOutcome(entry_id, "planned", plan.mode, detail=notes) for entry_id, notes in steps]
-    beneath = [
-        EntryOutcome(one.entry_id, "superseded", plan.mode, detail=f"superseded by {one.by}") for one in plan.superseded
-    ]
-    return [
-        *planned,
-        *beneath,
-        *(EntryOutcome(one.entry_id, "refused", plan.mode, detail=one.text) for one in plan.blocked),
-    ]
-
-
-def _waiting(plan: ReplayPlan) -> list[EntryOutcome]:
-    why = f"needs a second person: {plan.needs_second}"
-    held = [step.command.entry_id for step in plan.steps] + [one.entry_id for one in plan.superseded]
-    waiting = [EntryOutcome(entry_id, "refused", plan.mode, detail=why) for entry_id in held]
-    return [*waiting, *(EntryOutcome(one.entry_id, "refused", plan.mode, detail=one.text) for one in plan.blocked)]
-
-
-async def _resent(place: StoreSession, act: Act) -> Trace:
-    try:
-        plan = await place.plan_resend(await _selected(place, act))
-    except ActRefused as problem:
-        # The gate says it once; a command has a line for each entry.
-        return _traced(act, [EntryOutcome(entry_id, "refused", None, detail=str(problem)) for entry_id in act.ids])
-    if act.verb == "plan":
-        return _traced(act, [*plan.left, *map(planned, plan.going)], dry_run=True)
-    return _traced(act, await _run(place.resend_work(plan)))
 
 
 async def _reconciled(place: StoreSession, act: Act) -> Trace:

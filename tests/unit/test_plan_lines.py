@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.records import Entry
 from console.render.line import plain, trusted
-from console.render.plan import every_one, handover_lines
+from console.render.plan import every_one, resend_lines
 from console.services.replay.outcome import EntryOutcome
 from console.services.resend.plan import ResendPlan, ResendRoute
 
@@ -22,6 +22,6 @@ def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
     going = tuple(Entry("outbox", f"g{n}", "pending", (), (str(n),), names, values) for n in range(9))
     left = tuple(EntryOutcome(f"left-{n}", "refused", None, detail="in doubt") for n in range(9))
     plan = ResendPlan(going, left, (ResendRoute("orders", "outbox", 9),))
-    text = "\n".join(plain(one) for one in handover_lines(plan, rows=3))
+    text = "\n".join(plain(one) for one in resend_lines(plan, rows=3))
     assert all(f"left-{n}" in text for n in range(9))
     assert all(f"g{n}" in text for n in range(9))

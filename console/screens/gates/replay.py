@@ -1,6 +1,6 @@
-"""The replay gate: the plan, then its number (in live the word and the number). Overrides and four eyes are asked here.
+"""The replay gate: shows the plan, then asks for its number (in live the word and the number).
 
-Making the plan has no side effect; only the right answer, and a second person's word where it is needed, let it out.
+Overrides and the second person are asked for here. Only the right answer lets a plan out; the gate sends nothing.
 """
 
 from __future__ import annotations
@@ -12,56 +12,81 @@ from textual import events
 
 from backends.store import StoreError
 from console.render.line import Line, line, trusted, untrusted
-from console.render.plan import handover_lines, plan_lines
+from console.render.plan import send_lines
 from console.render.value import many
 from console.screens.gates.gate import Gate
 
 if TYPE_CHECKING:
-    from console.services.replay.plan import ReplayPlan
-    from console.services.resend.plan import ResendPlan
+    from console.services.replay.target import SendPlan
 
 
 _CLOSED = ("planning", "leaving", "stuck")
-Planner = Callable[[frozenset[str]], Awaitable["ReplayPlan"]]
-Approval = Callable[["ReplayPlan"], Awaitable[bool]]
+Planner = Callable[[frozenset[str]], Awaitable["SendPlan"]]
+
+
+class PlanSteps(NamedTuple):
+    """What the gate asks of the session."""
+
+    make: Planner
+    is_approved: Callable[[SendPlan], Awaitable[bool]]
+    refuse_held: Callable[[SendPlan], Awaitable[None]]
 
 
 class Confirmed(NamedTuple):
-    plan: ReplayPlan
+    plan: SendPlan
     note: str | None
 
 
+class _Words(NamedTuple):
+    asked: str
+    no_plan: str
+    send: str
+
+
+_ORDER_WORDS = _Words("the store and the venue", "no plan could be made", "to send")
+_RESEND_WORDS = _Words("the store", "nothing can be sent", "to send again")
+
+
 class ReplayGate(Gate[Confirmed]):
-    def __init__(self, count: int, *, mode: str, plan: Planner, approved: Approval) -> None:
-        title = line(trusted(f"Replay {many(count, 'entry')} · {mode.upper()}"))
-        super().__init__(title, live=mode == "live")
+    def __init__(self, count: int, *, mode: str, has_modes: bool, steps: PlanSteps) -> None:
+        shown = "REAL" if mode == "paper" and not has_modes else mode.upper()
+        super().__init__(line(trusted(f"Replay {many(count, 'entry')} · {shown}")), live=mode == "live")
         self._mode = mode
-        self._planner = plan
-        self._approved = approved
-        self._plan: ReplayPlan | None = None
+        self._words = _ORDER_WORDS if has_modes else _RESEND_WORDS
+        self._steps = steps
+        self._plan: SendPlan | None = None
         self._step: Literal["planning", "answer", "override", "why", "leaving", "stuck"] = "planning"
         self._overrides: frozenset[str] = frozenset()
         self._wanted: frozenset[str] = frozenset()
         self._note: str | None = None
 
     def begin(self) -> None:
-        self.put([line(trusted("planning: asking the store and the venue; nothing is sent …", "dim"))])
+        self.put([line(trusted(f"planning: asking {self._words.asked}; nothing is sent …", "dim"))])
         self.run_worker(self._make(), group="plan", exclusive=True)
 
     async def _make(self) -> None:
         self._step = "planning"
         try:
-            self._plan = await self._planner(self._overrides)
+            self._plan = await self._steps.make(self._overrides)
         except StoreError as problem:
             self._step = "stuck"
-            self.put([line(trusted("no plan could be made", "danger")), line(untrusted(str(problem), limit=500))])
+            self.put([line(trusted(self._words.no_plan, "danger")), line(untrusted(str(problem), limit=500))])
             return
-        self._step = "answer" if self._plan.steps else "stuck"
-        self.put(plan_lines(self._plan, rows=max(3, (self.app.size.height - 20) // 2)))
+        self.put(send_lines(self._plan, rows=max(3, (self.app.size.height - 20) // 2)))
+        self._step = "answer" if self._plan.count else "stuck"
+        self._paint()
+        if not self._plan.count:
+            await self._record(self._plan)
+
+    async def _record(self, plan: SendPlan) -> None:
+        try:
+            await self._steps.refuse_held(plan)
+        except StoreError as problem:
+            self.wrong(str(problem))
 
     @property
     def _expected(self) -> str:
-        count = len(self._plan.steps) if self._plan else 0
+        count = self._plan.count if self._plan else 0
         return f"live {count}" if self._mode == "live" else str(count)
 
     def prompt(self) -> Line:
@@ -71,7 +96,11 @@ class ReplayGate(Gate[Confirmed]):
             case "leaving":
                 return line(trusted("asking whether it may go …"))
             case "answer":
-                return line(trusted("type "), trusted(self._expected, "strong"), trusted(f" to send{self._way_out()}:"))
+                return line(
+                    trusted("type "),
+                    trusted(self._expected, "strong"),
+                    trusted(f" {self._words.send}{self._way_out()}:"),
+                )
             case "override":
                 return line(trusted("override which guards (names with spaces between):"))
             case "why":
@@ -85,7 +114,7 @@ class ReplayGate(Gate[Confirmed]):
     def _overridable(self) -> frozenset[str]:
         if self._plan is None:
             return frozenset()
-        return frozenset(guard.code for one in self._plan.blocked for guard in one.guards if guard.overridable)
+        return self._plan.overridable
 
     def took(self, event: events.Key) -> None:
         if event.key == "ctrl+o" and self._step in ("answer", "stuck") and self._overridable():
@@ -129,7 +158,7 @@ class ReplayGate(Gate[Confirmed]):
         plan = self._plan
         assert plan is not None  # it was shown, and its number typed
         try:
-            approved = await self._approved(plan)
+            approved = await self._steps.is_approved(plan)
         except StoreError as problem:
             self._step = "answer"
             self.wrong(str(problem))
@@ -139,60 +168,3 @@ class ReplayGate(Gate[Confirmed]):
             return
         self._step = "answer"
         self.wrong(f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again.")
-
-
-ResendPlanner = Callable[[], Awaitable["ResendPlan"]]
-
-
-class HandoverGate(Gate["ResendPlan"]):
-    def __init__(self, count: int, *, mode: str, plan: ResendPlanner) -> None:
-        live = mode == "live"
-        super().__init__(line(trusted(f"Replay {many(count, 'entry')} · {'LIVE' if live else 'REAL'}")), live=live)
-        self._is_live_mode = live
-        self._planner = plan
-        self._plan: ResendPlan | None = None
-        self._step: Literal["planning", "answer", "stuck"] = "planning"
-
-    def begin(self) -> None:
-        self.put([line(trusted("planning: asking the store; nothing is sent …", "dim"))])
-        self.run_worker(self._make(), group="plan", exclusive=True)
-
-    async def _make(self) -> None:
-        try:
-            self._plan = await self._planner()
-        except StoreError as problem:
-            self._step = "stuck"
-            self.put([line(trusted("nothing can be sent", "danger")), line(untrusted(str(problem), limit=500))])
-            return
-        self._step = "answer" if self._plan.going else "stuck"
-        self.put(handover_lines(self._plan, rows=max(3, (self.app.size.height - 20) // 2)))
-
-    @property
-    def _expected(self) -> str:
-        count = len(self._plan.going) if self._plan else 0
-        return f"live {count}" if self._is_live_mode else str(count)
-
-    def prompt(self) -> Line:
-        match self._step:
-            case "planning":
-                return ()
-            case "answer":
-                return line(trusted("type "), trusted(self._expected, "strong"), trusted(" to send again:"))
-            case "stuck":
-                return line(trusted("nothing to send; esc goes back"))
-
-    def took(self, event: events.Key) -> None:
-        if self._step == "answer":
-            super().took(event)
-
-    def _enter(self, *, flooded: bool) -> None:
-        if self._step == "stuck":
-            self.wrong("there is nothing to send")
-        elif self._step == "answer":
-            super()._enter(flooded=flooded)
-
-    def entered(self, text: str) -> None:
-        if self._plan is None or text != self._expected:
-            self.wrong(f"that is not {self._expected}")
-        else:
-            self.dismiss(self._plan)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -16,6 +16,7 @@ from itertools import pairwise
 from backends.records import Entry, Version
 from console.services.replay.command import Command
 from console.services.replay.guards import RANK, Facts, Guard, Likeness, blocking, doubts, likeness, notional
+from console.services.replay.outcome import EntryOutcome
 from venues import Mode
 
 WAVES = (1, 5)  # a canary, a few, then the rest
@@ -88,6 +89,48 @@ class ReplayPlan:
     def size(self) -> int:
         """How many entries it speaks of, whatever becomes of them."""
         return len(self.steps) + len(self.superseded) + len(self.blocked)
+
+    @property
+    def count(self) -> int:
+        return len(self.steps)
+
+    @property
+    def overridable(self) -> frozenset[str]:
+        """Codes of the guards that an operator may override for an entry that stays."""
+        return frozenset(guard.code for one in self.blocked for guard in one.guards if guard.overridable)
+
+    @property
+    def summary(self) -> str:
+        """What a second person reads before they approve."""
+        return f"replay {len(self.steps)} in {self.mode}, gross {self.gross:f}: {self.needs_second}"
+
+    @property
+    def held(self) -> tuple[EntryOutcome, ...]:
+        """Outcomes of the entries that stay."""
+        return tuple(EntryOutcome(one.entry_id, "refused", self.mode, detail=one.text) for one in self.blocked)
+
+    def without_moved(self, moved: Iterable[tuple[str, str]]) -> ReplayPlan:
+        """With the entries that changed after they were chosen named as blocked."""
+        changed = tuple(Blocked(entry_id, (Guard("changed", text),)) for entry_id, text in moved)
+        return replace(self, blocked=(*self.blocked, *changed))
+
+    def planned(self) -> tuple[EntryOutcome, ...]:
+        """A dry run's outcomes: the same plan, told instead of sent."""
+        steps = [
+            EntryOutcome(one.entry_id, "planned", self.mode, None, one.client_order_id, "; ".join(one.notes) or None)
+            for one in (step.command for step in self.steps)
+        ]
+        superseded = [
+            EntryOutcome(one.entry_id, "superseded", self.mode, detail=f"superseded by {one.by}")
+            for one in self.superseded
+        ]
+        return (*steps, *superseded, *self.held)
+
+    def refused(self, why: str) -> tuple[EntryOutcome, ...]:
+        """Every entry's outcome where nobody confirms or approves the plan."""
+        ids = [step.command.entry_id for step in self.steps] + [one.entry_id for one in self.superseded]
+        held = [EntryOutcome(entry_id, "refused", self.mode, detail=why) for entry_id in ids]
+        return (*held, *self.held)
 
     @property
     def wave_sizes(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Four eyes: a plan is put up by one person and approved by another, who is somebody else to the system itself."""
+"""Approvals by a second person: one OS user asks, another approves. Knows the store, no venue and no screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backends.store import Store
 from console.clock import Clock
 
 if TYPE_CHECKING:
-    from console.services.replay.plan import ReplayPlan
+    from console.services.replay.target import SendPlan
 
 APPROVAL_SECONDS = 300.0
 
@@ -24,7 +24,7 @@ class Approvals:
         self._clock = clock
 
     async def given(self, plan_hash: str) -> bool:
-        """Approved by somebody else, not longer ago than an approval lasts."""
+        """True if another person approved this, and the approval has not expired."""
         approval = await self._store.approval(plan_hash)
         if approval is None or approval.approved_by is None or approval.approved_ago is None:
             return False
@@ -36,18 +36,17 @@ class Approvals:
         await self._store.ask(plan_hash, summary, self._actor, self._why())
         return False
 
-    async def may_replay(self, plan: ReplayPlan) -> bool:
-        """Asks a second person only where the plan needs one."""
+    async def may_replay(self, plan: SendPlan) -> bool:
+        """True if the plan needs no approval or has one; otherwise asks for it and returns False."""
         if plan.needs_second is None:
             return True
-        summary = f"replay {len(plan.steps)} in {plan.mode}, gross {plan.gross:f}: {plan.needs_second}"
-        return await self.given_or_asked(plan.hash, summary)
+        return await self.given_or_asked(plan.hash, plan.summary)
 
     async def may_resume(self, halt: Halt) -> bool:
         return await self.given_or_asked(resume_hash(halt), f"resume after the halt by {halt.operator}: {halt.note}")
 
     async def approve(self, plan_hash: str) -> str | None:
-        """What was approved; None where this person may not approve it. Raises KeyError for an unknown plan."""
+        """What was approved; None if this person may not approve it. Raises KeyError for an unknown plan."""
         approval = await self._store.approval(plan_hash)
         if approval is None:
             raise KeyError(plan_hash)
@@ -58,7 +57,7 @@ class Approvals:
 
 
 def absence_hash(attempt: Attempt) -> str:
-    """The question "is this attempt really absent?", to be answered by a second person."""
+    """Identifies the question "is this attempt's order really absent at the venue?"."""
     return _short(["absent", attempt.entry_id, attempt.attempt_no, attempt.client_order_id])
 
 

@@ -20,9 +20,12 @@ from console.cli.context import open_configured
 from console.services.layout_fields import days_left, origin, stored_credentials
 from console.services.replay.background_run import RunHandle
 from console.services.replay.outcome import EntryOutcome
+from console.services.replay.target import WorkTools
+from console.services.replay.venue_pool import VenuePool
 from console.services.resend.hub import HubBatch, Patience
 from console.services.resend.hub_source import HubSource, HubStore, hub_of, open_hub
-from console.services.resend.plan import ResendTools, settle
+from console.services.resend.plan import ResendTools
+from console.services.resend.target import HubTarget
 from console.services.triage.approvals import Approvals
 from console.settings.config import Config, StoreConfig
 from tests.support.http_server import Loopback, never, reply
@@ -240,13 +243,16 @@ async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -
     store = await attach(there)
     assert [one.outcome for one in await retry(store, 1, 2, 3)] == ["unknown"] * 3
     there.ending, there.on_look = "good", handle.stop
-    ended = await settle(store, (), ResendTools(ACTOR, lambda: NOW), handle)
+    work = WorkTools(store, VenuePool({}, lambda *_: Credentials({})))
+    ended = (await HubTarget(ResendTools(ACTOR, lambda: NOW)).reconcile(work, (), (), handle)).outcomes
     assert [one.outcome for one in ended] == ["accepted", "skipped", "skipped"]
     assert [one.entry_id for one in await store.open_attempts()] == [entry_id(2), entry_id(3)]
 
 
 async def test_an_entry_that_is_not_in_doubt_is_named(attach: Open) -> None:
-    (ended,) = await settle(await attach(hub()), (entry_id(1),), ResendTools(ACTOR, lambda: NOW), RunHandle())
+    work = WorkTools(await attach(hub()), VenuePool({}, lambda *_: Credentials({})))
+    target = HubTarget(ResendTools(ACTOR, lambda: NOW))
+    (ended,) = (await target.reconcile(work, (entry_id(1),), (), RunHandle())).outcomes
     assert (ended.outcome, ended.detail) == ("skipped", "not in doubt")
 
 

@@ -14,7 +14,9 @@ from backends.records import ActContext, Entry, Selection, StoreInfo
 from backends.store import Claim, Intent, Result, Store
 from console.services.replay.command import read_command
 from console.services.replay.guards import Facts, VenueFacts
-from console.services.replay.plan import ReplayPlan, plan
+from console.services.replay.plan import plan
+from console.services.replay.preflight import ReplayRequest
+from console.services.replay.target import SendPlan
 from console.services.session import Mode, SessionSettings, StoreSession, Verified
 from console.settings.config import StoreConfig
 from tests.support.app import ANN, NOW, Stage, ident, make_store, order, twelve
@@ -116,7 +118,10 @@ class StillWorkplace(StoreSession):
     def info(self) -> StoreInfo:
         return replace(super().info, label=LABEL)
 
-    async def plan(self, selection: Selection, mode: Mode, overrides: frozenset[str] = frozenset()) -> ReplayPlan:
+    async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
+        if not self.has_modes:
+            return await super().plan(selection, request)
+        mode = request.mode
         found = list((await self.store.many(selection.ids)).values())
         live_store = self.setting.is_live_store
         facts = Facts(
@@ -129,7 +134,7 @@ class StillWorkplace(StoreSession):
             venues={name: _venue(name, host) for (name, of), host in HOSTS.items() if of == mode},
             commands={entry.id: read_command(entry, venue=None) for entry in found},
             states={entry.id: entry.state for entry in found},
-            overrides=overrides,
+            overrides=request.overrides,
         )
         return plan(found, facts)
 
