@@ -71,13 +71,13 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route = _DEF
 def credential_fields(name: str) -> tuple[str, ...]:
     """The names of the secrets this venue needs, in the order to ask for them."""
     module = _module(name)
-    asked = module.credential_fields(name) if hasattr(module, "credential_fields") else module.FIELDS
+    asked = module.credential_fields(name) if name.startswith(CCXT) else module.FIELDS
     return cast("tuple[str, ...]", tuple(asked))
 
 
 def venue_profile(name: str) -> Profile:
     module = _module(name)
-    return cast("Profile", module.profile(name) if hasattr(module, "profile") else module.PROFILE)
+    return cast("Profile", module.profile(name) if name.startswith(CCXT) else module.PROFILE)
 
 
 def has_paper(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
-from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused
+from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused, Verb
 
 Dedup = Literal["lifetime", "open", "none"]
 
@@ -118,3 +119,30 @@ class VenueClient(Protocol):
     async def probe(self) -> Readiness: ...
 
     async def aclose(self) -> None: ...
+
+
+class AccountClient(ABC):
+    """What every client does alike: it says whose account it is, and sends only what was prepared for the verb."""
+
+    def __init__(self, profile: Profile, mode: Mode, host: str) -> None:
+        self.profile = profile
+        self.mode: Mode = mode
+        self.host = host
+
+    async def submit(self, prepared: Prepared) -> Outcome:
+        return await self._send_as("new", prepared)
+
+    async def replace(self, prepared: Prepared) -> Outcome:
+        return await self._send_as("replace", prepared)
+
+    async def cancel(self, prepared: Prepared) -> Outcome:
+        return await self._send_as("cancel", prepared)
+
+    async def _send_as(self, verb: Verb, prepared: Prepared) -> Outcome:
+        if prepared.verb != verb:
+            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+        return await self._send(prepared)
+
+    @abstractmethod
+    async def _send(self, prepared: Prepared) -> Outcome:
+        """Send the request, once, and read the answer."""

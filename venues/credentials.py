@@ -5,10 +5,14 @@ Handed in, never looked up here; knows no keyring, file or environment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from venues.client import BadCredentials
+
+HEX_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
+HEX_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 def _kept(mapping: Mapping[str, str]) -> Callable[[str], str | None]:
@@ -52,3 +56,10 @@ class Credentials:
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         raise TypeError("Credentials cannot be copied or stored")
+
+
+def check_shapes(credentials: Credentials, *shapes: tuple[str, re.Pattern[str], str]) -> None:
+    """For each field its pattern, and what to say where the value has another shape. Raises BadCredentials."""
+    for field, shape, what in shapes:
+        if not shape.fullmatch(credentials.reveal(field)):
+            raise BadCredentials(f"{field}: {what}")

@@ -39,6 +39,11 @@ def figure(body: Body | None, *names: str) -> Decimal | None:
     return None
 
 
+def compact(value: object) -> bytes:
+    """JSON as it is sent, without white space."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 _LONGEST_INT = 40

@@ -195,6 +195,10 @@ def unsent(action: OrderAction, *, used: frozenset[str] = frozenset()) -> tuple[
     return (f"in the action, but not sent: {', '.join(names)}",) if names else ()
 
 
+def default_tif_note(tif: str) -> str:
+    return f"time in force: {tif} (the venue's default)"
+
+
 def plain(number: Decimal) -> str:
     """The shortest decimal writing of exactly this number, without exponent."""
     text = format(number, "f")

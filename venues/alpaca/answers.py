@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
+from venues import answers
 from venues.json_fields import Body, figure, flag, text
 from venues.message import Reply, Result
 from venues.orders import (
@@ -19,7 +20,6 @@ from venues.orders import (
     OrderAction,
     Outcome,
     Prepared,
-    RateLimited,
     Readiness,
     Rejected,
     Status,
@@ -48,6 +48,7 @@ _STATUS: Mapping[str, Status] = {
 }
 _PAPER_ACCOUNT = re.compile(r"PA[0-9A-Z]+")
 _LIVE_ACCOUNT = re.compile(r"[0-9]{9}")
+_REFUSED = "the keys were refused"
 _BLOCKS = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
 
 
@@ -55,15 +56,9 @@ _BLOCKS = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
 
 
 def outcome_of(result: Result, prepared: Prepared) -> Outcome:
-    match result:
-        case NotSent() | Unknown():
-            return result
-        case Reply(status=429):
-            return RateLimited(result.retry_after())
-        case Reply(status=status) if 200 <= status < 300:
-            return _taken(result, prepared)
-        case Reply():
-            return _refused(result)
+    return answers.outcome_of(
+        result, lambda reply: _taken(reply, prepared) if 200 <= reply.status < 300 else _refused(reply)
+    )
 
 
 def _taken(reply: Reply, prepared: Prepared) -> Outcome:
@@ -168,8 +163,8 @@ def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
     times = clock.json() if isinstance(clock, Reply) and clock.status == 200 else None
     belongs = account_mode(account)
     is_open = flag(times, "is_open")
-    usable = _usable(account)
-    why = [_failure("clock", clock), _failure("account", account)]
+    usable = answers.usable(account, _may_trade)
+    why = [answers.failure(what, told, refused=_REFUSED) for what, told in (("clock", clock), ("account", account))]
     if belongs not in (None, mode):
         why.append(f"this is a {belongs} account")
     if usable is False and not any(why):
@@ -185,34 +180,10 @@ def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
         account_usable=usable,
         really_paper=None if belongs is None else belongs == "paper",
         session_close=text(times, "next_close") or None,
-        server_time=text(times, "timestamp") or _date(clock),
+        server_time=text(times, "timestamp") or answers.server_time(clock),
     )
 
 
-def _date(result: Result) -> str | None:
-    date = result.date() if isinstance(result, Reply) else None
-    return date.isoformat() if date is not None else None
-
-
-def _usable(account: Result) -> bool | None:
-    match account:
-        case Reply(status=200):
-            body = account.json()
-            blocked = any(flag(body, name) is True for name in _BLOCKS)
-            return text(body, "status") == "ACTIVE" and not blocked
-        case Reply(status=401 | 403):
-            return False
-        case _:
-            return None
-
-
-def _failure(what: str, result: Result) -> str:
-    match result:
-        case NotSent(why) | Unknown(why):
-            return f"{what}: {why}"
-        case Reply(status=200 | 404):
-            return ""
-        case Reply(status=401 | 403):
-            return f"{what}: the keys were refused"
-        case Reply(status=status):
-            return f"{what}: HTTP {status}"
+def _may_trade(account: Body) -> bool:
+    blocked = any(flag(account, name) is True for name in _BLOCKS)
+    return text(account, "status") == "ACTIVE" and not blocked

@@ -5,15 +5,15 @@ Numbers travel as strings, equal to the request, or `prepare` refuses. Knows not
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from urllib.parse import quote
 
 from venues.alpaca.answers import DEFINITIVE, account_mode, lookup_of, outcome_of, readiness
 from venues.client import Profile, Route, WrongMode
 from venues.credentials import Credentials
 from venues.endpoint import Hosts, choose
-from venues.http import Headers, Result, Transport
+from venues.http_client import HttpClient
+from venues.json_fields import compact
+from venues.message import Headers, Result
 from venues.orders import (
     Lookup,
     Mode,
@@ -23,7 +23,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    Verb,
+    default_tif_note,
     places,
     plain,
     unsent,
@@ -60,8 +60,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Al
     belongs = _key_mode(credentials)
     if belongs not in (None, mode):
         raise WrongMode(f"alpaca: api_key is a {belongs} key, but {mode} was asked")
-    wire = Wire(endpoint.url, credentials, timeout=route.timeout)
-    return AlpacaClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire)
+    return AlpacaClient(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
 
 
 def _key_mode(credentials: Credentials) -> Mode | None:
@@ -135,35 +134,38 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     if action.verb == "replace":
         for name in ("symbol", "side", "type", *(() if action.time_in_force else ("time_in_force",))):
             del order[name]
-        return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", _encoded(order), action)
-    notes = () if action.time_in_force else (f"time in force: {order['time_in_force']} (the venue's default)",)
-    return Prepared("new", client_order_id, "POST", ORDERS, _encoded(order), action, notes=notes + unsent(action))
-
-
-def _encoded(order: Mapping[str, str]) -> bytes:
-    return json.dumps(order, separators=(",", ":")).encode()
+        return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", compact(order), action)
+    notes = () if action.time_in_force else (default_tif_note(order["time_in_force"]),)
+    return Prepared("new", client_order_id, "POST", ORDERS, compact(order), action, notes=notes + unsent(action))
 
 
 # Send
 
 
-class Wire:
-    """Requests with this account's keys on them, read at the moment of sending."""
+class AlpacaClient(HttpClient):
+    _wrong_account: str | None = None
 
-    def __init__(self, url: str, credentials: Credentials, *, timeout: float) -> None:
-        self._credentials = credentials
-        self._transport = Transport(url, timeout)
+    async def open(self) -> None:
+        """Asks whose account this is: the keys of the other mode are refused before an order is sent."""
+        self._note_account(await self._get("/v2/account"))
+        if self._wrong_account is not None:
+            raise WrongMode(self._wrong_account)
 
-    async def send(self, prepared: Prepared) -> Result:
-        return await self._transport.request(prepared.method, prepared.path, headers=self._keys(), body=prepared.body)
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        return prepare(action, client_order_id)
 
-    async def get(self, path: str, **params: str) -> Result:
-        return await self._transport.ask("GET", path, headers=self._keys(), params=params)
+    async def lookup(self, prepared: Prepared) -> Lookup:
+        if prepared.verb == "cancel":
+            return lookup_of(await self._get(prepared.path), prepared)
+        return lookup_of(await self._get(BY_CLIENT_ID, client_order_id=prepared.client_order_id), prepared)
 
-    async def aclose(self) -> None:
-        await self._transport.aclose()
+    async def probe(self) -> Readiness:
+        clock = await self._get("/v2/clock")
+        account = await self._get("/v2/account")
+        self._note_account(account)
+        return readiness(clock, account, mode=self.mode)
 
-    def _keys(self) -> Headers:
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - the same keys for all
         return Headers(
             {
                 "APCA-API-KEY-ID": self._credentials.reveal("api_key"),
@@ -171,53 +173,10 @@ class Wire:
             }
         )
 
-
-class AlpacaClient:
-    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire) -> None:
-        self.profile = profile
-        self.mode = mode
-        self.host = host
-        self._wire = wire
-        self._wrong_account: str | None = None
-
-    async def open(self) -> None:
-        """Asks whose account this is: the keys of the other mode are refused before an order is sent."""
-        self._note_account(await self._wire.get("/v2/account"))
-        if self._wrong_account is not None:
-            raise WrongMode(self._wrong_account)
-
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
-        return prepare(action, client_order_id)
-
-    async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "new")
-
-    async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "replace")
-
-    async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "cancel")
-
-    async def lookup(self, prepared: Prepared) -> Lookup:
-        if prepared.verb == "cancel":
-            return lookup_of(await self._wire.get(prepared.path), prepared)
-        return lookup_of(await self._wire.get(BY_CLIENT_ID, client_order_id=prepared.client_order_id), prepared)
-
-    async def probe(self) -> Readiness:
-        clock = await self._wire.get("/v2/clock")
-        account = await self._wire.get("/v2/account")
-        self._note_account(account)
-        return readiness(clock, account, mode=self.mode)
-
-    async def aclose(self) -> None:
-        await self._wire.aclose()
-
-    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
-        if prepared.verb != verb:
-            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+    async def _send(self, prepared: Prepared) -> Outcome:
         if self._wrong_account is not None:
             return NotSent(self._wrong_account)
-        return outcome_of(await self._wire.send(prepared), prepared)
+        return outcome_of(await self._request(prepared), prepared)
 
     def _note_account(self, account: Result) -> None:
         belongs = account_mode(account)

@@ -17,7 +17,7 @@ from venues.ccxt import order, table
 from venues.ccxt import request as wire
 from venues.ccxt.exchange import Setup
 from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
-from venues.client import NoPaperMode, Profile, Route, VenueError
+from venues.client import AccountClient, NoPaperMode, Profile, Route, VenueError
 from venues.credentials import Credentials
 from venues.orders import (
     Absent,
@@ -32,7 +32,6 @@ from venues.orders import (
     Readiness,
     Refused,
     Unknown,
-    Verb,
 )
 
 _FRESH = 30.0  # seconds: exchanges refuse what was signed longer ago
@@ -66,11 +65,9 @@ class Held:
     since: float
 
 
-class CcxtClient:
+class CcxtClient(AccountClient):
     def __init__(self, setup: Setup, tuned: Profile) -> None:
-        self.profile = tuned
-        self.mode: Mode = setup.mode
-        self.host = setup.host
+        super().__init__(tuned, setup.mode, setup.host)
         self._setup = setup
         self._row = setup.row
         self._held: dict[str, Held] = {}
@@ -168,18 +165,7 @@ class CcxtClient:
     def _valid_for(self) -> float:
         return self.profile.arrival_bound or _FRESH
 
-    async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "new")
-
-    async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "replace")
-
-    async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "cancel")
-
-    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
-        if prepared.verb != verb:
-            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+    async def _send(self, prepared: Prepared) -> Outcome:
         held = self._held.get(str(prepared.request.get("digest")))
         if held is None or time.monotonic() - held.since > self._valid_for:
             return NotSent("its signature is not at hand any more, or too old: prepare it again")

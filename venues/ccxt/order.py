@@ -11,7 +11,7 @@ from typing import Any
 
 from venues.ccxt.request import Wire, aims_at_nothing, mentions, numbers, payload
 from venues.ccxt.table import ID_PARAMS, RENAMED_BY_EDIT, Row
-from venues.orders import OrderAction, Refused, Verb, plain
+from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain
 
 # What ccxt raises when it cannot make or read something: its own errors come on top. Its code is generated from
 # another language and not written for foreign input, so a slip in it is an answer about this order, not a bug here.
@@ -118,7 +118,7 @@ def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> s
 def notes(action: OrderAction, market: dict[str, Any], *, row: Row) -> tuple[str, ...]:
     said = []
     if action.verb != "cancel" and action.time_in_force is None and action.order_type == "limit":
-        said.append("time in force: gtc (the venue's default)")
+        said.append(default_tif_note("gtc"))
     if action.verb != "cancel" and market.get("contract") and market.get("contractSize") not in (None, 1, 1.0):
         said.append(f"quantity counts contracts of {market['contractSize']} {market.get('base')}")
     if action.verb == "replace" and not sends_id("replace", market["symbol"], row=row):

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from venues.http import Reply
+from venues import answers
 from venues.json_fields import figure
+from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
     OrderAction,
     Outcome,
     Prepared,
-    RateLimited,
     Rejected,
     Status,
     Unknown,
@@ -48,9 +48,11 @@ REFUSALS: Mapping[str, str] = {
 _ARRIVED = re.compile(r"duplicate|already (?:been )?(?:placed|used|exists?)", re.IGNORECASE)
 
 
-def outcome(reply: Reply, prepared: Prepared) -> Outcome:
-    if reply.status == 429:
-        return RateLimited(reply.retry_after())
+def outcome_of(result: Result, prepared: Prepared) -> Outcome:
+    return answers.outcome_of(result, lambda reply: _read(reply, prepared))
+
+
+def _read(reply: Reply, prepared: Prepared) -> Outcome:
     if reply.status == 422 and reply.body.startswith(b"Failed to deserialize"):
         return Rejected("422", "the venue could not read the request")
     answer = reply.json() if reply.status == 200 else None

@@ -5,8 +5,6 @@ A request carries its nonce and its end of validity: the same bytes are the same
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,12 +12,14 @@ from decimal import Decimal
 from typing import Any
 
 from venues import extra
-from venues.client import BadCredentials, Profile, Route, UnknownVenue, VenueError
-from venues.credentials import Credentials
-from venues.endpoint import Hosts, choose
-from venues.http import Reply, Transport
+from venues.answers import object_of
+from venues.client import BadCredentials, Profile, Route, VenueError
+from venues.credentials import HEX_ADDRESS, HEX_KEY, Credentials, check_shapes
+from venues.endpoint import Endpoint, Hosts, choose
+from venues.http_client import HttpClient
 from venues.hyperliquid import answers as answer
 from venues.hyperliquid import order as wire
+from venues.json_fields import Body, compact
 from venues.orders import (
     Absent,
     Found,
@@ -32,7 +32,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    Verb,
+    default_tif_note,
 )
 
 FIELDS = ("private_key", "account_address")
@@ -54,42 +54,21 @@ PROFILE = Profile(
     id_pattern=r"0x[0-9a-f]{32}",
     id_prefix="0x",
 )
-_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-
-
-def profile(name: str) -> Profile:
-    if name != "hyperliquid":
-        raise UnknownVenue(f"{name}: no such venue")
-    return PROFILE
-
-
-def credential_fields(name: str) -> tuple[str, ...]:
-    profile(name)
-    return FIELDS
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> HyperliquidClient:
-    profile(name)
     extra.require("hyperliquid", "hyperliquid")
-    for field, shape, what in (
-        ("private_key", _KEY, "not 32 bytes of hex"),
-        ("account_address", _ADDRESS, "not 0x and 40 hex digits"),
-    ):
-        if not shape.fullmatch(credentials.reveal(field)):
-            raise BadCredentials(f"{field}: {what}")
-    return HyperliquidClient(mode, credentials, route=route)
+    check_shapes(
+        credentials,
+        ("private_key", HEX_KEY, "not 32 bytes of hex"),
+        ("account_address", HEX_ADDRESS, "not 0x and 40 hex digits"),
+    )
+    return HyperliquidClient(mode, choose(name, HOSTS, mode, route), credentials=credentials, route=route)
 
 
-class HyperliquidClient:
-    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
-        endpoint = choose("hyperliquid", HOSTS, mode, route)
-        self.profile = PROFILE.tuned(route)
-        self.mode: Mode = mode
-        self.host = endpoint.host
-        self._own_host = not endpoint.custom
-        self._credentials = credentials
-        self._http = Transport(endpoint.url, route.timeout)
+class HyperliquidClient(HttpClient):
+    def __init__(self, mode: Mode, endpoint: Endpoint, *, credentials: Credentials, route: Route) -> None:
+        super().__init__(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
         self._assets: dict[str, wire.Asset] = {}
         self._signing: Any = None
         self._wallet: Any = None
@@ -163,35 +142,23 @@ class HyperliquidClient:
             "vaultAddress": None,
             "expiresAfter": expires,
         }
-        notes = () if action.time_in_force or action.verb == "cancel" else ("time in force: gtc (the venue's default)",)
+        notes = () if action.time_in_force or action.verb == "cancel" else (default_tif_note(PROFILE.default_tif),)
         return Prepared(
             verb=action.verb,
             client_order_id=cloid,
             method="POST",
             path="/exchange",
-            body=json.dumps(payload, separators=(",", ":")).encode(),
+            body=compact(payload),
             action=action,
             request={"nonce": nonce, "expires_after": expires},
             notes=notes,
         )
 
-    async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "new")
-
-    async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "replace")
-
-    async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "cancel")
-
-    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
-        if prepared.verb != verb:
-            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+    async def _send(self, prepared: Prepared) -> Outcome:
         expires = prepared.request.get("expires_after")
         if not isinstance(expires, int | Decimal) or expires <= time.time() * 1000:
             return NotSent("its signed validity is over: prepare it again")
-        result = await self._http.request("POST", prepared.path, body=prepared.body)
-        return answer.outcome(result, prepared) if isinstance(result, Reply) else result
+        return answer.outcome_of(await self._request(prepared), prepared)
 
     async def lookup(self, prepared: Prepared) -> Lookup:
         action = prepared.action
@@ -228,22 +195,12 @@ class HyperliquidClient:
             detail=detail,
             market_open=not special,
             account_usable=usable,
-            really_paper=self.mode == "paper" if self._own_host else None,
+            really_paper=self._really_paper,
             server_time=_iso(state.get("time")),
         )
 
-    async def aclose(self) -> None:
-        await self._http.aclose()
-
-    async def _info(self, question: Mapping[str, object]) -> dict[str, object] | LookupFailed:
-        body = json.dumps(question, separators=(",", ":")).encode()
-        result = await self._http.ask("POST", "/info", body=body)
-        if not isinstance(result, Reply):
-            return LookupFailed(result.why)
-        told = result.json() if result.status == 200 else None
-        if told is None:
-            return LookupFailed(f"HTTP {result.status} without a readable answer", result.retry_after())
-        return told
+    async def _info(self, question: Mapping[str, object]) -> Body | LookupFailed:
+        return object_of(await self._http.ask("POST", "/info", body=compact(question)))
 
 
 def _iso(value: object) -> str | None:

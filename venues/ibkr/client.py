@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from venues import extra
-from venues.client import Profile, Route, UnknownVenue, VenueError, WrongMode
+from venues.client import AccountClient, Profile, Route, VenueError, WrongMode
 from venues.credentials import Credentials
 from venues.endpoint import Hosts, choose
 from venues.ibkr import order as wire
@@ -32,6 +32,7 @@ from venues.orders import (
     Readiness,
     Refused,
     Unknown,
+    default_tif_note,
 )
 
 FIELDS: tuple[str, ...] = ()
@@ -57,30 +58,16 @@ _PAPER_ACCOUNTS = ("DU", "DF")
 _NOWHERE = Hosts(paper=("https://paper.invalid",), live=("https://live.invalid",))
 
 
-def profile(name: str) -> Profile:
-    if name != "ibkr":
-        raise UnknownVenue(f"{name}: no such venue")
-    return PROFILE
-
-
-def credential_fields(name: str) -> tuple[str, ...]:
-    profile(name)
-    return FIELDS
-
-
-def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> IbkrClient:  # noqa: ARG001 - the contract of every venue; this one has no credentials
-    profile(name)
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> IbkrClient:  # noqa: ARG001 - the parameters of every venue; this one has no credentials
     client = IbkrClient(mode, route)
     extra.require("ib_async", "ibkr")
     return client
 
 
-class IbkrClient:
+class IbkrClient(AccountClient):
     def __init__(self, mode: Mode, route: Route) -> None:
-        self.profile = PROFILE.tuned(route)
-        self.mode: Mode = mode
         self._address, self._port = _gateway(mode, route)
-        self.host = f"{self._address}:{self._port}"
+        super().__init__(PROFILE.tuned(route), mode, f"{self._address}:{self._port}")
         self._timeout = route.timeout
         self._sdk: Any = None
         self._ib: Any = None
@@ -131,7 +118,7 @@ class IbkrClient:
         order["account"] = account
         notes = [f"account {account}"]
         if action.time_in_force is None:
-            notes.append("time in force: day (the venue's default)")
+            notes.append(default_tif_note(PROFILE.default_tif))
         return Prepared(
             verb="new",
             client_order_id=client_order_id,
@@ -142,10 +129,8 @@ class IbkrClient:
             notes=tuple(notes),
         )
 
-    async def submit(self, prepared: Prepared) -> Outcome:
+    async def _send(self, prepared: Prepared) -> Outcome:
         """One placeOrder message with the stored fields; the order number in it is this session's."""
-        if prepared.verb != "new":
-            raise ValueError(f"prepared to {prepared.verb}, asked to new")
         try:
             await self._connected()
         except VenueError as error:

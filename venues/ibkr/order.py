@@ -5,12 +5,12 @@ What TWS sends back is read by attribute, as ib_async hands it over.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from venues.json_fields import compact
 from venues.orders import (
     Absent,
     Accepted,
@@ -79,7 +79,7 @@ def account_for(action: OrderAction, accounts: tuple[str, ...]) -> str | Refused
 
 
 def encoded(contract: Mapping[str, object], order: Mapping[str, object]) -> bytes:
-    return json.dumps({"contract": contract, "order": order}, separators=(",", ":")).encode()
+    return compact({"contract": contract, "order": order})
 
 
 def verdict(trade: Any) -> Outcome | None:

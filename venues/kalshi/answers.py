@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from venues import answers
 from venues.json_fields import Body, figure, flag, inner, text
 from venues.kalshi.book import BookPosition, BookSide, own_price, own_side, place_of
 from venues.message import Reply, Result
@@ -15,7 +16,6 @@ from venues.orders import (
     OrderAction,
     Outcome,
     Prepared,
-    RateLimited,
     Readiness,
     Rejected,
     Status,
@@ -30,15 +30,9 @@ DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (409, "*
 
 
 def outcome_of(result: Result, prepared: Prepared) -> Outcome:
-    match result:
-        case NotSent() | Unknown():
-            return result
-        case Reply(status=429):
-            return RateLimited(result.retry_after())
-        case Reply(status=status) if 200 <= status < 300:
-            return _taken(result, prepared)
-        case Reply():
-            return _refused(result)
+    return answers.outcome_of(
+        result, lambda reply: _taken(reply, prepared) if 200 <= reply.status < 300 else _refused(reply)
+    )
 
 
 def _order_of(body: Body | None, client_order_id: str) -> Body | None:
@@ -103,12 +97,10 @@ class OrderPage:
 
 
 def page_of(result: Result) -> OrderPage | LookupFailed:
-    if isinstance(result, NotSent | Unknown):
-        return LookupFailed(result.why)
-    if result.status != 200:
-        return LookupFailed(f"HTTP {result.status}", result.retry_after())
-    body = result.json()
-    orders = (body or {}).get("orders")
+    body = answers.object_of(result)
+    if isinstance(body, LookupFailed):
+        return body
+    orders = body.get("orders")
     if not isinstance(orders, list) or not all(isinstance(order, dict) for order in orders):
         return LookupFailed("HTTP 200 without a list of orders")
     return OrderPage(tuple(cast("list[Body]", orders)), text(body, "cursor"))
@@ -177,46 +169,22 @@ def _status(order: Body) -> Status:
 
 
 def readiness(status: Result, balance: Result, *, really_paper: bool | None) -> Readiness:
-    answered = status if isinstance(status, Reply) else None
-    body = answered.json() if answered is not None and answered.status == 200 else None
+    body = status.json() if isinstance(status, Reply) and status.status == 200 else None
     trading = flag(body, "trading_active")
     if flag(body, "exchange_active") is False:
         trading = False
-    usable = _usable(balance)
-    why = [_failure("exchange status", status), _failure("balance", balance)]
+    asked = (("exchange status", status), ("balance", balance))
+    why = [answers.failure(what, told, refused="the key was refused") for what, told in asked]
     if trading is False:
         resume = text(body, "exchange_estimated_resume_time")
         why.append(f"trading is paused{f' until about {resume}' if resume else ''}")
     problems = "; ".join(filter(None, why))
-    date = answered.date() if answered is not None else None
     return Readiness(
         reachable=isinstance(status, Reply) or isinstance(balance, Reply),
         ready=not problems,
         detail=problems or "trading is active, account readable",
         market_open=trading,
-        account_usable=usable,
+        account_usable=answers.usable(balance),
         really_paper=really_paper,
-        server_time=date.isoformat() if date is not None else None,
+        server_time=answers.server_time(status),
     )
-
-
-def _usable(balance: Result) -> bool | None:
-    match balance:
-        case Reply(status=200):
-            return balance.json() is not None
-        case Reply(status=401 | 403):
-            return False
-        case _:
-            return None
-
-
-def _failure(what: str, result: Result) -> str:
-    match result:
-        case NotSent(why) | Unknown(why):
-            return f"{what}: {why}"
-        case Reply(status=200 | 404):
-            return ""
-        case Reply(status=401 | 403):
-            return f"{what}: the key was refused"
-        case Reply(status=status):
-            return f"{what}: HTTP {status}"

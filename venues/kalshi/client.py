@@ -5,19 +5,18 @@ Prices travel as dollar strings, counts as count strings, equal to the request, 
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
 from urllib.parse import quote
 
 from venues.client import Profile, Route
 from venues.credentials import Credentials
-from venues.endpoint import Hosts, choose
-from venues.http import Headers, Result, Transport
-from venues.json_fields import Body, text
+from venues.endpoint import Endpoint, Hosts, choose
+from venues.http_client import HttpClient
+from venues.json_fields import Body, compact, text
 from venues.kalshi.answers import DEFINITIVE, outcome_of, page_of, readiness, single_of, venue_order
 from venues.kalshi.book import BookPosition, place_of, yes_price
-from venues.kalshi.key import Key, load_key, sign
+from venues.kalshi.key import load_key, sign
+from venues.message import Headers
 from venues.orders import (
     Absent,
     Found,
@@ -29,7 +28,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    Verb,
+    default_tif_note,
     places,
     plain,
     unsent,
@@ -75,9 +74,7 @@ _TIF = {
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> KalshiClient:
     endpoint = choose(name, HOSTS, mode, route)
     credentials.reveal("api_key_id")
-    wire = Wire(Transport(endpoint.url, route.timeout), credentials, key=load_key(credentials))
-    really_paper = None if endpoint.custom else mode == "paper"
-    return KalshiClient(PROFILE.tuned(route), mode, host=endpoint.host, wire=wire, really_paper=really_paper)
+    return KalshiClient(mode, endpoint, credentials=credentials, route=route)
 
 
 # Fields
@@ -137,7 +134,7 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     order = fields(action, place)
     if isinstance(order, Refused):
         return order
-    body = _encoded(order | {"updated_client_order_id": client_order_id})
+    body = compact(order | {"updated_client_order_id": client_order_id})
     notes = ("the quantity is the order's whole size, what is filled already included",)
     return Prepared("replace", client_order_id, "POST", f"{path}/amend", body, action, notes=notes)
 
@@ -148,7 +145,7 @@ def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPositi
         return order
     if isinstance(lifetime, Refused):
         return lifetime
-    body = _encoded(
+    body = compact(
         {"ticker": place.ticker, "client_order_id": client_order_id}
         | order
         | lifetime
@@ -156,7 +153,7 @@ def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPositi
     )
     notes = []
     if action.time_in_force is None:
-        notes.append(f"time in force: {PROFILE.default_tif} (the venue's default)")
+        notes.append(default_tif_note(PROFILE.default_tif))
     if not place.stated:
         notes.append("outcome: yes (the action does not say)")
     notes += unsent(action, used=frozenset({"expiration_time"}))
@@ -168,71 +165,19 @@ def _ticker(prepared: Prepared) -> str:
     return place.ticker if isinstance(place, BookPosition) else prepared.action.market_id
 
 
-def _encoded(order: Mapping[str, object]) -> bytes:
-    return json.dumps(order, separators=(",", ":")).encode()
-
-
 # Send
 
 
-class Wire:
-    """Requests signed at the moment of sending."""
-
-    def __init__(self, transport: Transport, credentials: Credentials, *, key: Key) -> None:
-        self._transport = transport
-        self._credentials = credentials
-        self._key = key
-
-    async def send(self, prepared: Prepared) -> Result:
-        # A cancel says its market, so that the venue finds the exchange shard the order lives on.
-        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
-        return await self._transport.request(
-            prepared.method,
-            prepared.path,
-            headers=self._signed(prepared.method, prepared.path),
-            body=prepared.body,
-            params=params,
-        )
-
-    async def get(self, path: str, **params: str) -> Result:
-        return await self._transport.ask("GET", path, headers=self._signed("GET", path), params=params)
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
-
-    def _signed(self, method: str, path: str) -> Headers:
-        timestamp = str(time.time_ns() // 1_000_000)
-        return Headers(
-            {
-                "KALSHI-ACCESS-KEY": self._credentials.reveal("api_key_id"),
-                "KALSHI-ACCESS-SIGNATURE": sign(self._key, timestamp, method=method, path=path),
-                "KALSHI-ACCESS-TIMESTAMP": timestamp,
-            }
-        )
-
-
-class KalshiClient:
-    def __init__(self, profile: Profile, mode: Mode, *, host: str, wire: Wire, really_paper: bool | None) -> None:
-        self.profile = profile
-        self.mode = mode
-        self.host = host
-        self._wire = wire
-        self._really_paper = really_paper
+class KalshiClient(HttpClient):
+    def __init__(self, mode: Mode, endpoint: Endpoint, *, credentials: Credentials, route: Route) -> None:
+        super().__init__(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
+        self._key = load_key(credentials)
 
     async def open(self) -> None:
         """Nothing to load: which keys belong to which host is known to Kalshi alone, and it refuses the others."""
 
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
-
-    async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "new")
-
-    async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "replace")
-
-    async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "cancel")
 
     async def lookup(self, prepared: Prepared) -> Lookup:
         """By paging, as Kalshi cannot be asked for a client order id: through what is live, then what is old."""
@@ -249,20 +194,27 @@ class KalshiClient:
         return Absent()
 
     async def probe(self) -> Readiness:
-        status = await self._wire.get(f"{ROOT}/exchange/status")
-        balance = await self._wire.get(f"{ROOT}/portfolio/balance")
+        status = await self._get(f"{ROOT}/exchange/status")
+        balance = await self._get(f"{ROOT}/portfolio/balance")
         return readiness(status, balance, really_paper=self._really_paper)
 
-    async def aclose(self) -> None:
-        await self._wire.aclose()
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - the body is not signed
+        timestamp = str(time.time_ns() // 1_000_000)
+        return Headers(
+            {
+                "KALSHI-ACCESS-KEY": self._credentials.reveal("api_key_id"),
+                "KALSHI-ACCESS-SIGNATURE": sign(self._key, timestamp, method=method, path=path),
+                "KALSHI-ACCESS-TIMESTAMP": timestamp,
+            }
+        )
 
-    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
-        if prepared.verb != verb:
-            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
-        return outcome_of(await self._wire.send(prepared), prepared)
+    async def _send(self, prepared: Prepared) -> Outcome:
+        # A cancel says its market, so that the venue finds the exchange shard the order lives on.
+        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
+        return outcome_of(await self._request(prepared, params=params), prepared)
 
     async def _lookup_by_id(self, prepared: Prepared) -> Lookup:
-        order = single_of(await self._wire.get(f"{ORDERS}/{quote(prepared.action.venue_order_id or '', safe='')}"))
+        order = single_of(await self._get(f"{ORDERS}/{quote(prepared.action.venue_order_id or '', safe='')}"))
         if isinstance(order, LookupFailed):
             return order
         return Absent() if order is None else Found(venue_order(order, prepared.action))
@@ -272,7 +224,7 @@ class KalshiClient:
         asked = {"ticker": _ticker(prepared), "limit": str(PAGE_SIZE)}
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
-            page = page_of(await self._wire.get(path, **asked))
+            page = page_of(await self._get(path, **asked))
             if isinstance(page, LookupFailed):
                 return page
             found += [o for o in page.orders if text(o, "client_order_id") == prepared.client_order_id]

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from venues.http import Reply
+from venues import answers
 from venues.json_fields import figure
+from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
     OrderAction,
     Outcome,
     Prepared,
-    RateLimited,
     Rejected,
     Status,
     Unknown,
@@ -45,9 +45,11 @@ STATUSES = frozenset((200, 400, 401, 403, 404))
 _DUPLICATE = re.compile(r"duplicated", re.IGNORECASE)
 
 
-def outcome(reply: Reply, prepared: Prepared) -> Outcome:
-    if reply.status == 429:
-        return RateLimited(reply.retry_after())
+def outcome_of(result: Result, prepared: Prepared) -> Outcome:
+    return answers.outcome_of(result, lambda reply: _read(reply, prepared))
+
+
+def _read(reply: Reply, prepared: Prepared) -> Outcome:
     told = reply.json()
     if told is None or reply.status not in STATUSES:
         return Unknown(f"HTTP {reply.status} without the venue's own answer")

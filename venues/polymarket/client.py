@@ -8,17 +8,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import re
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from venues import extra
-from venues.client import BadCredentials, Profile, Route, UnknownVenue
-from venues.credentials import Credentials
-from venues.endpoint import Hosts, choose
-from venues.http import Headers, Reply, Result, Transport
+from venues.answers import object_of, server_time
+from venues.client import Profile, Route
+from venues.credentials import HEX_ADDRESS, HEX_KEY, Credentials, check_shapes
+from venues.endpoint import Endpoint, Hosts, choose
+from venues.http_client import HttpClient
+from venues.json_fields import Body, compact
+from venues.message import Headers, Reply
 from venues.orders import (
     Absent,
     Found,
@@ -30,7 +31,7 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    Verb,
+    default_tif_note,
 )
 from venues.polymarket import answers as answer
 from venues.polymarket import order
@@ -52,49 +53,29 @@ PROFILE = Profile(
     tifs=frozenset(("gtc", "gtd")),
     id_pattern=r"[\x21-\x7e]{1,128}",  # ours alone: the venue has none
 )
-_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
-_WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
 _PLAIN = re.compile(r"[0-9A-Za-z._-]+")
 _BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
 _ORDER = re.compile(r"0x[0-9a-f]{64}")
 _SOONEST = 180  # seconds: an earlier expiration is refused
 
 
-def profile(name: str) -> Profile:
-    if name != "polymarket":
-        raise UnknownVenue(f"{name}: no such venue")
-    return PROFILE
-
-
-def credential_fields(name: str) -> tuple[str, ...]:
-    profile(name)
-    return FIELDS
-
-
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> PolymarketClient:
-    profile(name)
-    client = PolymarketClient(mode, credentials, route=route)
+    endpoint = choose(name, HOSTS, mode, route)
     extra.require("polymarket", "polymarket")
-    for field, shape, what in (
-        ("private_key", _KEY, "not 32 bytes of hex"),
-        ("wallet", _WALLET, "not 0x and 40 hex digits"),
+    check_shapes(
+        credentials,
+        ("private_key", HEX_KEY, "not 32 bytes of hex"),
+        ("wallet", HEX_ADDRESS, "not 0x and 40 hex digits"),
         ("api_key", _PLAIN, "not plain text"),
         ("api_passphrase", _PLAIN, "not plain text"),
         ("api_secret", _BASE64, "not base64"),
-    ):
-        if not shape.fullmatch(credentials.reveal(field)):
-            raise BadCredentials(f"{field}: {what}")
-    return client
+    )
+    return PolymarketClient(mode, endpoint, credentials=credentials, route=route)
 
 
-class PolymarketClient:
-    def __init__(self, mode: Mode, credentials: Credentials, *, route: Route) -> None:
-        endpoint = choose("polymarket", HOSTS, mode, route)
-        self.profile = PROFILE.tuned(route)
-        self.mode: Mode = mode
-        self.host = endpoint.host
-        self._credentials = credentials
-        self._http = Transport(endpoint.url, route.timeout)
+class PolymarketClient(HttpClient):
+    def __init__(self, mode: Mode, endpoint: Endpoint, *, credentials: Credentials, route: Route) -> None:
+        super().__init__(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
         self._markets: dict[str, order.Market] = {}
         self._unsent: set[str] = set()
         self._signer: order.Signer | None = None
@@ -143,7 +124,7 @@ class PolymarketClient:
         self._unsent.add(signed.order_hash)
         notes = ["polymarket has no client order id: the order is known by its hash"]
         if action.time_in_force is None:
-            notes.append("time in force: gtc (the venue's default)")
+            notes.append(default_tif_note(PROFILE.default_tif))
         if self._signer.by_session_key:
             notes.append("the wallet is not this key's own: signed as its session key")
         return Prepared(
@@ -166,33 +147,22 @@ class PolymarketClient:
             client_order_id=client_order_id,
             method="DELETE",
             path="/order",
-            body=json.dumps({"orderID": aim}, separators=(",", ":")).encode(),
+            body=compact({"orderID": aim}),
             action=action,
             request={"order_hash": aim},
         )
 
-    async def submit(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "new")
-
-    async def replace(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "replace")
-
-    async def cancel(self, prepared: Prepared) -> Outcome:
-        return await self._send(prepared, "cancel")
-
-    async def _send(self, prepared: Prepared, verb: Verb) -> Outcome:
-        if prepared.verb != verb:
-            raise ValueError(f"prepared to {prepared.verb}, asked to {verb}")
+    async def _send(self, prepared: Prepared) -> Outcome:
         self._unsent.discard(str(prepared.request.get("order_hash")))
-        result = await self._signed(self._http.request, prepared.method, path=prepared.path, body=prepared.body)
-        return answer.outcome(result, prepared) if isinstance(result, Reply) else result
+        body = prepared.body.replace(order.OWNER.encode(), self._credentials.reveal("api_key").encode())
+        return answer.outcome_of(await self._request(prepared, body=body), prepared)
 
     async def lookup(self, prepared: Prepared) -> Lookup:
         order_hash = prepared.request.get("order_hash")
         if not isinstance(order_hash, str) or order_hash in self._unsent:
             # An order that was only just signed cannot be there: its absence would say nothing of an earlier one.
             return LookupFailed("polymarket cannot be asked for a client order id, only for an order it was sent")
-        result = await self._signed(self._http.ask, "GET", path=f"/data/order/{order_hash}")
+        result = await self._get(f"/data/order/{order_hash}")
         if not isinstance(result, Reply):
             return LookupFailed(result.why)
         told = result.json()
@@ -212,35 +182,25 @@ class PolymarketClient:
         if not isinstance(alive, Reply) or alive.status != 200:
             why = f"HTTP {alive.status}" if isinstance(alive, Reply) else alive.why
             return Readiness(reachable=isinstance(alive, Reply), ready=False, detail=why, really_paper=False)
-        result = await self._signed(self._http.ask, "GET", path="/auth/ban-status/closed-only")
+        result = await self._get("/auth/ban-status/closed-only")
         told = result.json() if isinstance(result, Reply) and result.status == 200 else None
         usable = told is not None and told.get("closed_only") is False
-        when = alive.date()
         return Readiness(
             reachable=True,
             ready=usable,
             detail="trading" if usable else "the account is closed-only or its keys are not taken",
             account_usable=usable,
             really_paper=False,
-            server_time=when.isoformat() if when else None,
+            server_time=server_time(alive),
         )
 
-    async def aclose(self) -> None:
-        await self._http.aclose()
+    async def _read(self, path: str) -> Body | LookupFailed:
+        return object_of(await self._http.ask("GET", path))
 
-    async def _read(self, path: str) -> Mapping[str, object] | LookupFailed:
-        result = await self._http.ask("GET", path)
-        if not isinstance(result, Reply):
-            return LookupFailed(result.why)
-        told = result.json() if result.status == 200 else None
-        return LookupFailed(f"HTTP {result.status}", result.retry_after()) if told is None else told
-
-    async def _signed(self, send: Any, method: str, *, path: str, body: bytes = b"") -> Result:
-        """`body` with its blank filled in, and the headers over exactly that."""
-        body = body.replace(order.OWNER.encode(), self._credentials.reveal("api_key").encode())
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:
         assert self._signer is not None, "open() comes first"
         stamp = str(int(time.time()))
-        headers = Headers(
+        return Headers(
             {
                 "POLY_ADDRESS": self._signer.address,
                 "POLY_API_KEY": self._credentials.reveal("api_key"),
@@ -251,8 +211,6 @@ class PolymarketClient:
                 "POLY_TIMESTAMP": stamp,
             }
         )
-        result: Result = await send(method, path, headers=headers, body=body)
-        return result
 
 
 def _expiration(action: OrderAction) -> int | Refused:

@@ -5,7 +5,6 @@ Made of the SDK's own parts below `create_limit_order`, as that fetches by itsel
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import Any
 from venues import extra
 from venues.client import BadCredentials
 from venues.credentials import Credentials
+from venues.json_fields import compact
 from venues.orders import OrderAction, Refused
 
 OWNER = "{api_key}"  # the order's body names the API key: stored blank, filled in when it is sent
@@ -129,7 +129,7 @@ class Signer:
         )
         order = parts["orders"].create_signed_order(unsigned, signature)
         _, payload = parts["post"].build_post_order_request(order, owner_api_key=OWNER)
-        return SignedOrder(json.dumps(payload, separators=(",", ":")).encode(), self._hash(typed))
+        return SignedOrder(compact(payload), self._hash(typed))
 
     def _hash(self, typed: dict[str, Any]) -> str:
         """The EIP-712 hash of the bare order, which is the venue's order id, whoever signs it and how."""

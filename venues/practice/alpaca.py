@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -15,8 +14,7 @@ from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.faults import Kind
-from venues.practice.format import Call, Moment, says
+from venues.practice.format import STRANGER, Call, Moment, on_order, says
 from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
 
 SYMBOL = re.compile(r"[A-Z][A-Z0-9]*([./][A-Z0-9]+)?")
@@ -104,7 +102,7 @@ class Alpaca:
     ids = frozenset(("id",))
     client_ids = frozenset(("client_order_id",))
     quantities = frozenset(("qty",))
-    stranger = "somebody-elses-order"
+    stranger = STRANGER
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] != ("v2",):
@@ -143,14 +141,14 @@ def _call(request: WireRequest, desk: Desk) -> Call:
             return Call("cancel", _cancel_all)
         case "GET", ("orders:by_client_order_id",):
             wanted = request.params.get("client_order_id", "")
-            return _on_order("lookup", next(desk.named(wanted), None), act=partial(_shown_by_name, wanted))
+            return on_order("lookup", next(desk.named(wanted), None), act=partial(_shown_by_name, wanted))
         case "GET", ("orders", order_id):
-            return _on_order("lookup", desk.order(order_id), act=partial(_shown_by_id, order_id))
+            return on_order("lookup", desk.order(order_id), act=partial(_shown_by_id, order_id))
         case "DELETE", ("orders", order_id):
-            return _on_order("cancel", desk.order(order_id), act=partial(_cancel, order_id))
+            return on_order("cancel", desk.order(order_id), act=partial(_cancel, order_id))
         case "PATCH", ("orders", order_id):
             body = request.object()
-            call = _on_order("replace", desk.order(order_id), act=partial(_replace, order_id, body=body))
+            call = on_order("replace", desk.order(order_id), act=partial(_replace, order_id, body=body))
             return replace(call, client_order_id=text((body or {}).get("client_order_id")))
         case "GET", ("clock",):
             return Call("probe", clock)
@@ -162,11 +160,6 @@ def _call(request: WireRequest, desk: Desk) -> Call:
             return Call("other", says(WireReply(200, [])))
         case _:
             return Call("other", says(problem(404, "endpoint not found", code=40410000)))
-
-
-def _on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], WireReply]) -> Call:
-    call = Call(kind, act)
-    return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
 
 
 def _new(request: WireRequest) -> Call:
@@ -237,11 +230,9 @@ def _wrong_figures(quantity: Decimal | None, price: Decimal | None, *, kind: str
 
 
 def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
-    order = desk.order(order_id)
-    if order is None:
-        return problem(404, f"order not found for {order_id}", code=40410000)
-    if not order.live:
-        return problem(422, f'order is already in "{_status(order)}" state', code=42210000)
+    order = _live(order_id, desk)
+    if isinstance(order, WireReply):
+        return order
     wanted = body or {}
     quantity = decimal(wanted.get("qty")) or order.quantity
     price = decimal(wanted.get("limit_price")) or order.price
@@ -266,12 +257,19 @@ def _replace(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Wi
     return WireReply(200, document(desk.place(draft, fresh)))
 
 
-def _cancel(order_id: str, desk: Desk) -> WireReply:
+def _live(order_id: str, desk: Desk) -> Order | WireReply:
     order = desk.order(order_id)
     if order is None:
-        return problem(404, f"order not found for {order_id}", code=40410000)
+        return _missing(order_id)
     if not order.live:
         return problem(422, f'order is already in "{_status(order)}" state', code=42210000)
+    return order
+
+
+def _cancel(order_id: str, desk: Desk) -> WireReply:
+    order = _live(order_id, desk)
+    if isinstance(order, WireReply):
+        return order
     desk.cancel(order)
     return WireReply(204)
 
@@ -302,9 +300,11 @@ def _shown_by_name(client_order_id: str, desk: Desk) -> WireReply:
 
 
 def _found(order: Order | None, wanted: str) -> WireReply:
-    if order is None:
-        return problem(404, f"order not found for {wanted}", code=40410000)
-    return WireReply(200, document(order))
+    return _missing(wanted) if order is None else WireReply(200, document(order))
+
+
+def _missing(wanted: str) -> WireReply:
+    return problem(404, f"order not found for {wanted}", code=40410000)
 
 
 def _status(order: Order) -> str:

@@ -10,15 +10,14 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.faults import DEMO_SYMBOLS, Kind
-from venues.practice.format import Call, Moment, says
-from venues.practice.wire import WireReply, WireRequest, decimal, plain
+from venues.practice.format import STRANGER, Call, Moment, says
+from venues.practice.wire import WireReply, WireRequest, decimal, millis, plain
 
 MIN_NOTIONAL = Decimal(5)
 
@@ -55,10 +54,6 @@ MARKETS: Mapping[str, Market] = {
         *(_market(name, "100", step="0.001", tick="0.01") for name in DEMO_SYMBOLS),
     )
 }
-
-
-def millis(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 def exchange_info(desk: Desk) -> WireReply:
@@ -242,7 +237,7 @@ class Binance:
     ids = frozenset(("orderId",))
     client_ids = frozenset(("clientOrderId", "origClientOrderId"))
     quantities = frozenset(("origQty",))
-    stranger = "somebody-elses-order"
+    stranger = STRANGER
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] == () or request.parts[0] not in FAMILIES:

@@ -23,39 +23,39 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An order as a client asks for it, in neutral words; `wire` keeps what only its venue understands."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What an order says, in neutral words; `wire` keeps what only its venue understands."""
 
+    client_order_id: str
     symbol: str
     side: Literal["buy", "sell"]
     quantity: Decimal
     order_type: Literal["market", "limit"]
     price: Decimal | None
     time_in_force: str
-    client_order_id: str
-    mark: Decimal = Decimal(100)  # what a market order fills at
     wire: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(Terms):
+    """An order as a client asks for it."""
+
+    mark: Decimal = Decimal(100)  # what a market order fills at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Terms):
+    """An order as the book holds it."""
+
     order_id: str
     venue: str
-    client_order_id: str
-    symbol: str
-    side: Literal["buy", "sell"]
-    quantity: Decimal
-    order_type: Literal["market", "limit"]
-    price: Decimal | None
-    time_in_force: str
     state: State
     filled: Decimal
     fill_price: Decimal | None
     created_at: datetime
     updated_at: datetime
     visible_at: datetime  # look-ups do not show it before
-    wire: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def live(self) -> bool:

@@ -11,9 +11,11 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Protocol, assert_never
 
-from venues.practice.book import Desk
+from venues.practice.book import Desk, Order
 from venues.practice.faults import Behaviour, Delivery, Kind
 from venues.practice.wire import WireReply, WireRequest, decimal, plain
+
+STRANGER = "somebody-elses-order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ def answer(form: Format, call: Call, *, own: WireReply, behaviour: Behaviour, mo
         case never:
             assert_never(never)
     return replace(reply, raw=reply.body[: len(reply.body) // 2]) if behaviour.cuts else reply
+
+
+def on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], WireReply]) -> Call:
+    """A call about one order, whose symbol decides which fault strikes; None where there is no such order."""
+    return Call(kind, act) if order is None else Call(kind, act, order.symbol, order.client_order_id)
 
 
 def says(reply: WireReply) -> Callable[[Desk], WireReply]:

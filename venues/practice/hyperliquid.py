@@ -15,8 +15,8 @@ from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.faults import DEMO_SYMBOLS, Kind
-from venues.practice.format import Call, Moment, says
-from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
+from venues.practice.format import Call, Moment, on_order, says
+from venues.practice.wire import WireReply, WireRequest, decimal, millis, plain, text
 
 SPOT_OFFSET = 10_000
 STATUS = {
@@ -86,12 +86,7 @@ def info(question: Mapping[str, object], desk: Desk) -> Call:
         case "extraAgents" | "subAccounts" | "userFunding" | "delegations":
             return Call("other", says(WireReply(200, [])))
         case _:
-            reply = WireReply(
-                422,
-                raw=b"Failed to deserialize the JSON body into the target type",
-                content_type="text/plain",
-            )
-            return Call("other", says(reply))
+            return Call("other", says(words(422, MALFORMED)))
 
 
 def _order_status(oid: object, desk: Desk) -> Call:
@@ -103,7 +98,7 @@ def _order_status(oid: object, desk: Desk) -> Call:
             return WireReply(200, {"status": "unknownOid"})
         return WireReply(200, {"status": "order", "order": _with_status(order)})
 
-    return Call("lookup", act, known.symbol if known else None, known.client_order_id if known else None)
+    return on_order("lookup", known, act=act)
 
 
 def _list(what: str, desk: Desk) -> WireReply:
@@ -119,7 +114,7 @@ def _list(what: str, desk: Desk) -> WireReply:
 
 def _exchange_status(desk: Desk) -> WireReply:
     special = {"trading": "halted"} if desk.closed else None
-    return WireReply(200, {"specialStatuses": special, "time": int(desk.now.timestamp() * 1000)})
+    return WireReply(200, {"specialStatuses": special, "time": millis(desk.now)})
 
 
 def _perp_account(desk: Desk) -> WireReply:
@@ -133,7 +128,7 @@ def _perp_account(desk: Desk) -> WireReply:
             "crossMaintenanceMarginUsed": "0.0",
             "withdrawable": "1000000.0",
             "assetPositions": [],
-            "time": int(desk.now.timestamp() * 1000),
+            "time": millis(desk.now),
         },
     )
 
@@ -174,7 +169,7 @@ def _context(coin: Coin) -> dict[str, object]:
 
 
 def _with_status(order: Order) -> dict[str, object]:
-    at = int(order.updated_at.timestamp() * 1000)
+    at = millis(order.updated_at)
     return {"order": document(order), "status": STATUS.get(order.state, order.state), "statusTimestamp": at}
 
 
@@ -186,7 +181,7 @@ def document(order: Order) -> dict[str, object]:
         "sz": plain(order.remaining),
         "origSz": plain(order.quantity),
         "oid": int(order.order_id),
-        "timestamp": int(order.created_at.timestamp() * 1000),
+        "timestamp": millis(order.created_at),
         "triggerCondition": "N/A",
         "isTrigger": False,
         "triggerPx": "0.0",
@@ -205,7 +200,7 @@ def _fill(order: Order) -> dict[str, object]:
         "px": plain(order.fill_price or order.price or order.quantity),
         "sz": plain(order.filled),
         "side": "B" if order.side == "buy" else "A",
-        "time": int(order.updated_at.timestamp() * 1000),
+        "time": millis(order.updated_at),
         "startPosition": "0.0",
         "dir": "Open Long" if order.side == "buy" else "Open Short",
         "closedPnl": "0.0",
@@ -231,6 +226,7 @@ TAKES = {
 MISSING = "Order was never placed, already canceled, or filled."
 MALFORMED = "Failed to deserialize the JSON body into the target type"
 TWO_DAYS, ONE_DAY = 2 * 86_400_000, 86_400_000
+DONE = WireReply(200, {"status": "ok", "response": {"type": "default"}})
 Item = dict[str, object]
 
 
@@ -289,7 +285,7 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
         return Call("new", says(words(422, MALFORMED)))
     kind = TAKES.get(str(action.get("type")))
     if kind is None:
-        return Call("other", says(WireReply(200, {"status": "ok", "response": {"type": "default"}})))
+        return Call("other", says(DONE))
     wanted = _wanted(action)
     if not wanted:
         return Call(cast(Kind, kind), says(words(422, MALFORMED)))
@@ -337,11 +333,7 @@ def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> WireReply:
             return statuses("cancel", [_cancel(item, desk) for item in wanted])
         case "modify":
             row = _modify(wanted[0], desk)
-            return (
-                err(str(row["error"]))
-                if "error" in row
-                else WireReply(200, {"status": "ok", "response": {"type": "default"}})
-            )
+            return err(str(row["error"])) if "error" in row else DONE
         case _:
             return statuses("order", [_modify(item, desk) for item in wanted])
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.faults import Kind
-from venues.practice.format import Call, Moment, says
-from venues.practice.wire import WireReply, WireRequest, decimal, text
+from venues.practice.format import STRANGER, Call, Moment, on_order, says
+from venues.practice.wire import WireReply, WireRequest, decimal, millis, text
 
 STATUS = {"open": "resting", "partly_filled": "resting", "filled": "executed"}
 
@@ -35,10 +34,6 @@ def dollars(price: Decimal) -> str:
 
 def count_text(count: Decimal) -> str:
     return format(count, ".2f")
-
-
-def millis(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 def receipt(order: Order) -> dict[str, object]:
@@ -101,7 +96,7 @@ class Kalshi:
     ids = frozenset(("order_id",))
     client_ids = frozenset(("client_order_id",))
     quantities = frozenset(("initial_count_fp", "remaining_count_fp"))
-    stranger = "somebody-elses-order"
+    stranger = STRANGER
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:2] != ("trade-api", "v2"):
@@ -129,17 +124,17 @@ def _call(request: WireRequest, desk: Desk) -> Call:
         case "POST", ("portfolio", "events", "orders"):
             return _new(request)
         case "DELETE", ("portfolio", "events", "orders", order_id):
-            return _on_order("cancel", order_id, desk=desk, act=partial(_cancel, order_id))
+            return on_order("cancel", desk.order(order_id), act=partial(_cancel, order_id))
         case "POST", ("portfolio", "events", "orders", order_id, "amend"):
             act = partial(_amend, order_id, body=request.object())
-            return _on_order("replace", order_id, desk=desk, act=act)
+            return on_order("replace", desk.order(order_id), act=act)
         case "POST", ("portfolio", "events", "orders", order_id, "decrease"):
             act = partial(_decrease, order_id, body=request.object())
-            return _on_order("replace", order_id, desk=desk, act=act)
+            return on_order("replace", desk.order(order_id), act=act)
         case "POST", ("portfolio", "orders"):
             return Call("new", says(problem(410, "endpoint_removed", details="use /portfolio/events/orders")))
         case "GET", ("portfolio", "orders", order_id):
-            return _on_order("lookup", order_id, desk=desk, act=partial(_one, order_id))
+            return on_order("lookup", desk.order(order_id), act=partial(_one, order_id))
         case "GET", ("portfolio" | "historical" as shelf, "orders"):
             act = partial(_list, request.params, historical=shelf == "historical")
             return Call("lookup", act, request.params.get("ticker"))
@@ -156,12 +151,6 @@ def _call(request: WireRequest, desk: Desk) -> Call:
             return Call("other", partial(_market, ticker))
         case _:
             return Call("other", says(problem(404, "not_found")))
-
-
-def _on_order(kind: Kind, order_id: str, *, desk: Desk, act: partial[WireReply]) -> Call:
-    order = desk.order(order_id)
-    call = Call(kind, act)
-    return call if order is None else replace(call, symbol=order.symbol, client_order_id=order.client_order_id)
 
 
 def _new(request: WireRequest) -> Call:

@@ -102,6 +102,11 @@ def plain(number: Decimal) -> str:
     return format(number.normalize(), "f")
 
 
+def millis(at: datetime) -> int:
+    """Milliseconds since 1970."""
+    return int(at.timestamp() * 1000)
+
+
 async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
     """The next request; None when the client has hung up. Raises MessageError."""
     try:

@@ -27,7 +27,6 @@ from venues import (
     differences,
     venue_profile,
 )
-from venues.ibkr import client as ibkr
 
 
 @pytest.mark.parametrize(
@@ -162,4 +161,4 @@ def test_a_missing_extra_says_the_pip_command(monkeypatch: pytest.MonkeyPatch) -
 def test_it_needs_no_secrets_and_answers_to_its_name_only() -> None:
     assert credential_fields("ibkr") == ()
     with pytest.raises(UnknownVenue):
-        ibkr.profile("ibkr2")
+        venue_profile("ibkr2")
