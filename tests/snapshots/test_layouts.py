@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.support.snapshots.layout_states import LayoutScene, scenes
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import Size
+from tests.support.snapshots.svg_states import is_svg
+from tests.support.snapshots.text import Compare
 
 EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
+AS_SVG = [(scene, size) for scene, size in EVERY if is_svg(scene.name, size)]
+AS_TEXT = [(scene, size) for scene, size in EVERY if not is_svg(scene.name, size)]
 
 
-@pytest.mark.parametrize(("scene", "size"), EVERY, ids=[f"{one.name}-{w}x{h}" for one, (w, h) in EVERY])
-def test_screen(
-    scene: LayoutScene,
-    size: Size,
-    postgres_db: str,
-    snap_compare: Callable[..., bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _ids(of: list[tuple[LayoutScene, Size]]) -> list[str]:
+    return [f"{one.name}-{width}x{height}" for one, (width, height) in of]
+
+
+@pytest.fixture(autouse=True)
+def _in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(scene.fill(postgres_db))).result()  # type: ignore[arg-type]  # a coroutine
-    app = scene.console(postgres_db).console()
+
+
+@pytest.mark.parametrize(("scene", "size"), AS_SVG, ids=_ids(AS_SVG))
+def test_screen(
+    scene: LayoutScene, size: Size, filled: Callable[[LayoutScene], str], snap_compare: Callable[..., bool]
+) -> None:
+    app = scene.console(filled(scene)).console()
     assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play))
+
+
+@pytest.mark.parametrize(("scene", "size"), AS_TEXT, ids=_ids(AS_TEXT))
+def test_text(scene: LayoutScene, size: Size, filled: Callable[[LayoutScene], str], text_compare: Compare) -> None:
+    text_compare(scene.name, scene.console(filled(scene)).console(), size, then(rested, scene.play))

@@ -7,25 +7,44 @@ from pathlib import Path
 
 import pytest
 
+from console.app import ConsoleApp
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import Scene, Size, scenes
+from tests.support.snapshots.svg_states import is_svg
+from tests.support.snapshots.text import Compare
 
 EVERY = [(scene, size) for scene in scenes() for size in scene.sizes]
+AS_SVG = [(scene, size) for scene, size in EVERY if is_svg(scene.name, size)]
+AS_TEXT = [(scene, size) for scene, size in EVERY if not is_svg(scene.name, size)]
 
 
-@pytest.mark.parametrize(("scene", "size"), EVERY, ids=[f"{one.name}-{w}x{h}" for one, (w, h) in EVERY])
-def test_screen(
-    scene: Scene,
-    size: Size,
-    store: Callable[[str], Path],
-    snap_compare: Callable[..., bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _ids(of: list[tuple[Scene, Size]]) -> list[str]:
+    return [f"{one.name}-{width}x{height}" for one, (width, height) in of]
+
+
+@pytest.fixture
+def opened(store: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[[Scene], ConsoleApp]:
+    """Makes the console of a scene."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    if scene.no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
-    app = scene.console(store(scene.data)).console()
-    assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play))
+
+    def console(scene: Scene) -> ConsoleApp:
+        if scene.no_color:
+            monkeypatch.setenv("NO_COLOR", "1")
+        return scene.console(store(scene.data)).console()
+
+    return console
+
+
+@pytest.mark.parametrize(("scene", "size"), AS_SVG, ids=_ids(AS_SVG))
+def test_screen(
+    scene: Scene, size: Size, opened: Callable[[Scene], ConsoleApp], snap_compare: Callable[..., bool]
+) -> None:
+    assert snap_compare(opened(scene), terminal_size=size, run_before=then(rested, scene.play))
+
+
+@pytest.mark.parametrize(("scene", "size"), AS_TEXT, ids=_ids(AS_TEXT))
+def test_text(scene: Scene, size: Size, opened: Callable[[Scene], ConsoleApp], text_compare: Compare) -> None:
+    text_compare(scene.name, opened(scene), size, then(rested, scene.play))
 
 
 def test_names_are_one_each() -> None:
