@@ -26,7 +26,10 @@ from console.screens.gates.gate import Gate
 from console.services.session import SessionSettings, StoreSession
 from console.settings.config import Config, StoreConfig, VenueConfig
 from console.widgets.canvas import Canvas
+from tests.support.idle import wait_by_events
 from venues import Credentials
+
+wait_by_events()
 
 NOW = datetime(2026, 4, 18, 15, 0, 0, tzinfo=UTC)
 ANN = Actor("oncall", "ann", "desk1", "dlq-console test")
