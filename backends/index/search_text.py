@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.index.rows import roles
+from backends.layouts.roles import roles
 from backends.records import Entry, readable
 
 LONGEST = 65_536  # characters of one value that are searched

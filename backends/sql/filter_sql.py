@@ -1,4 +1,4 @@
-"""A filter as SQL: which rows it means, and the values it asks with. Pure; runs nothing."""
+"""A filter as SQL over the order layout, and the spelling of terms and times that every layout shares. Runs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from backends.detect import Attached
+from backends.filter_meaning import Bound, Condition, Contains, Equals, conditions
 from backends.layouts import orders
+from backends.layouts.roles import roles
 from backends.records import Filter
 from backends.values import is_encodable, to_bytes
 
@@ -47,13 +49,7 @@ def _cases(char: str) -> str:
 
 
 _Way = Literal["bytes", "cases", "like"]
-_FIELDS = {
-    "venue": "venue_name",
-    "account": "account_id",
-    "market": "market_id",
-    "side": "side",
-    "reason": "failure_reason",  # which no order has
-}
+END_OF_TIME, START_OF_TIME = "'infinity'", "'-infinity'"  # outside every span, so that an infinite time lies in none
 # The day is added apart, so that a 30th of February is a later day and not an error of the whole query.
 _SPELLED = (
     r"^[1-9]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6}\d*)?)?"
@@ -65,35 +61,42 @@ def answerable(where: Filter, attached: Attached) -> Filter | None:
     """The filter as this store can be asked it; None where nothing in it could match."""
     if attached.info.dialect == "sqlite":
         return where
-    asked = (*(getattr(where, field) or "" for field in _FIELDS), *where.terms)
-    if not all(_holdable(text) for text in asked):
-        return None
+    for asked in _conditions(where, attached):
+        match asked:
+            case Equals(text=text) | Contains(term=text, negated=False) if not _holdable(text):
+                return None
+            case _:
+                pass
     if all(_holdable(text) for text in where.without):
         return where
     return replace(where, without=tuple(filter(_holdable, where.without)))
+
+
+def _conditions(where: Filter, attached: Attached) -> Iterator[Condition]:
+    return conditions(where, roles(attached.info.layout, attached.info.columns))
 
 
 def _holdable(text: str) -> bool:
     return "\0" not in text and is_encodable(text)
 
 
-def key(where: Filter) -> tuple[object, ...]:
+def key(where: Filter, attached: Attached) -> tuple[object, ...]:
     """What of a filter changes the statement rather than its values."""
-    given = tuple(field for field in _FIELDS if getattr(where, field) is not None)
-    terms, without = (tuple(map(_way, listed)) for listed in (where.terms, where.without))
-    return (where.states, given, bool(where.since), bool(where.until), terms, without)
+    asked = _conditions(where, attached)
+    return (where.states, *((one.name, _way(one.term) if isinstance(one, Contains) else None) for one in asked))
 
 
-def values(where: Filter, *, on_postgres: bool) -> dict[str, object]:
+def values(where: Filter, attached: Attached) -> dict[str, object]:
+    on_postgres = attached.info.dialect == "postgresql"
     given: dict[str, object] = {}
-    for field in _FIELDS:
-        if (value := getattr(where, field)) is not None:
-            given[field] = _text(value)
-    for name, moment in (("since", where.since), ("until", where.until)):
-        if moment is not None:
-            given[name] = moment if on_postgres else moment.astimezone(UTC).isoformat()
-    for name, terms in (("term", where.terms), ("without", where.without)):
-        given |= {f"{name}_{n}": _text(_sought(term, on_postgres)) for n, term in enumerate(terms)}
+    for asked in _conditions(where, attached):
+        match asked:
+            case Equals():
+                given[asked.name] = _text(asked.text)
+            case Bound():
+                given[asked.name] = asked.limit if on_postgres else asked.limit.astimezone(UTC).isoformat()
+            case Contains():
+                given[asked.name] = _text(_sought(asked.term, on_postgres))
     return given
 
 
@@ -119,26 +122,28 @@ def _sought(term: str, on_postgres: bool) -> str:
 
 
 def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]:
-    """All but the states."""
-    there = attached.info.columns
-    for field, name in _FIELDS.items():
-        if getattr(where, field) is not None:
-            yield _column(attached, name) == _asked(field, attached) if name in there else sa.false()
-    for name, moment in (("since", where.since), ("until", where.until)):
-        if moment is not None:
-            yield _moment(attached, name)
-    for n, term in enumerate(where.terms):
-        yield _contains(attached, f"term_{n}", _way(term))
-    for n, term in enumerate(where.without):
-        yield sa.not_(_contains(attached, f"without_{n}", _way(term)))
+    """Everything but the states."""
+    for asked in _conditions(where, attached):
+        match asked:
+            case Equals():
+                choices = [_column(attached, name) == _asked(asked.name, attached) for name in asked.columns]
+                yield sa.or_(*choices) if choices else sa.false()
+            case Bound():
+                yield _within(attached, asked)
+            case Contains():
+                contains = _contains(attached, asked)
+                yield sa.not_(contains) if asked.negated else contains
 
 
 def _column(attached: Attached, name: str) -> ColumnElement[Any]:
-    quoted = f"{attached.found.quoted}.{orders.quoted(name)}"
-    declared = attached.column(name).type
-    if attached.info.dialect == "postgresql" and not declared.startswith(("text", "character varying")):
-        quoted = f"CAST({quoted} AS text)"
-    return sa.literal_column(quoted, sa.Text)
+    column = f"{attached.found.quoted}.{orders.quoted(name)}"
+    if attached.info.dialect == "postgresql":
+        column = postgres_text(column, attached.column(name).type)
+    return sa.literal_column(column, sa.Text)
+
+
+def postgres_text(column: str, declared: str) -> str:
+    return column if declared.startswith(("text", "character varying")) else f"CAST({column} AS text)"
 
 
 def _asked(name: str, attached: Attached) -> ColumnElement[Any]:
@@ -147,36 +152,37 @@ def _asked(name: str, attached: Attached) -> ColumnElement[Any]:
     return sa.cast(sa.bindparam(name, type_=sa.types.NullType()), sa.Text)
 
 
-def _moment(attached: Attached, name: str) -> ColumnElement[bool]:
-    """A time without a zone counts as UTC; what is no time at all lies in no span."""
-    column = f"{attached.found.quoted}.captured_at"
-    here: ColumnElement[Any]
-    limit: ColumnElement[Any]
-    if attached.info.dialect == "sqlite":
-        stored: ColumnElement[Any] = sa.literal_column(column)
-        here = sa.func.coalesce(sa.func.julianday(stored), sa.func.dlq_julianday(stored))
-        limit = sa.func.julianday(sa.bindparam(name, type_=sa.Text))
-    else:
-        declared = attached.column("captured_at").type
-        if not declared.startswith(("timestamp", "date")):
-            text = f"CAST({column} AS text)"
-            spelled = f"substr({text}, 1, 7) || '-01' || substr({text}, 11)"
-            column = (
-                f"CASE WHEN {text} ~ '{_SPELLED}' THEN CAST({spelled} AS timestamptz) "
-                f"+ (CAST(substr({text}, 9, 2) AS integer) - 1) * interval '1 day' END"
-            )
-        here = sa.literal_column(f"({column})")
-        limit = sa.bindparam(name, type_=sa.TIMESTAMP(timezone=True))
-    return here >= limit if name == "since" else here < limit
+def _within(attached: Attached, asked: Bound) -> ColumnElement[bool]:
+    column = f"{attached.found.quoted}.{orders.quoted(asked.column)}"
+    if attached.info.dialect == "postgresql":
+        limit = sa.bindparam(asked.name, type_=sa.TIMESTAMP(timezone=True))
+        moment: ColumnElement[Any] = sa.literal_column(
+            f"({postgres_moment(column, attached.column(asked.column).type)})"
+        )
+        if asked.is_lower:
+            return sa.and_(moment >= limit, moment < sa.literal_column(END_OF_TIME))
+        return sa.and_(moment < limit, moment > sa.literal_column(START_OF_TIME))
+    stored: ColumnElement[Any] = sa.literal_column(column)
+    here = sa.func.coalesce(sa.func.julianday(stored), sa.func.dlq_julianday(stored))
+    there = sa.func.julianday(sa.bindparam(asked.name, type_=sa.Text))
+    return here >= there if asked.is_lower else here < there
 
 
-def _contains(attached: Attached, name: str, way: _Way) -> ColumnElement[bool]:
-    pattern = _asked(name, attached)
-    texts = [
-        sa.func.coalesce(_column(attached, column), sa.literal_column("''"))
-        for column in orders.SEARCHED
-        if column in attached.info.columns
-    ]
+def postgres_moment(column: str, declared: str) -> str:
+    """The moment as a time; NULL where a column of text holds none."""
+    if declared.startswith(("timestamp", "date")):
+        return column
+    text = f"CAST({column} AS text)"
+    first_of_month = f"substr({text}, 1, 7) || '-01' || substr({text}, 11)"
+    return (
+        f"CASE WHEN {text} ~ '{_SPELLED}' THEN CAST({first_of_month} AS timestamptz) "
+        f"+ (CAST(substr({text}, 9, 2) AS integer) - 1) * interval '1 day' END"
+    )
+
+
+def _contains(attached: Attached, asked: Contains) -> ColumnElement[bool]:
+    pattern, way = _asked(asked.name, attached), _way(asked.term)
+    texts = [sa.func.coalesce(_column(attached, name), sa.literal_column("''")) for name in asked.columns]
     if way == "bytes":  # SQLite's LIKE ends at NUL; bytes do not
         part = sa.cast(pattern, sa.BLOB)
         return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))

@@ -54,8 +54,7 @@ class EntrySource(Protocol):
 
     async def one(self, entry_id: str) -> Entry | None: ...
 
-    def fits(self, entry: Entry, where: Filter) -> bool:
-        """All of a filter but the states."""
+    def fits(self, entry: Entry, where: Filter) -> bool: ...
 
     async def dismissed(self, ids: Iterable[str]) -> None:
         """Told after the ledger has it."""
@@ -146,7 +145,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
     async def _matching(self, entries: Iterable[Entry], where: Filter) -> list[Entry]:
         known = await self._known()
         stated = (replace(entry, state=known.state(entry)) for entry in entries)
-        return [entry for entry in stated if entry.state in where.states and self._source.fits(entry, where)]
+        return [entry for entry in stated if self._source.fits(entry, where)]
 
     async def get(self, entry_id: str) -> Entry | None:
         found = await self._source.one(entry_id)

@@ -75,11 +75,19 @@ class SQLReads(SQLHistory):
         self, link: Connection, shape: OrderSelect, where: Filter, window: tuple[RowKey | None, bool, int]
     ) -> list[Any]:
         place, descending, most = window
-        given = condition.values(where, on_postgres=shape.on_postgres)
+        given = condition.values(where, self._attached)
         given["source"] = self._attached.found.shown
         rows: list[Any] = []
         for stretch in shape.order.stretches(place, descending=descending):
-            key = (shape.with_ledger, shape.stray, shape.as_text, condition.key(where), stretch.key, descending, most)
+            key = (
+                shape.with_ledger,
+                shape.stray,
+                shape.as_text,
+                condition.key(where, self._attached),
+                stretch.key,
+                descending,
+                most,
+            )
             query = self._query(key, partial(shape.page, where, stretch, descending=descending, most=most))
             rows += await link.fetch(query, {**given, **stretch.values})
             if len(rows) >= most:
@@ -152,7 +160,7 @@ class SQLReads(SQLHistory):
     async def _tally(self, link: Connection, shape: OrderSelect, where: Filter) -> dict[State, int]:
         state = shape.state()
         statement = shape.source(sa.select(state, sa.func.count())).where(*shape.conditions(where)).group_by(state)
-        given = condition.values(where, on_postgres=shape.on_postgres)
+        given = condition.values(where, self._attached)
         tally: dict[State, int] = {}
         for name, count in (await link.execute(statement, given)).fetchall():
             shown = HELD.get(name, name if name in STATES else "in_doubt")
@@ -188,7 +196,7 @@ class SQLReads(SQLHistory):
         only = replace(where, states=frozenset({"pending"}))
         captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({self._attached.found.quoted}.captured_at AS TEXT)")
         statement = shape.source(sa.select(captured)).where(*shape.conditions(only)).limit(_EARLIEST_AMONG)
-        given = condition.values(where, on_postgres=shape.on_postgres)
+        given = condition.values(where, self._attached)
         for stretch in shape.order.stretches(None, descending=False):
             rows = (await link.execute(shape.order.apply(statement, stretch, descending=False), given)).fetchall()
             if rows:

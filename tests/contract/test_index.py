@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from backends.index import BuildPace, Cache, IndexBuilder, IndexUnavailable, IndexWriter, Reader
-from backends.index.rows import roles, spell, unspell
+from backends.index.rows import spell, unspell
+from backends.layouts.roles import roles
 from backends.records import Selection
 from backends.store import Result
 from console.services.index.keeper import is_current, label
@@ -458,7 +459,9 @@ def test_other_layouts_have_their_own_columns() -> None:
     assert (outbox.moment, outbox.venue, outbox.retries) == ("failed_at", "queue", "deliveries_count")
     hub = roles("integration", ("id", "provider_id", "tenant_id", "attempts", "created_at", "error"))
     assert (hub.moment, hub.venue, hub.account, hub.retries) == ("created_at", "provider_id", "tenant_id", "attempts")
-    assert roles("orders", ()).searched[0] == "error"
+    orders = roles("orders", ("dlq_id", "captured_at", "venue_name", "error"))
+    assert (orders.moment, orders.venue, orders.account) == ("captured_at", "venue_name", "")
+    assert orders.searched == ("error", "dlq_id")
 
 
 def test_a_cache_is_named_after_its_store(tmp_path: Path) -> None:

@@ -14,10 +14,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backends.detect.other_layouts import OtherAttached
+from backends.filter_meaning import Bound, Contains, Equals, conditions
+from backends.layouts.orders import quoted
+from backends.layouts.roles import roles
 from backends.ledger.schema import SCHEMA
 from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
-from backends.sql.filter_sql import ESCAPE, is_cased, like, regex
+from backends.sql.filter_sql import (
+    END_OF_TIME,
+    ESCAPE,
+    START_OF_TIME,
+    is_cased,
+    like,
+    postgres_moment,
+    postgres_text,
+    regex,
+)
 from backends.values import is_encodable
 
 TIMES = ("timestamp", "date")
@@ -39,59 +51,47 @@ class FilterQuestion:
 
 
 def matching(attached: OtherAttached, where: Filter, ask: FilterQuestion) -> Iterator[str]:
-    layout = attached.layout
-    if where.venue is not None:
-        columns = [name for name in layout.origin if attached.actual(name)]
-        asked = ask.bind(where.venue, "text")
-        yield "(" + " OR ".join(f"{_text(attached, name)} = {asked}" for name in columns) + ")"
-    if where.account is not None:
-        there = layout.account is not None and attached.actual(layout.account) is not None
-        yield f"{_text(attached, layout.account or '')} = {ask.bind(where.account, 'text')}" if there else "false"
-    if where.reason is not None:
-        there = layout.reason is not None and attached.actual(layout.reason) is not None
-        yield f"{_text(attached, layout.reason or '')} = {ask.bind(where.reason, 'text')}" if there else "false"
-    if where.market is not None or where.side is not None:
-        yield "false"  # neither layout has them
-    if where.since is not None:
-        yield f"{_moment(attached)} >= {ask.bind(where.since, 'timestamptz')}"
-    if where.until is not None:
-        yield f"{_moment(attached)} < {ask.bind(where.until, 'timestamptz')}"
-    for term in where.terms:
-        yield _contains(attached, term, ask)
-    for term in where.without:
-        yield f"NOT {_contains(attached, term, ask)}"
+    """Everything but the states."""
+    for asked in conditions(where, roles(attached.layout.name, attached.info.columns)):
+        match asked:
+            case Equals():
+                text = ask.bind(asked.text, "text") if asked.columns else ""
+                yield _any([f"{_text(attached, name)} = {text}" for name in asked.columns])
+            case Bound():
+                moment, limit = postgres_moment(*_column(attached, asked.column)), ask.bind(asked.limit, "timestamptz")
+                yield f"{moment} {'>=' if asked.is_lower else '<'} {limit}"
+                yield f"{moment} {f'< {END_OF_TIME}' if asked.is_lower else f'> {START_OF_TIME}'}"
+            case Contains():
+                yield f"{'NOT ' if asked.negated else ''}{_contains(attached, asked, ask)}"
+
+
+def _any(choices: Sequence[str]) -> str:
+    return f"({' OR '.join(choices)})" if choices else "false"
+
+
+def _column(attached: OtherAttached, name: str) -> tuple[str, str]:
+    """A column by the table's own name, as SQL and with its type."""
+    return f"t.{quoted(name)}", attached.column(name).type
 
 
 def _text(attached: OtherAttached, name: str) -> str:
-    column = attached.sql(name)
-    declared = attached.part(name).type
-    return column if declared.startswith(("text", "character varying")) else f"CAST({column} AS text)"
+    return postgres_text(*_column(attached, name))
 
 
-def _moment(attached: OtherAttached) -> str:
-    name = attached.layout.moment
-    column, declared = attached.sql(name), attached.part(name).type
-    if declared.startswith(TIMES):
-        return column
-    spelled = rf"{column} ~ '^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d'"
-    return f"CASE WHEN {spelled} THEN CAST({column} AS timestamptz) END"
-
-
-def _contains(attached: OtherAttached, term: str, ask: FilterQuestion) -> str:
-    cased = is_cased(term)
-    bound, raw = ask.bind(regex(term) if cased else like(term), "text"), ""
+def _contains(attached: OtherAttached, asked: Contains, ask: FilterQuestion) -> str:
+    cased = is_cased(asked.term)
+    bound, raw = ask.bind(regex(asked.term) if cased else like(asked.term), "text"), ""
     holds = f"~ {bound}" if cased else f"ILIKE {bound} ESCAPE '{ESCAPE}'"
     choices = []
-    for name in attached.layout.searched:
-        if attached.actual(name) is None:
-            continue
+    for name in asked.columns:
+        column, declared = _column(attached, name)
         text = _text(attached, name)
-        if attached.part(name).type == "bytea":
-            text = f"encode({attached.sql(name)}, 'escape')"
-            raw = raw or ask.bind(term.encode(), "bytea")
-            choices.append(f"position({raw} IN {attached.sql(name)}) > 0")
+        if declared == "bytea":
+            text = f"encode({column}, 'escape')"
+            raw = raw or ask.bind(asked.term.encode(), "bytea")
+            choices.append(f"position({raw} IN {column}) > 0")
         choices.append(f"coalesce({text}, '') {holds}")
-    return "(" + " OR ".join(choices) + ")"
+    return _any(choices)
 
 
 CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole

@@ -1,47 +1,26 @@
-"""Matches an entry already in memory against a filter, with the answer the store's own SQL would give. Pure."""
+"""Does an entry fit a filter? Answers for entries in memory what their store would answer. Pure."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from backends.index.rows import roles
+from backends.filter_meaning import Bound, Condition, Contains, Equals, conditions
 from backends.index.search_text import contains
-from backends.records import Entry, Filter, parse_time, readable
+from backends.layouts.roles import roles
+from backends.records import Entry, Filter, readable, utc_time
 
 
 def fits(entry: Entry, where: Filter) -> bool:
     if entry.state not in where.states:
         return False
-    role = roles(entry.layout, entry.names)
-    if where.venue is not None and where.venue not in [entry.text(name) for name in role.origins]:
-        return False
-    asked = (
-        (role.account, where.account),
-        (role.market, where.market),
-        ("side", where.side),
-        (role.reason, where.reason),
-    )
-    if any(wanted is not None and entry.text(name) != wanted for name, wanted in asked):
-        return False
-    if (where.since or where.until) and not _in_span(entry, where):
-        return False
-    if not all(contains(entry, term) for term in where.terms):
-        return False
-    return not any(contains(entry, term) for term in where.without)
+    return all(_holds(entry, asked) for asked in conditions(where, roles(entry.layout, entry.names)))
 
 
-def _in_span(entry: Entry, where: Filter) -> bool:
-    """Times without a zone count as UTC. A value that is not a time matches no span."""
-    stamp = entry.get(roles(entry.layout, entry.names).moment)
-    at = parse_time(stamp) or _naive(stamp)
-    if at is None:
-        return False
-    return (where.since is None or at >= where.since) and (where.until is None or at < where.until)
-
-
-def _naive(value: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(readable(value).strip())
-    except ValueError:
-        return None
-    return at.replace(tzinfo=UTC) if at.utcoffset() is None else None
+def _holds(entry: Entry, asked: Condition) -> bool:
+    match asked:
+        case Equals():
+            held = (entry.get(name) for name in asked.columns)
+            return any(value is not None and readable(value) == asked.text for value in held)
+        case Bound():
+            at = utc_time(entry.get(asked.column))
+            return at is not None and (at >= asked.limit if asked.is_lower else at < asked.limit)
+        case Contains():
+            return contains(entry, asked.term) is not asked.negated

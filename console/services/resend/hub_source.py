@@ -12,9 +12,10 @@ from decimal import Decimal
 from typing import TypeVar
 
 from backends.layouts.mask import masked_document, masked_text
-from backends.records import Entry, Filter, readable, utc_time
+from backends.records import Entry, Filter, readable
 from backends.store import BadTarget, Change, Store, StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
+from console.services.browse.filter_match import fits
 from console.services.layout_fields import INTEGRATION
 from venues.client import VenueError
 from venues.credentials import Credentials
@@ -140,24 +141,3 @@ def _stored(name: str, value: object) -> object:
             return int(value)
         case _:
             return value
-
-
-def fits(entry: Entry, where: Filter) -> bool:
-    """All of a filter but the states. Pure."""
-    if where.market is not None or where.side is not None or where.reason is not None:
-        return False
-    if where.venue is not None and where.venue not in (entry.text("providerId"), entry.text("providerName")):
-        return False
-    if where.account is not None and where.account != entry.text("tenantId"):
-        return False
-    at = utc_time(entry.get("createdAt"))
-    if where.since is not None and (at is None or at < where.since):
-        return False
-    if where.until is not None and (at is None or at >= where.until):
-        return False
-    said = "\n".join(_searched(entry)).lower()
-    return all(term.lower() in said for term in where.terms) and not any(term.lower() in said for term in where.without)
-
-
-def _searched(entry: Entry) -> Iterable[str]:
-    return (entry.text(name) for name in ("error", "id", "providerId", "providerName", "tenantId", "originalRequest"))

@@ -1,0 +1,68 @@
+"""Which column of a table plays which part: its moment, venue, account and so on, as this table spells them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from backends.layouts import orders
+from backends.layouts.columns import LayoutColumns, resolve
+from backends.layouts.integration import FAILED_CALLS
+from backends.layouts.outbox import DEAD
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Column names as this table spells them; "" where it has none."""
+
+    moment: str
+    origins: tuple[str, ...]  # a filter by venue looks at each of these; the last one is shown
+    account: str
+    market: str
+    side: str
+    reason: str
+    retries: str
+    searched: tuple[str, ...]
+
+    @property
+    def venue(self) -> str:
+        return self.origins[-1] if self.origins else ""
+
+
+_RETRIES = {DEAD.name: "deliveries_count", FAILED_CALLS.name: "attempts"}
+_OTHERS = {layout.name: layout for layout in (DEAD, FAILED_CALLS)}
+
+
+@lru_cache(maxsize=64)
+def roles(layout: str, names: tuple[str, ...]) -> Roles:
+    return _other_roles(_OTHERS[layout], names) if layout in _OTHERS else _order_roles(frozenset(names))
+
+
+def _order_roles(there: frozenset[str]) -> Roles:
+    def spelled(name: str) -> str:
+        return name if name in there else ""
+
+    return Roles(
+        moment=spelled("captured_at"),
+        origins=tuple(filter(None, [spelled("venue_name")])),
+        account=spelled("account_id"),
+        market=spelled("market_id"),
+        side=spelled("side"),
+        reason="",
+        retries=spelled("retry_count"),
+        searched=tuple(filter(spelled, orders.SEARCHED)),
+    )
+
+
+def _other_roles(layout: LayoutColumns, names: tuple[str, ...]) -> Roles:
+    spelled = resolve(layout, names)
+    return Roles(
+        moment=spelled.get(layout.moment, ""),
+        origins=tuple(spelled[name] for name in layout.origin if name in spelled),
+        account=spelled.get(layout.account or "", ""),
+        market="",
+        side="",
+        reason=spelled.get(layout.reason or "", ""),
+        retries=spelled.get(_RETRIES[layout.name], ""),
+        searched=tuple(spelled[name] for name in layout.searched if name in spelled),
+    )
