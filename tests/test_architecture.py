@@ -5,74 +5,134 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 
-import pytest
+from tests.support.terminal.console import Desk, fresh
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("console", "backends", "venues")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+MOST_MODULES_IN_A_FOLDER = 16
 LONGEST_MODULE = 500
 LONGEST_FUNCTION = 40
 MOST_PARAMETERS = 5
+MOST_MODULES_AT_FIRST_FRAME = 66
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "foreign"}
 
 
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.fixture(params=MODULES, ids=_name)
-def module(request: pytest.FixtureRequest) -> tuple[str, ast.Module]:
-    path: Path = request.param
-    return _name(path), ast.parse(path.read_text())
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    return ((_name(path), _tree(path)) for path in MODULES)
 
 
-def test_a_module_is_one_noun_of_bounded_length(module: tuple[str, ast.Module]) -> None:
-    name, tree = module
-    lines = len((ROOT / name).read_text().splitlines())
-    assert lines <= LONGEST_MODULE, f"{name} has {lines} lines"
-    assert Path(name).stem not in {"utils", "helpers", "common", "manager", "base"}
-    if tree.body:
-        assert ast.get_docstring(tree), f"{name} does not say what it owns"
+def _functions() -> Iterator[tuple[str, Function]]:
+    """Every function with the module it is in."""
+    return ((name, node) for name, tree in _trees() for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def test_functions_are_short_and_take_few_parameters(module: tuple[str, ast.Module]) -> None:
-    name, tree = module
-    for function in _functions(tree):
-        length = (function.end_lineno or 0) - function.lineno + 1
-        assert length <= LONGEST_FUNCTION, f"{name}:{function.name} has {length} lines"
+def test_folders_hold_few_modules() -> None:
+    counts = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    over = {_name(folder): count for folder, count in counts.items() if count > MOST_MODULES_IN_A_FOLDER}
+    assert not over, f"more than {MOST_MODULES_IN_A_FOLDER} modules in a folder: {over}"
+
+
+def test_modules_are_short() -> None:
+    counts = {_name(path): len(path.read_text().splitlines()) for path in MODULES}
+    over = {name: count for name, count in counts.items() if count > LONGEST_MODULE}
+    assert not over, f"more than {LONGEST_MODULE} lines in a module: {over}"
+
+
+def test_functions_are_short() -> None:
+    over = {
+        f"{name}:{function.name}": length
+        for name, function in _functions()
+        if (length := (function.end_lineno or 0) - function.lineno + 1) > LONGEST_FUNCTION
+    }
+    assert not over, f"more than {LONGEST_FUNCTION} lines in a function: {over}"
+
+
+def test_public_classes_have_names_of_their_own() -> None:
+    """The folders of the venues may repeat each other's names; none may repeat a name from elsewhere."""
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for module, tree in _trees():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].add(module)
+    twice = {name: sorted(paths) for name, paths in places.items() if not _is_defined_once(paths)}
+    assert not twice, f"public classes of one name: {twice}"
+
+
+def _is_defined_once(paths: set[str]) -> bool:
+    if len(paths) == 1:
+        return True
+    folders = [PurePosixPath(path).parts[:-1] for path in paths]
+    return all(parts[0] == "venues" and len(parts) == 2 for parts in folders) and len(set(folders)) == len(paths)
+
+
+def test_modules_are_named_for_what_they_own() -> None:
+    parts = {_name(path): set(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES}
+    banned = {name: sorted(words & BANNED_NAMES) for name, words in parts.items() if words & BANNED_NAMES}
+    assert not banned, f"a name that says nothing: {banned}"
+
+
+def test_modules_say_what_they_own() -> None:
+    silent = [name for name, tree in _trees() if tree.body and not ast.get_docstring(tree)]
+    assert not silent, f"modules without a docstring: {silent}"
+
+
+def test_functions_take_few_parameters() -> None:
+    over = {}
+    for name, function in _functions():
         positional = [arg for arg in function.args.args if arg.arg not in ("self", "cls")]
-        assert len(positional) <= MOST_PARAMETERS, f"{name}:{function.name} takes {len(positional)} parameters"
+        if len(positional) > MOST_PARAMETERS:
+            over[f"{name}:{function.name}"] = len(positional)
+    assert not over, f"more than {MOST_PARAMETERS} positional parameters: {over}"
 
 
-def test_only_the_clock_asks_the_time_and_only_the_cli_prints(module: tuple[str, ast.Module]) -> None:
-    name, tree = module
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        called = ast.unparse(node.func)
-        if called in ("datetime.now", "datetime.utcnow", "datetime.datetime.now") and name.startswith("console/"):
-            assert name == "console/clock.py", f"{name} asks for the time"
-        if called == "print" or called in ("sys.exit", "exit"):
-            allowed = ("console/cli/", "console/__main__.py", "venues/practice/__main__.py")
-            assert name.startswith(allowed), f"{name} calls {called}"
+def _calls() -> Iterator[tuple[str, str]]:
+    """Every call: the module it is in, and what it calls."""
+    for name, tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                yield name, ast.unparse(node.func)
 
 
-def test_no_blind_except_without_a_reason(module: tuple[str, ast.Module]) -> None:
-    name, tree = module
-    source = (ROOT / name).read_text().splitlines()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ExceptHandler):
+def test_only_the_clock_asks_the_time() -> None:
+    now = ("datetime.now", "datetime.utcnow", "datetime.datetime.now")
+    asking = {name for name, called in _calls() if called in now and name.startswith("console/")}
+    assert asking <= {"console/clock.py"}, f"these ask for the time: {asking}"
+
+
+def test_only_the_cli_prints_and_exits() -> None:
+    allowed = ("console/cli/", "console/__main__.py", "venues/practice/__main__.py")
+    found = {call for call in _calls() if call[1] in ("print", "sys.exit", "exit") and not call[0].startswith(allowed)}
+    assert not found, f"these print or exit: {found}"
+
+
+def test_no_blind_except_without_a_reason() -> None:
+    found = []
+    for name, tree in _trees():
+        source = (ROOT / name).read_text().splitlines()
+        handlers = (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+        for node in handlers:
             caught = "" if node.type is None else ast.unparse(node.type)
-            line = source[node.lineno - 1]
-            if caught in ("", "Exception", "BaseException"):
-                reraises = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
-                assert reraises or "BLE001 -" in line, f"{name}:{node.lineno} catches everything without a reason"
+            reraises = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
+            explained = "BLE001 -" in source[node.lineno - 1]
+            if caught in ("", "Exception", "BaseException") and not (reraises or explained):
+                found.append(f"{name}:{node.lineno}")
+    assert not found, f"these catch everything without a reason: {found}"
 
 
 def _loaded(code: str) -> set[str]:
@@ -109,3 +169,17 @@ assert run(["doctor", "--db", {str(store)!r}, "--read-only"]) == 0
     loaded = _full(runs)
     assert not {"textual", "httpx", "keyring", "ccxt"} & loaded
     assert not {name for name in loaded if name in ("venues.http", "venues.alpaca.client", "venues.kalshi.client")}
+
+
+def test_the_first_frame_loads_few_modules(tmp_path: Path) -> None:
+    """Counts our own modules in a real terminal, at the moment the frame is about to be painted."""
+    out = tmp_path / "modules.txt"
+    desk = Desk.at(tmp_path, None, [fresh(n) for n in range(1, 4)])
+    environ = {"DLQ_TEST_ENTRY": "first-frame", "DLQ_TEST_OUT": str(out)}
+    with desk.open(module="tests.support.terminal.entry", environ=environ) as terminal:
+        assert terminal.ended() == 0
+    loaded = out.read_text().split()
+    ours = [name for name in loaded if name.partition(".")[0] in PACKAGES]
+    assert "console.terminal.first_frame" in ours
+    assert not {"textual", "sqlalchemy"} & set(loaded)
+    assert len(ours) <= MOST_MODULES_AT_FIRST_FRAME, f"{len(ours)} modules: {' '.join(ours)}"
