@@ -12,7 +12,7 @@ from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
-from console.services.layout_fields import ORDERS, bytes_text
+from console.services.layout_fields import bytes_text
 from console.text.untrusted import safe_block
 
 
@@ -46,7 +46,7 @@ async def export_verb(context: Context) -> int:
     async with context.triage() as triage:
         _say_blind(triage.store)
         info = triage.store.info
-        own = () if info.layout == ORDERS else ("dlq_id", "layout")
+        own = () if "dlq_id" in info.columns else ("dlq_id", "layout")
         names = (*own, *info.columns, "state", "category", "fingerprint")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":

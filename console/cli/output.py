@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.records import Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.services import layout_fields as layout
-from console.services.layout_fields import DOCUMENTS, ORDERS, OUTBOX
+from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
 from console.services.triage.triage import ClassifiedEntry, History
 from console.text.untrusted import safe, safe_block
 
 
-def plain_line(row: ClassifiedEntry) -> str:
+def _order_line(row: ClassifiedEntry) -> str:
     entry = row.entry
     retries = entry.text("retry_count") or "0"
     return (
@@ -30,9 +31,7 @@ def plain_line(row: ClassifiedEntry) -> str:
 
 
 def plain_entry(row: ClassifiedEntry) -> str:
-    if row.entry.layout != ORDERS:
-        return layout_entry(row)
-    return f"{plain_line(row)}\n  error: {safe(row.entry.text('error'))}"
+    return f"{_format(row).line(row)}\n  error: {safe(layout.error_text(row.entry))}"
 
 
 def order_text(row: ClassifiedEntry) -> str:
@@ -65,8 +64,10 @@ def moment(value: object) -> str:
 
 
 def json_row(row: ClassifiedEntry) -> str:
-    if row.entry.layout != ORDERS:
-        return layout_json(row)
+    return _format(row).json(row)
+
+
+def _order_json(row: ClassifiedEntry) -> str:
     pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
     pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
     if wrong := malformed(row.entry):
@@ -140,7 +141,7 @@ def history_lines(history: History) -> Iterable[str]:
     row = history.entry
     yield plain_entry(row)
     yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
-    yield from _details(row)
+    yield from _format(row).details(row)
     if history.unrecorded:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
@@ -157,10 +158,7 @@ def history_lines(history: History) -> Iterable[str]:
         yield event_line(event)
 
 
-def _details(row: ClassifiedEntry) -> Iterable[str]:
-    if row.entry.layout != ORDERS:
-        yield from details(row)
-        return
+def _order_details(row: ClassifiedEntry) -> Iterable[str]:
     yield f"  could it have reached the venue: {row.reach}"
     if row.next_step:
         yield f"  next: {safe(row.next_step, 200)}"
@@ -181,13 +179,15 @@ def event_line(event: AuditEvent) -> str:
     return f"audit {event.seq}: {moment(pairs.get('at'))} {kind} by {safe(str(operator), 80)}{why}"
 
 
-def layout_json(row: ClassifiedEntry) -> str:
+def _layout_json(row: ClassifiedEntry) -> str:
     """The id, the layout, the stored columns by name, and the derived fields."""
     entry = row.entry
     parts = [("dlq_id", json.dumps(entry.id)), ("layout", json.dumps(entry.layout))]
     parts += [(name, _spelled(name, held)) for name, held in zip(entry.names, entry.values, strict=True)]
     ours: dict[str, object] = {"state": entry.state, "category": row.category, "fingerprint": row.fingerprint}
-    ours |= dict(_derived(entry))
+    ours |= dict(_format(row).derived(entry))
+    if hidden := layout.stored_credentials(entry):
+        ours["findings"] = [f"stored-credentials: {name}" for name in hidden]
     parts += [(name, json.dumps(held)) for name, held in ours.items()]
     return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts) + "}"
 
@@ -208,44 +208,44 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _derived(entry: Entry) -> Iterable[tuple[str, object]]:
-    if entry.layout == OUTBOX:
-        took = layout.time_to_failure(entry)
-        yield "correlation_id", layout.correlation_id(entry) or None
-        yield "seconds_to_failure", None if took is None else took.total_seconds()
-    else:
-        yield "days_left", layout.days_left(entry, clock.now())
-    if hidden := layout.stored_credentials(entry):
-        yield "findings", [f"stored-credentials: {name}" for name in hidden]
+def _message_fields(entry: Entry) -> Iterable[tuple[str, object]]:
+    took = layout.time_to_failure(entry)
+    yield "correlation_id", layout.correlation_id(entry) or None
+    yield "seconds_to_failure", None if took is None else took.total_seconds()
 
 
-def layout_line(row: ClassifiedEntry) -> str:
+def _call_fields(entry: Entry) -> Iterable[tuple[str, object]]:
+    yield "days_left", layout.days_left(entry, clock.now())
+
+
+def _head(entry: Entry) -> str:
+    at = layout.occurred_at(entry)
+    return f"{safe(entry.id, 200)}  {moment(at) if at else '-'}  {safe(layout.origin(entry), 200)}"
+
+
+def _message_line(row: ClassifiedEntry) -> str:
     entry = row.entry
-    at, where = layout.occurred_at(entry), safe(layout.origin(entry), 200)
-    head = f"{safe(entry.id, 200)}  {moment(at) if at else '-'}  {where}"
-    if entry.layout == OUTBOX:
-        took = layout.time_to_failure(entry)
-        after = "" if took is None else f" in {took.total_seconds():.0f}s"
-        what = f"{safe(layout.text(entry, 'failure_reason'), 60)} after {_count(entry, 'deliveries_count')} deliveries"
-        return f"{head}  {what}{after}  [{entry.state}]"
+    took = layout.time_to_failure(entry)
+    after = "" if took is None else f" in {took.total_seconds():.0f}s"
+    what = f"{safe(layout.text(entry, 'failure_reason'), 60)} after {_count(entry, 'deliveries_count')} deliveries"
+    return f"{_head(entry)}  {what}{after}  [{entry.state}]"
+
+
+def _call_line(row: ClassifiedEntry) -> str:
+    entry = row.entry
     left = layout.days_left(entry, clock.now())
-    days = "" if left is None else f", {left} days left"
-    tries = f"attempts={_count(entry, 'attempts')}{days}"
-    return f"{head}  {safe(layout.request_line(entry), 200) or 'request'}  [{entry.state}, {tries}]"
+    tries = f"attempts={_count(entry, 'attempts')}" + ("" if left is None else f", {left} days left")
+    return f"{_head(entry)}  {safe(layout.request_line(entry), 200) or 'request'}  [{entry.state}, {tries}]"
 
 
 def _count(entry: Entry, name: str) -> str:
     return safe(layout.text(entry, name), 40) or "?"
 
 
-def layout_entry(row: ClassifiedEntry) -> str:
-    return f"{layout_line(row)}\n  error: {safe(layout.error_text(row.entry))}"
-
-
-def details(row: ClassifiedEntry) -> Iterable[str]:
+def _layout_details(row: ClassifiedEntry) -> Iterable[str]:
     """The lines `show` adds: every column, with documents and payloads made readable."""
     entry = row.entry
-    if entry.layout == OUTBOX and (key := layout.correlation_id(entry)):
+    if key := layout.correlation_id(entry):
         yield f"  correlation id: {safe(key, 200)}"
     for name in layout.stored_credentials(entry):
         yield f"  finding: stored-credentials: {safe(name, 200)} holds what looks like a credential, masked here"
@@ -258,3 +258,23 @@ def details(row: ClassifiedEntry) -> Iterable[str]:
             yield from (f"    {line}" for line in safe_block(shown.text).splitlines())
         else:
             yield f"  {safe(name, 60)}: {safe(layout.text(entry, name))}"
+
+
+class _Format(NamedTuple):
+    """How entries of one layout are printed."""
+
+    line: Callable[[ClassifiedEntry], str]
+    json: Callable[[ClassifiedEntry], str]
+    details: Callable[[ClassifiedEntry], Iterable[str]]
+    derived: Callable[[Entry], Iterable[tuple[str, object]]] = lambda _: ()
+
+
+_FORMATS = {
+    ORDERS: _Format(_order_line, _order_json, _order_details),
+    OUTBOX: _Format(_message_line, _layout_json, _layout_details, _message_fields),
+    INTEGRATION: _Format(_call_line, _layout_json, _layout_details, _call_fields),
+}
+
+
+def _format(row: ClassifiedEntry) -> _Format:
+    return _FORMATS[row.entry.layout]
