@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_ROUTES = 10  # queues or providers that are named
+_ROUTES = 10  # queues or providers that a line names
 _OWNER = "an owner would run the SQL that stderr shows"
 _OWNER_SQL = re.compile(r"an owner would run:\n(.*;)", re.DOTALL)
 
@@ -81,7 +81,7 @@ def say_plan(plan: SendPlan) -> None:
 
 
 def _where(plan: ResendPlan) -> str:
-    """In a few words, for whoever must agree."""
+    """Where the entries go, in one line."""
     each = plan.kind == "provider"
     shown = [f"{route.name} at {route.place}" if each else route.name for route in plan.routes[:_ROUTES]]
     more = [f"{len(plan.routes) - _ROUTES} more"] if len(plan.routes) > _ROUTES else []

@@ -1,1 +1,1 @@
-"""Count a store: groups, alerts, health, metrics, the shift report."""
+"""Figures of a store: tally, groups, alerts, health, metrics, the shift report. Knows no venue and no screen."""
