@@ -1,7 +1,7 @@
-"""Orders at a venue: one client per account and mode, behind one contract.
+"""The public face of the venue clients: `connect`, the profiles and the words for orders and outcomes.
 
-`connect` imports a venue's module only when that venue is asked for; importing this package imports no SDK
-and no HTTP library. Knows nothing of stores, entries or the console.
+Imports a venue's module only when that venue is asked for, so that importing this package loads no SDK and no
+HTTP library. Must not know stores, entries or the console.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _DEFAULT = Route()
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route = _DEFAULT) -> VenueClient:
-    """A client that has sent nothing yet. Mode and address are fixed from here on. Raises VenueError."""
+    """Return a client that has sent nothing yet; its mode and address never change. Raises VenueError."""
     if mode not in ("paper", "live"):
         raise WrongMode("say paper or live")
     return cast("VenueClient", _module(name).connect(name, mode, credentials, route))
 
 
 def credential_fields(name: str) -> tuple[str, ...]:
-    """The names of the secrets this venue needs, in the order to ask for them."""
+    """Return the names of the secrets this venue needs, in the order to ask for them."""
     module = _module(name)
     asked = module.credential_fields(name) if name.startswith(CCXT) else module.FIELDS
     return cast("tuple[str, ...]", tuple(asked))
@@ -81,7 +81,7 @@ def venue_profile(name: str) -> Profile:
 
 
 def has_paper(name: str) -> bool:
-    """Without importing the venue's module, except for `ccxt:`, where it hangs on the exchange."""
+    """Tell whether the venue has a paper mode; imports its module only for `ccxt:`, where the exchange decides."""
     return _HAS_PAPER[name] if name in _HAS_PAPER else venue_profile(name).paper
 
 

@@ -1,6 +1,6 @@
-"""An order action out of an entry's JSON and columns: strict, and never a guess.
+"""Reads an order action from an entry's JSON and columns, strictly: what is unclear becomes a finding.
 
-Knows the neutral words of `orders`; knows no venue and no store. Whatever comes in, it returns, never raises.
+Returns for any input and never raises. Must not know a venue or a store.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OURS = frozenset(
 )
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 38
-_MAGNITUDE = 30  # more would print as a page of zeros, and is no order
-_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # "letters" without ink
+_MAGNITUDE = 30  # powers of ten; larger numbers are no order and would fill the screen
+_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters that show nothing
 
 
 @dataclass(frozen=True, slots=True)
 class ActionFinding:
-    """Why an entry has no action that could be sent. `code` is stable, `text` is for people."""
+    """A reason why an entry has no action that can be sent. Programs match `code`, people read `text`."""
 
     code: str
     text: str
@@ -55,7 +55,7 @@ class ActionFinding:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """`action` is None exactly when there are findings."""
+    """The result of reading an entry: `action` is None exactly when there are findings."""
 
     action: OrderAction | None
     findings: tuple[ActionFinding, ...]
@@ -75,7 +75,7 @@ def parse_action(columns: Mapping[str, object], action_json: str | None) -> Pars
 
 
 class _Reading:
-    """One entry being read: every field from the JSON, else from its column, and what is wrong with them."""
+    """Reads one entry: takes each field from the JSON, else from its column, and collects findings."""
 
     def __init__(self, columns: Mapping[str, object], document: Mapping[str, object]) -> None:
         self._columns = columns
@@ -118,7 +118,7 @@ class _Reading:
         self.findings.append(ActionFinding(code, text))
 
     def _text(self, name: str, *, fold: bool = False) -> str | None:
-        """The field as text; an empty one is none. The JSON and the column must say the same."""
+        """Return the field as text, None if it is empty. Reports a JSON value that differs from the column."""
         column = self._as_text(name, self._columns.get(name), where="the column")
         if name not in self._document:
             return column.lower() if fold and column else column
@@ -142,7 +142,7 @@ class _Reading:
                 return None
 
     def _name(self, name: str, *, required: bool = False) -> str | None:
-        """An identifier: shown to people and sent to venues, so nothing in it may be invisible."""
+        """Return an identifier. People compare it and venues receive it, so it may hold no invisible character."""
         text = self._text(name)
         if text is None:
             if required:
@@ -165,7 +165,7 @@ class _Reading:
         return text
 
     def _number(self, name: str, *, zero: bool = False, missing: str | None) -> Decimal | None:
-        """The JSON's digits are the better truth: a column may have been through a binary float."""
+        """Return the number from the JSON if it is there: a column may have rounded it to a binary float."""
         try:
             column = _as_number(self._columns.get(name))
             stated = _as_number(self._document[name]) if name in self._document else column

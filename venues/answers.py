@@ -1,6 +1,6 @@
-"""How an HTTP answer is read at every venue alike: no answer, too many requests, refused keys, the venue's clock.
+"""Reads what all HTTP venues answer alike: no answer, too many requests, refused keys, the server's clock.
 
-Pure. Knows no venue's own fields.
+Pure. Must not know the fields of any venue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from venues.orders import LookupFailed, NotSent, Outcome, RateLimited, Unknown
 
 
 def outcome_of(result: Result, read: Callable[[Reply], Outcome]) -> Outcome:
-    """What `read` makes of the venue's own answer."""
+    """Return the outcome; `read` is called for the venue's own answers only."""
     match result:
         case NotSent() | Unknown():
             return result
@@ -24,7 +24,7 @@ def outcome_of(result: Result, read: Callable[[Reply], Outcome]) -> Outcome:
 
 
 def object_of(result: Result) -> Body | LookupFailed:
-    """The JSON object of a good answer to a question."""
+    """Return the JSON object of an answer with status 200, else why there is none."""
     if not isinstance(result, Reply):
         return LookupFailed(result.why)
     if result.status != 200:
@@ -34,7 +34,7 @@ def object_of(result: Result) -> Body | LookupFailed:
 
 
 def usable(account: Result, may_trade: Callable[[Body], bool] = lambda _: True) -> bool | None:
-    """Whether the account can be used; None where the answer does not tell."""
+    """Tell whether the account may trade; None if the answer does not show it."""
     match account:
         case Reply(status=200):
             body = account.json()
@@ -46,7 +46,7 @@ def usable(account: Result, may_trade: Callable[[Body], bool] = lambda _: True) 
 
 
 def failure(what: str, result: Result, *, refused: str) -> str:
-    """Why asking for `what` failed, empty where it did not; `refused` says it of the keys."""
+    """Return why asking for `what` failed, empty if it did not; `refused` is the text for refused keys."""
     match result:
         case NotSent(why) | Unknown(why):
             return f"{what}: {why}"
@@ -59,6 +59,6 @@ def failure(what: str, result: Result, *, refused: str) -> str:
 
 
 def server_time(result: Result) -> str | None:
-    """The venue's clock as its Date header tells it, as ISO text."""
+    """Return the time in the answer's Date header as ISO text."""
     date = result.date() if isinstance(result, Reply) else None
     return None if date is None else date.isoformat()

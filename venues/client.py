@@ -1,4 +1,7 @@
-"""The contract every venue client keeps, and the profile that says what its venue promises."""
+"""The contract of every venue client, its errors, the profile of a venue, and the base class of the clients.
+
+Must not know a single venue, nor import an SDK or an HTTP library.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ Dedup = Literal["lifetime", "open", "none"]
 
 
 class VenueError(Exception):
-    """A venue cannot be used as asked; `str()` is one clear line that says what to do, without secrets."""
+    """A venue cannot be used as asked; `str()` is one line that says what to do, without secrets."""
 
 
 class UnknownVenue(VenueError):
-    """No venue of that name."""
+    """No venue has that name."""
 
 
 class NoPaperMode(VenueError):
-    """Paper was asked of a venue that has none: refused, never sent live instead."""
+    """The venue has no paper mode; the request is refused, never sent live instead."""
 
 
 class MissingExtra(VenueError):
-    """The venue's SDK is not installed; the message says the pip command."""
+    """The venue's SDK is not installed; the message gives the pip command."""
 
 
 class WrongMode(VenueError):
@@ -34,18 +37,18 @@ class WrongMode(VenueError):
 
 
 class BadCredentials(VenueError):
-    """A field is missing or cannot be read as what it must be. Names the field, never its value."""
+    """A field is missing or malformed. The message names the field, never its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What this venue promises; every figure that safety hangs on, as data."""
+    """What the venue guarantees: every figure that decides whether an order may be sent again."""
 
     name: str
-    dedup: Dedup  # for how long the venue refuses a second order with the same client id
-    arrival_bound: float | None  # seconds after which a request can no longer arrive; None = nothing bounds it
-    visibility: float  # seconds for which "not found" proves nothing
-    definitive: frozenset[tuple[int, str]]  # (status, code) that is a refusal; code "*" = any of the venue's own
+    dedup: Dedup  # how long the venue refuses a second order with the same client id
+    arrival_bound: float | None  # seconds after which a request can no longer arrive; None: no bound
+    visibility: float  # seconds during which "not found" proves nothing
+    definitive: frozenset[tuple[int, str]]  # (status, code) of a refusal; "*": any code of the venue's own
     rate_per_minute: int | None
     paper: bool
     lookup: bool
@@ -53,9 +56,9 @@ class Profile:
     cancel: bool
     default_tif: str
     tifs: frozenset[str]
-    id_pattern: str = r"[0-9A-Za-z_-]{1,64}"  # a client order id the venue takes, whole
-    id_prefix: str = ""  # put before hex digits to make one where the entry has none
-    id_digits: int = 32  # how many of them
+    id_pattern: str = r"[0-9A-Za-z_-]{1,64}"  # must match a whole client order id
+    id_prefix: str = ""  # begins an id that is made because the entry has none
+    id_digits: int = 32  # hex digits of such an id
 
     def takes_id(self, client_order_id: str) -> bool:
         return re.fullmatch(self.id_pattern, client_order_id) is not None
@@ -64,7 +67,7 @@ class Profile:
         return self.id_prefix + hex32[: self.id_digits]
 
     def tuned(self, route: Route) -> Profile:
-        """With the figures that the config states instead of the venue's own."""
+        """Return the profile with the figures from the config in place of the venue's own."""
         rate, seconds = route.rate_per_minute, route.visibility_seconds
         return replace(
             self,
@@ -75,21 +78,21 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How to reach a venue: decided once, from the config, never from the environment."""
+    """How to reach a venue; set once from the config, never from the environment."""
 
     timeout: float = 10.0
     endpoint: str | None = None  # replaces the venue's own address for this mode
-    allow_custom_endpoint: bool = False  # else only loopback
+    allow_custom_endpoint: bool = False  # without it only loopback
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A client whose `prepare` must know each market first, because the venue sets the rules market by market."""
+    """A client whose `prepare` needs to know each market first, as the venue has rules per market."""
 
     async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
-        """Ask about the markets that are not known yet; what could not be learnt, `prepare` will refuse."""
+        """Ask about the markets not known yet and return what failed; `prepare` refuses those."""
 
 
 class VenueClient(Protocol):
@@ -105,8 +108,10 @@ class VenueClient(Protocol):
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused: ...
 
     async def submit(self, prepared: Prepared) -> Outcome:
-        """Send it, once. When cancelled it returns what is known (NotSent if no byte left, else Unknown)
-        instead of raising, as `replace` and `cancel` do; to wait for the answer all the same, shield the task.
+        """Send the request, once.
+
+        A cancelled call returns NotSent if no byte left, else Unknown, and does not raise; so do `replace` and
+        `cancel`. To wait for the answer all the same, shield the task.
         """
 
     async def replace(self, prepared: Prepared) -> Outcome: ...
@@ -114,7 +119,7 @@ class VenueClient(Protocol):
     async def cancel(self, prepared: Prepared) -> Outcome: ...
 
     async def lookup(self, prepared: Prepared) -> Lookup:
-        """What the venue holds under `prepared.client_order_id` (or the stored reference)."""
+        """Return what the venue holds under `prepared.client_order_id` or the stored reference."""
 
     async def probe(self) -> Readiness: ...
 
@@ -122,7 +127,7 @@ class VenueClient(Protocol):
 
 
 class AccountClient(ABC):
-    """What every client does alike: it says whose account it is, and sends only what was prepared for the verb."""
+    """The base of every client: holds profile, mode and host, and checks the verb before it sends."""
 
     def __init__(self, profile: Profile, mode: Mode, host: str) -> None:
         self.profile = profile

@@ -1,6 +1,6 @@
-"""Secrets of one venue and mode, as something that cannot be printed, copied or stored.
+"""Holds the secrets of one venue and mode so that they cannot be printed, copied or stored.
 
-Handed in, never looked up here; knows no keyring, file or environment.
+The caller hands them in. Must not know a keyring, a file or the environment.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ HEX_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 def _kept(mapping: Mapping[str, str]) -> Callable[[str], str | None]:
-    """A closure instead of an attribute: `vars`, slots and pretty printers find nothing to show."""
+    """Hide the values in a closure, where `vars`, slots and pretty printers find nothing to show."""
     values = dict(mapping)
     return values.get
 
 
 class Credentials:
-    """Named secret fields. `reveal` is the only way to a value; use it in the expression that sends it."""
+    """Named secret fields. Only `reveal` gives a value; call it in the expression that sends it."""
 
     __slots__ = ("_fields", "_value")
 
@@ -39,7 +39,7 @@ class Credentials:
         raise BadCredentials(f"{field}: missing or empty")
 
     def _usable(self, field: str) -> bool:
-        # Kept apart from `reveal`, so that no frame that raises has the value among its locals.
+        # Not part of `reveal`, so that no frame that raises holds the value in its locals.
         return isinstance(self._value(field), str) and self._value(field) != ""
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Credentials:
 
 
 def check_shapes(credentials: Credentials, *shapes: tuple[str, re.Pattern[str], str]) -> None:
-    """For each field its pattern, and what to say where the value has another shape. Raises BadCredentials."""
+    """Check each field against its pattern; the text says what is wrong with it. Raises BadCredentials."""
     for field, shape, what in shapes:
         if not shape.fullmatch(credentials.reveal(field)):
             raise BadCredentials(f"{field}: {what}")

@@ -1,7 +1,7 @@
-"""Which address a venue is reached at: pure, decided once from defaults, mode and route.
+"""Chooses the address of a venue from its own addresses, the mode and the route. Pure.
 
-Never reads the environment. A custom address is loopback unless the route allows more, and never the other
-mode's.
+A custom address is on loopback unless the route allows more, and never the other mode's. Must not read the
+environment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|[0-9a-f:.]*:[0-9a-f:.]*")
 
 
 class BadEndpoint(VenueError):
-    """An address that will not be used, and why."""
+    """An address that is refused; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """A venue's own addresses per mode, the one to use first; none for paper = it has no paper mode."""
+    """A venue's own addresses per mode, the default first; no paper address means no paper mode."""
 
     paper: tuple[str, ...]
     live: tuple[str, ...]
@@ -35,7 +35,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`url` has no trailing slash; `host` is what the operator is shown."""
+    """The chosen address. `url` has no trailing slash; `host` is what the operator sees."""
 
     url: str
     host: str
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_base(url: str, key: str = "base_url") -> str:
-    """https, or http on loopback; no user, query or fragment. Messages never repeat it: it may hold a password."""
+    """Return the url if it is https, or http on loopback. Messages leave it out: it may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -94,7 +94,7 @@ def _custom(hosts: Hosts, mode: Mode, *, text: str, allowed: bool) -> Endpoint:
 
 
 def _split(text: str) -> SplitResult:
-    """The address in its parts. Messages never repeat the text: it may hold a password."""
+    """Split the address. Messages leave out the text: it may hold a password."""
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
         raise BadEndpoint("endpoint: not a plain http(s)://host[:port]")
     try:

@@ -1,4 +1,4 @@
-"""SDKs that come with an extra: is one installed, and its import off the event loop. Knows no venue."""
+"""Finds and imports the SDKs that come with an extra. Must not know a venue."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from venues.client import MissingExtra
 
 
 def require(package: str, extra: str) -> None:
-    """Raises MissingExtra, with the pip command, unless `package` can be imported. Imports nothing itself."""
+    """Raise MissingExtra, with the pip command, unless `package` is installed. Does not import it."""
     if importlib.util.find_spec(package) is None:
         raise MissingExtra(f"{extra} needs an extra: pip install 'dlq-console[{extra}]'")
 
 
 async def load(module: str, extra: str) -> Any:
-    """The module, imported in a thread: these take up to 1.4 s. `Any`, as no SDK here is fully typed."""
+    """Import the module in a thread, as that takes up to 1.4 s. Returns Any: no SDK here is fully typed."""
     try:
         return await asyncio.to_thread(importlib.import_module, module)
     except ModuleNotFoundError as error:

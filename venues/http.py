@@ -1,7 +1,7 @@
-"""The one way an HTTP request leaves for a venue; the only importer of httpx.
+"""Sends every HTTP request to a venue, and is the only importer of httpx.
 
-One request per call: no retries, redirects or cookies, nothing from the environment, one deadline over all of it.
-Says for certain whether a byte of the request can have left. Knows no venue.
+One request per call, under one deadline: no retries, redirects or cookies, nothing from the environment. Tells
+for certain whether a byte of the request can have left. Must not know a venue.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ class _Stream(Protocol):
 
 @dataclass(slots=True)
 class _Wire:
-    """What is known of one request's bytes: none can have left while all that was seen is a connection being made.
+    """What is known about the bytes of one request.
 
-    Seeing nothing, or something unheard of, proves nothing; so a change in the library errs towards doubt.
+    None have left while httpx has only reported that it connects. No report, or an unknown one, counts as sent, so
+    that a change in httpx leads to doubt and not to a second order.
     """
 
     connecting: bool = False
-    further: bool = False  # something else than making the connection has begun
-    half_open: _Stream | None = None  # connected, TLS not yet agreed
+    further: bool = False  # httpx has begun something after connecting
+    half_open: _Stream | None = None  # connected, but TLS is not set up yet
 
     @property
     def begun(self) -> bool:
@@ -55,7 +56,7 @@ class _Wire:
                 self.further = True
 
     async def aclose(self) -> None:
-        """Cancelled in its TLS handshake, the pool forgets a connection without closing it."""
+        """Close a connection that was cancelled in its TLS handshake; httpx's pool forgets it open."""
         if self.half_open is not None and not self.begun:
             await self.half_open.aclose()
 
@@ -68,10 +69,10 @@ class _TooLongError(Exception):
 
 
 class Transport:
-    """Requests to one base URL: `request` for what changes an order, `ask` for what only looks."""
+    """Sends requests to one base URL: `request` for what changes an order, `ask` for what only reads."""
 
     def __init__(self, base_url: str, timeout: float, *, max_reply: int = MAX_REPLY, says_json: bool = True) -> None:
-        """`says_json`: what asks and sends without saying its type means JSON."""
+        """`says_json` adds the JSON headers to a request that does not set its own."""
         self._base_url = base_url.rstrip("/")
         self._timeout = timeout
         self._max_reply = max_reply
@@ -88,11 +89,11 @@ class Transport:
         body: bytes = b"",
         params: Mapping[str, str] | None = None,
     ) -> Result:
-        """Send once, on a connection of its own: a kept one may be dead, and a dead one leaves doubt.
+        """Send once, on a new connection: a kept one may be dead, and that would leave doubt.
 
-        A cancelled call does not raise: it returns NotSent if no byte left, else Unknown, so that the outcome
-        is not lost with the task (whose `cancelling()` still tells). CancelledError escapes only if the call had
-        not begun. To let a request run to its answer instead, the caller makes it a task and shields that.
+        A cancelled call does not raise: it returns NotSent if no byte left, else Unknown, so that the outcome is not
+        lost with the task (`cancelling()` still shows it). CancelledError escapes only if the call had not begun.
+        To let a request run to its answer, make it a task and shield that.
         """
         if (problem := headers.unsendable()) is not None:
             return NotSent(problem)
@@ -112,7 +113,7 @@ class Transport:
         body: bytes = b"",
         params: Mapping[str, str] | None = None,
     ) -> Result:
-        """A look-up: once, too, but connections are kept, and a cancelled one is cancelled."""
+        """Look something up, once. Keeps connections, and raises CancelledError when cancelled."""
         if (problem := headers.unsendable()) is not None:
             return NotSent(problem)
         wire = _Wire()
@@ -122,7 +123,7 @@ class Transport:
             self._kept = self._pool()
         result = await self._guarded(_exchange(self._kept, call, self._max_reply), wire)
         if result is None:
-            # Raised anew: the first one's frames hold the request's bytes.
+            # Raise a new one, because the frames of the first hold the request's bytes.
             raise asyncio.CancelledError
         return result
 
@@ -157,7 +158,7 @@ class Transport:
             return await _exchange(pool, call, self._max_reply)
 
     async def _guarded(self, exchange: Coroutine[object, object, Reply], wire: _Wire) -> Result | None:
-        """The exchange's result within the deadline; None when cancelled. Error texts may repeat a header: unused."""
+        """Return the result within the deadline; None if cancelled. Leaves out error texts that may repeat a header."""
         try:
             async with asyncio.timeout(self._timeout), aclosing(wire):
                 return await exchange
@@ -197,7 +198,7 @@ async def _exchange(pool: httpx.AsyncHTTPTransport, call: httpx.Request, most: i
 
 
 def _tls(base_url: str) -> ssl.SSLContext:
-    """Verifying, and deaf to SSL_CERT_FILE and SSLKEYLOGFILE; without authorities where no TLS is spoken."""
+    """Verify certificates and ignore SSL_CERT_FILE and SSLKEYLOGFILE; load no authorities for plain http."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if base_url.startswith("https:"):

@@ -1,6 +1,6 @@
-"""The base of the clients that speak HTTP: one transport per client, this account's headers on its requests.
+"""The base of the clients that use HTTP: one transport per client, the account's headers on each request.
 
-Knows no venue; what the headers are and what an answer means is each venue's own.
+Must not know what a venue's headers or answers are.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class HttpClient(AccountClient):
         super().__init__(profile.tuned(route), mode, endpoint.host)
         self._credentials = credentials
         self._http = Transport(endpoint.url, route.timeout)
-        # Nobody knows what is behind an address from the config.
+        # An address from the config does not show whether it is paper.
         self._really_paper = None if endpoint.custom else mode == "paper"
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - what a venue may sign
-        """What lets this account in, made when the request is sent."""
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - for venues that sign them
+        """Return the headers that authorize a request; called when it is sent."""
         return NO_HEADERS
 
     async def _request(

@@ -1,4 +1,8 @@
-"""Reading a venue's JSON answer field by field: what is missing or of another kind is empty. Knows no venue."""
+"""Reads and writes JSON: fields of a venue's answer, an entry's action document, request bodies.
+
+A missing field or one of another type reads as empty; a document with a fault raises DocumentError. Must not
+know a venue.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ def flag(body: Body | None, name: str) -> bool | None:
 
 
 def figure(body: Body | None, *names: str) -> Decimal | None:
-    """The first of these that holds a finite number, as a number or as a string."""
+    """Return the first of these fields that holds a finite number, as a number or as a string."""
     for name in names:
         value = (body or {}).get(name)
         if isinstance(value, Decimal | str):
@@ -40,7 +44,7 @@ def figure(body: Body | None, *names: str) -> Decimal | None:
 
 
 def compact(value: object) -> bytes:
-    """JSON as it is sent, without white space."""
+    """Return the JSON bytes without white space, as requests carry them."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -51,7 +55,7 @@ _SHOWN = 60
 
 
 class DocumentError(ValueError):
-    """What is wrong, as a stable code and a text for people."""
+    """A fault in a document. Programs match `code`, people read `text`."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -62,7 +66,7 @@ class DocumentError(ValueError):
 def read_document(text: str | None) -> dict[str, object]:
     if text is None:
         return {}
-    if not isinstance(text, str):  # SQLite hands out what was stored, whatever the column's type
+    if not isinstance(text, str):  # SQLite returns bytes if bytes were stored, whatever the column's type
         raise DocumentError("bad-json", "the action is stored as bytes, not as text")
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise DocumentError("too-long", f"the action JSON is longer than {MAX_BYTES} bytes")
@@ -121,7 +125,7 @@ def _is_deep(document: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """Any value in a few ASCII characters."""
+    """Return any value in a few ASCII characters."""
     if isinstance(value, int) and value.bit_length() > _SHOWN * 4:
         return "a very long number"
     text = ascii(value)

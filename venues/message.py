@@ -1,4 +1,4 @@
-"""HTTP messages as the venue clients see them: headers that hide their values, a whole reply. Pure; knows no socket."""
+"""HTTP headers and replies as the venue clients handle them. Pure; must not know a socket or a venue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
 class Headers(Mapping[str, str]):
-    """Request headers that show their names only, so that no traceback or log shows a key."""
+    """Request headers whose repr shows only names, so that no traceback or log shows a key."""
 
     __slots__ = ("_items",)
 
@@ -39,7 +39,7 @@ class Headers(Mapping[str, str]):
         return f"Headers({', '.join(self)})"
 
     def unsendable(self) -> str | None:
-        """Why these cannot be sent. Looked at beforehand: a library's error about a value would repeat it."""
+        """Return why these cannot be sent. Checked here, because a library's error would repeat the value."""
         for name, value in self._items:
             if not _HEADER_VALUE.fullmatch(value):
                 return f"the value for header {name} is empty or has characters that cannot be sent"
@@ -58,7 +58,7 @@ class Reply:
     body: bytes = field(repr=False)
 
     def json(self) -> dict[str, object] | None:
-        """The body as one JSON object with exact numbers; None if it is anything else."""
+        """Return the body as one JSON object with exact numbers; None if it is anything else."""
         try:
             value = json.loads(
                 self.body,
@@ -72,11 +72,11 @@ class Reply:
         return value if isinstance(value, dict) else None
 
     def date(self) -> datetime | None:
-        """The venue's clock, from the Date header."""
+        """Return the time in the Date header."""
         return _http_date(self.headers.get("date", ""))
 
     def retry_after(self) -> float | None:
-        """Seconds to wait, by Retry-After or X-RateLimit-Reset, where they say something sensible."""
+        """Return the seconds to wait from Retry-After or X-RateLimit-Reset; None if neither is usable."""
         now = self.date() or datetime.fromtimestamp(time.time(), UTC)
         asked = self.headers.get("retry-after", "")
         if (when := _http_date(asked)) is not None:

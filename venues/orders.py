@@ -1,6 +1,6 @@
-"""Orders as the venues hear of them: the action to send, what a venue answered, what it holds.
+"""The words of every venue client: the action to send, the outcome of sending, the order a venue holds.
 
-Stdlib only. Knows nothing of stores, entries or transports.
+Standard library only. Must not know stores, entries, venues or transports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Status = Literal["open", "partly_filled", "filled", "cancelled", "expired", "rej
 
 @dataclass(frozen=True, slots=True)
 class OrderAction:
-    """One command to a venue, in neutral words. Numbers are exact; text is as stored, enums lower-case."""
+    """One command to a venue, in neutral words. Numbers are exact, text is as stored, enums are lower-case."""
 
     verb: Verb
     market_id: str
@@ -28,17 +28,17 @@ class OrderAction:
     order_key: str
     account_id: str | None = None
     client_order_id: str | None = None
-    time_in_force: str | None = None  # "day gtc ioc fok gtd opg cls"; None = the venue's default
-    venue_order_id: str | None = None  # what replace and cancel aim at
-    price_unit: str | None = None  # "dollars" or "cents", where a venue had both
-    extra: Mapping[str, object] = field(default_factory=dict)  # keys of action_json that are not ours
+    time_in_force: str | None = None  # day, gtc, ioc, fok, gtd, opg or cls; None: the venue's default
+    venue_order_id: str | None = None  # the order to replace or cancel
+    price_unit: str | None = None  # "dollars" or "cents", for venues that use both
+    extra: Mapping[str, object] = field(default_factory=dict)  # keys of action_json that this class has no field for
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that is ready to be sent and can be stored first. `body` is exactly what goes on the wire.
+    """A request that is ready to be stored and then sent; `body` holds the bytes to send.
 
-    `request` holds what else the client needs to send or look up this order again (JSON-able, no secrets).
+    `request` holds what else the client needs to send or look up this order again: JSON values, no secrets.
     """
 
     verb: Verb
@@ -48,19 +48,19 @@ class Prepared:
     body: bytes
     action: OrderAction
     request: Mapping[str, object] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what the operator should know: "time in force: day (the venue's default)"
+    notes: tuple[str, ...] = ()  # for the operator, as "time in force: day (the venue's default)"
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`prepare` will not make this request: sending it would change the order or cannot work."""
+    """`prepare` makes no request: sending it would change the order or cannot work."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The venue has the order; a non-empty venue order id was read."""
+    """The venue has the order and gave a venue order id."""
 
     venue_order_id: str
     status: Status = "open"
@@ -68,7 +68,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The venue definitely refused it, in its own words."""
+    """The venue definitely refused the order, with its own code and text."""
 
     code: str
     text: str
@@ -76,21 +76,21 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class RateLimited:
-    """Not placed: too many requests. `retry_after` in seconds where the venue said it."""
+    """Not placed: too many requests. `retry_after` is in seconds, None if the venue gave no time."""
 
     retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """Not one byte of the request left this machine."""
+    """No byte of the request left this machine."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It may have arrived. `arrived` when the answer itself proves that the venue knows the client order id."""
+    """The request may have arrived; `arrived` if the answer proves that the venue has the client order id."""
 
     why: str
     arrived: bool = False
@@ -101,7 +101,7 @@ Outcome = Accepted | Rejected | RateLimited | NotSent | Unknown
 
 @dataclass(frozen=True, slots=True)
 class VenueOrder:
-    """An order as the venue holds it, in the action's own terms (side, unit of price). None = it does not say."""
+    """An order as the venue holds it, with the action's side and unit of price. None: the venue does not say."""
 
     venue_order_id: str
     client_order_id: str | None
@@ -123,12 +123,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A good look-up that did not show the order. Proof of absence only after the venue's window."""
+    """A good look-up without the order. Proves its absence only after the profile's `visibility`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupFailed:
-    """The look-up itself failed (or cannot be made): proves nothing."""
+    """The look-up failed or is not possible; it proves nothing."""
 
     why: str
     retry_after: float | None = None
@@ -139,7 +139,7 @@ Lookup = Found | Absent | LookupFailed
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a probe saw. `ready` is the venue's word that an order would be taken now."""
+    """The result of a probe. `ready` if the venue says that it would take an order now."""
 
     reachable: bool
     ready: bool
@@ -147,12 +147,12 @@ class Readiness:
     market_open: bool | None = None  # None: the venue does not say
     account_usable: bool | None = None
     really_paper: bool | None = None
-    session_close: str | None = None  # ISO time of the next close, where the venue tells it
-    server_time: str | None = None  # ISO time by the venue's clock, where it tells it
+    session_close: str | None = None  # ISO time of the next close; None: the venue does not say
+    server_time: str | None = None  # ISO time by the venue's clock; None: the venue does not say
 
 
 def differences(action: OrderAction, order: VenueOrder) -> tuple[str, ...]:
-    """What the venue's order has otherwise than the action; what the venue does not tell is not compared."""
+    """List how the venue's order differs from the action; skips what the venue does not say."""
     pairs: tuple[tuple[str, object, object], ...] = (
         ("market", action.market_id, order.market_id),
         ("side", action.side, order.side),
@@ -190,7 +190,7 @@ ORDER_TERMS = frozenset(
 
 
 def unsent(action: OrderAction, *, used: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """A note where the action has terms of an order beyond those that are sent; other unknown keys say nothing."""
+    """Return a note that names the action's known order terms that are not sent, if there are any."""
     names = sorted(name for name in ORDER_TERMS - used if action.extra.get(name))
     return (f"in the action, but not sent: {', '.join(names)}",) if names else ()
 
@@ -200,11 +200,11 @@ def default_tif_note(tif: str) -> str:
 
 
 def plain(number: Decimal) -> str:
-    """The shortest decimal writing of exactly this number, without exponent."""
+    """Return the shortest decimal text of exactly this number, without exponent."""
     text = format(number, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def places(number: Decimal) -> int:
-    """How many decimals it takes to write this number."""
+    """Return how many decimals this number needs."""
     return len(plain(number).partition(".")[2])

@@ -1,1 +1,1 @@
-"""Alpaca's trading API."""
+"""The client for Alpaca's trading API."""

@@ -1,4 +1,4 @@
-"""What Alpaca answered → outcome, look-up, readiness. Pure; sends nothing."""
+"""Reads Alpaca's answers: outcomes, look-ups and readiness. Pure; must not build or send requests."""
 
 from __future__ import annotations
 
@@ -52,9 +52,6 @@ _REFUSED = "the keys were refused"
 _BLOCKS = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
 
 
-# Classification
-
-
 def outcome_of(result: Result, prepared: Prepared) -> Outcome:
     return answers.outcome_of(
         result, lambda reply: _taken(reply, prepared) if 200 <= reply.status < 300 else _refused(reply)
@@ -88,13 +85,10 @@ def _refused(reply: Reply) -> Outcome:
 
 
 def _error(reply: Reply) -> tuple[str, str]:
-    """Code and message of Alpaca's own error body; empty where the body is somebody else's."""
+    """Return code and message of Alpaca's own error body; both empty if somebody else wrote the body."""
     body = reply.json()
     code = (body or {}).get("code")
     return str(code) if isinstance(code, Decimal | str) else "", text(body, "message")
-
-
-# Look-up
 
 
 def lookup_of(result: Result, prepared: Prepared) -> Lookup:
@@ -141,18 +135,15 @@ def _order(order: Body, action: OrderAction) -> VenueOrder:
 
 
 def _status(order: Body) -> Status:
-    """In our words; an order that ended with a part filled is partly filled, whatever ended it."""
+    """Return the status in neutral words. A cancelled or expired order with a fill counts as partly filled."""
     status = _STATUS.get(text(order, "status"), "unclear")
     if status in ("cancelled", "expired") and (figure(order, "filled_qty") or 0) > 0:
         return "partly_filled"
     return status
 
 
-# Probe
-
-
 def account_mode(account: Result) -> Mode | None:
-    """Whose account answered, by its number; None where that does not tell."""
+    """Return the mode that the account number shows; None if it shows none."""
     number = text(account.json(), "account_number") if isinstance(account, Reply) else ""
     if _PAPER_ACCOUNT.fullmatch(number):
         return "paper"

@@ -1,6 +1,7 @@
-"""Alpaca's trading API, v2: the fields and paths of a request, and who sends it.
+"""Builds and sends requests to Alpaca's trading API, v2.
 
-Numbers travel as strings, equal to the request, or `prepare` refuses. Knows nothing of stores or keyrings.
+Sends numbers as strings with exactly the action's digits; `prepare` refuses what Alpaca would round. Leaves
+reading to `answers`, and must not know stores or keyrings.
 """
 
 from __future__ import annotations
@@ -64,17 +65,14 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Al
 
 
 def _key_mode(credentials: Credentials) -> Mode | None:
-    """Alpaca's paper keys begin with PK and its live keys with AK; another beginning says nothing."""
+    """Return the mode of the key: PK begins paper keys, AK live ones; None for any other beginning."""
     if credentials.reveal("api_key").startswith("PK"):
         return "paper"
     return "live" if credentials.reveal("api_key").startswith("AK") else None
 
 
-# Fields
-
-
 def fields(action: OrderAction, client_order_id: str) -> dict[str, str] | Refused:
-    """The order as Alpaca's own field names and strings."""
+    """Return the order in Alpaca's field names, all values as strings."""
     if action.side not in ("buy", "sell"):
         return Refused(f"alpaca takes buy or sell, not {action.side}")
     if action.order_type not in ("market", "limit"):
@@ -102,7 +100,7 @@ def _is_crypto(action: OrderAction) -> bool:
 
 
 def _inexact(action: OrderAction) -> str | None:
-    """Why these numbers would not arrive as they are. Nothing is rounded here."""
+    """Return why Alpaca would not take these numbers as they are; nothing is rounded here."""
     if action.quantity <= 0:
         return f"quantity {plain(action.quantity)} is not above zero"
     if places(action.quantity) > _MOST_PLACES:
@@ -115,9 +113,6 @@ def _inexact(action: OrderAction) -> str | None:
     if places(action.price) > most:
         return f"price {plain(action.price)}: alpaca takes at most {most} decimals there, and it is not rounded"
     return None
-
-
-# Prepare
 
 
 def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
@@ -139,14 +134,11 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     return Prepared("new", client_order_id, "POST", ORDERS, compact(order), action, notes=notes + unsent(action))
 
 
-# Send
-
-
 class AlpacaClient(HttpClient):
     _wrong_account: str | None = None
 
     async def open(self) -> None:
-        """Asks whose account this is: the keys of the other mode are refused before an order is sent."""
+        """Ask whose account this is, to refuse keys of the other mode before an order is sent."""
         self._note_account(await self._get("/v2/account"))
         if self._wrong_account is not None:
             raise WrongMode(self._wrong_account)
@@ -165,7 +157,7 @@ class AlpacaClient(HttpClient):
         self._note_account(account)
         return readiness(clock, account, mode=self.mode)
 
-    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - the same keys for all
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - Alpaca signs nothing
         return Headers(
             {
                 "APCA-API-KEY-ID": self._credentials.reveal("api_key"),

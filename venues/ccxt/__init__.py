@@ -1,1 +1,1 @@
-"""Every exchange that ccxt has."""
+"""The client for every exchange that ccxt supports."""

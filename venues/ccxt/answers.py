@@ -1,4 +1,7 @@
-"""What came of a ccxt call, read strictly: outcomes and orders. ccxt's word counts only with the exchange's own."""
+"""Reads the results and errors of ccxt calls: outcomes and orders.
+
+Believes ccxt only where the exchange's own answer supports it. Pure; must not send anything.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _TEXT = 300
 
 
 def failed(sending: Sending, error: BaseException | None, *, verb: str, secrets: Mapping[str, str]) -> Outcome:
-    """The call ended without an order: `error` is what ccxt raised, None if our own line ended it."""
+    """Return the outcome of a call that gave no order; `error` is what ccxt raised, None if `Line` ended the call."""
     result = sending.result
     if result is None:
         if sending.begun:
@@ -70,7 +73,7 @@ def failed(sending: Sending, error: BaseException | None, *, verb: str, secrets:
 
 
 def placed(sending: Sending, order: object, *, prepared: Prepared) -> Outcome:
-    """ccxt returned an order; it does so for any garbage with HTTP 200."""
+    """Return the outcome of a call that gave an order. Checks it, as ccxt makes an order of any body with HTTP 200."""
     reply = sending.result
     if not isinstance(reply, Reply) or not 200 <= reply.status < 300 or not isinstance(order, dict):
         return Unknown("the answer is not an order")
@@ -121,7 +124,7 @@ def _status(order: Mapping[str, Any]) -> Status:
 
 
 def same_id(echoed: str | None, own: str) -> bool:
-    """Some exchanges put a prefix before it: gate answers t-… ."""
+    """Compare client order ids; some exchanges put a prefix before it, as gate does with `t-`."""
     return echoed is not None and (echoed == own or echoed.endswith(f"-{own}"))
 
 
@@ -134,7 +137,7 @@ def _identity(value: object) -> str | None:
 
 
 def _number(value: object) -> Decimal | None:
-    """ccxt's floats come from the exchange's decimal text; their shortest writing is that text again."""
+    """Return ccxt's float as the decimal text of the exchange, which is the float's shortest form."""
     return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -1,6 +1,7 @@
-"""Every exchange ccxt has, as `ccxt:<exchange_id>`: ccxt builds, signs and reads; one request of it is sent.
+"""The client for `ccxt:<exchange_id>`: ccxt builds, signs and reads, and `venues.http` sends.
 
-`prepare` runs ccxt's own call up to its request and keeps that; `submit` runs it again and sends what was kept.
+`prepare` runs ccxt's call up to its request and keeps that; `submit` runs the call again and sends the kept
+request. Must not know how a single exchange words its requests.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from venues.orders import (
     Unknown,
 )
 
-_FRESH = 30.0  # seconds: exchanges refuse what was signed longer ago
+_FRESH = 30.0  # seconds; exchanges refuse older signatures
 _SCANNED = ("fetch_open_orders", "fetch_canceled_and_closed_orders", "fetch_closed_orders", "fetch_canceled_orders")
 
 
@@ -58,7 +59,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Cc
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A signed request between `prepare` and `submit`; never leaves memory, as its headers carry the keys."""
+    """A signed request between `prepare` and `submit`. Stays in memory, as its headers carry the keys."""
 
     wire: wire.Wire
     call: order.Call
@@ -76,7 +77,7 @@ class CcxtClient(AccountClient):
         self._line: Line | None = None
 
     async def build(self) -> Any:
-        """The exchange object, in its mode, before any request. Raises VenueError."""
+        """Make the exchange object in its mode, without any request. Raises VenueError."""
         made = await self._setup.exchange()
         self._exchange, self._errors, self._line = made.exchange, made.errors, made.line
         self.host = made.host
@@ -95,7 +96,7 @@ class CcxtClient(AccountClient):
             raise VenueError(f"{self.profile.name} did not tell its markets ({type(error).__name__})") from None
 
     async def _rehearse(self) -> None:
-        """Some exchanges are asked about the account before the first order; let that be now, not at `prepare`."""
+        """Run an order up to its request now: ccxt asks some exchanges about the account before the first order."""
         active = (m for m in self._exchange.markets.values() if m.get("active") is not False and m.get("spot"))
         market = next(active, None) or next(iter(self._exchange.markets.values()))
         token = "d1c0" * 4
@@ -104,7 +105,7 @@ class CcxtClient(AccountClient):
             try:
                 await self._exchange.create_order(market["symbol"], "limit", "buy", 1.0, 1.0, params)
             except (wire.Captured, self._errors.BaseError, *order.STUMBLES):
-                # Only its reads matter: numbers made up for a rehearsal may well be refused.
+                # Only the reads matter; ccxt may refuse the made-up numbers.
                 return
         raise VenueError(f"{self.profile.name}: an order could not be told from its other requests")
 
@@ -172,7 +173,7 @@ class CcxtClient(AccountClient):
         options = self._exchange.options
         if options.get("maxRetriesOnFailure"):
             return NotSent("ccxt is set to retry: an order is never sent twice")
-        # Otherwise ccxt reads a revoked key as a busy exchange once another request went well.
+        # With this flag set, ccxt would report a revoked key as a busy exchange.
         options["hasAlreadyAuthenticatedSuccessfully"] = False
         with at(Sending(held.wire)) as sending:
             return await self._sent(sending, held.call, prepared=prepared)
@@ -224,7 +225,7 @@ class CcxtClient(AccountClient):
         return Found(seen)
 
     async def _scanned(self, prepared: Prepared, symbol: str) -> Lookup:
-        """Where the exchange cannot be asked by client id: its recent orders. Not being there proves nothing."""
+        """Search the recent orders of an exchange that has no look-up by client id. Never answers Absent."""
         if "C" not in self._row.has:
             return LookupFailed(f"{self.profile.name} takes no client order id, so none can be looked up")
         for method in _SCANNED:

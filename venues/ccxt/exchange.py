@@ -1,6 +1,6 @@
-"""A ccxt exchange object made safe: mode first, then keys, address and options, and its line out.
+"""Makes a ccxt exchange object safe to use: sets its mode, keys, address, options and transport.
 
-Decides which requests belong to the mode. Nothing here reads the environment.
+Decides which requests belong to the mode. Must not read the environment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from venues.credentials import Credentials
 from venues.endpoint import Endpoint, Hosts, choose
 from venues.orders import Mode
 
-# Whose `fetch_markets` is built on the currencies; elsewhere they are extra requests, signed ones among them.
+# Their `fetch_markets` needs the currencies; for the others these are extra requests, some of them signed.
 _NEED_CURRENCIES = frozenset(("bitso", "hyperliquid", "kraken", "latoken"))
-# ccxt 4.5.90 sends these to testnet-api.delta.exchange in its sandbox mode, keys and all.
+# In sandbox mode, ccxt 4.5.90 sends their requests, with the keys, to testnet-api.delta.exchange.
 _STRANGERS = frozenset(("blockchaincom",))
 _SHOWN = ("private", "trader", "spotPrivate", "spot", "rest")
-# The exchange's addresses are in ccxt: here they only have to be nobody's.
+# ccxt holds the real addresses; these only must not match any host.
 _ELSEWHERE = Hosts(paper=("https://sandbox.invalid",), live=("https://live.invalid",))
 
 
@@ -53,7 +53,7 @@ class Setup:
 
     @property
     def host(self) -> str:
-        """Until the exchange object is there, and tells."""
+        """The host to show before the exchange object exists."""
         return self._endpoint.host if self._endpoint else f"{self.row.exchange_id} ({self.mode})"
 
     def secrets(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class Setup:
         return Made(made, module, line, host)
 
     def refuses(self, wire: Wire, *, public: bool) -> str | None:
-        """Why this request does not belong to mode and address; None when it does."""
+        """Return why this request does not belong to mode and address; None if it does."""
         if self._endpoint is not None and wire.origin != self._endpoint.url:
             return f"it would go to {wire.host}, not to the configured endpoint"
         if self.mode == "live" or public:
@@ -87,7 +87,7 @@ class Setup:
         return unproven(wire, PROOFS.get(self.row.exchange_id, ()), live_hosts=live)
 
     def _to_sandbox(self, made: Any) -> None:
-        """ccxt raises TypeError where there is none, and leaves the live addresses in place."""
+        """Switch to the sandbox and check it: without one, ccxt raises TypeError and keeps the live addresses."""
         by_host = self.row.exchange_id not in PROOFS
         if self.row.exchange_id in _STRANGERS:
             raise NoPaperMode(
@@ -123,7 +123,7 @@ class Setup:
 
 
 def _main_host(exchange: Any) -> str:
-    """The one to show: an exchange may have several, by kind of market."""
+    """Return the host to show; an exchange may have one per kind of market."""
     urls = exchange.urls["api"]
     named = next((urls[name] for name in _SHOWN if name in urls), urls) if isinstance(urls, dict) else urls
     return next(_hosts(exchange, named))
@@ -138,7 +138,7 @@ def _hosts(exchange: Any, urls: object) -> Iterator[str]:
 
 
 def _moved(exchange: Any, urls: object, *, endpoint: str) -> object:
-    """The same paths at another scheme and host."""
+    """Return the same paths at another scheme and host."""
     if isinstance(urls, str):
         parts = urlsplit(exchange.implode_hostname(urls))
         return endpoint + parts.path + (f"?{parts.query}" if parts.query else "")

@@ -1,6 +1,6 @@
-"""An action as ccxt's arguments, and whether what ccxt made of them still says the same. Sends nothing.
+"""Turns an action into ccxt's arguments and checks that ccxt's request still says the same.
 
-ccxt truncates amounts, rounds prices and drops what it does not know without a word; here each is a refusal.
+ccxt truncates amounts, rounds prices and drops unknown terms in silence; here each is a refusal. Must not send.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from venues.ccxt.request import Wire, aims_at_nothing, mentions, numbers, payloa
 from venues.ccxt.table import ID_PARAMS, RENAMED_BY_EDIT, Row
 from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain
 
-# What ccxt raises when it cannot make or read something: its own errors come on top. Its code is generated from
-# another language and not written for foreign input, so a slip in it is an answer about this order, not a bug here.
+# What ccxt raises, besides its own errors, when it cannot build or read something. Its generated code does not
+# validate input, so these errors say something about this order and are no bug here.
 STUMBLES = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError)
 _TIF_WORDS = {"ioc": ("ioc", "immediate"), "fok": ("fok", "fill_or_kill", "fillorkill", "killorfill")}
 
@@ -30,7 +30,7 @@ class Call:
 
 
 def symbol_of(exchange: Any, market_id: str) -> str | Refused:
-    """ccxt's own symbol for it: as it is, or from the exchange's id where that names one market only."""
+    """Return ccxt's symbol: the market id itself, or the only market with that id at the exchange."""
     if market_id in exchange.markets:
         return market_id
     found = exchange.markets_by_id.get(market_id, [])
@@ -43,7 +43,7 @@ def symbol_of(exchange: Any, market_id: str) -> str | Refused:
 
 
 def inexact(exchange: Any, action: OrderAction, *, symbol: str) -> Refused | None:
-    """Refused where the exchange's precision, or a float, is not enough for these digits."""
+    """Refuse digits that the exchange's precision or a float cannot hold."""
     checks = [("quantity", action.quantity, exchange.amount_to_precision)]
     if action.order_type == "limit":
         if action.price is None:
@@ -78,7 +78,7 @@ def call(action: OrderAction, symbol: str, *, client_order_id: str, row: Row) ->
 
 
 def sends_id(verb: Verb, symbol: str, *, row: Row) -> bool:
-    """In an edit most exchanges take a client order id for the name of the order to change."""
+    """Tell whether the request carries our client id; most exchanges read it in an edit as the order to change."""
     if verb == "replace":
         return row.exchange_id in RENAMED_BY_EDIT and ":" not in symbol
     return verb == "new" and "C" in row.has
@@ -94,7 +94,7 @@ def _aimed(call: Call, action: OrderAction) -> Call | Refused:
 
 
 def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> str | None:
-    """Why the request is not this order, with its id if it sends one, its digits and its time in force."""
+    """Return what the request lacks of the order: its id if it sends one, its numbers, its time in force."""
     if action.verb != "new":
         aim = action.venue_order_id or action.client_order_id or ""
         if not mentions(wire, aim) or aims_at_nothing(wire):

@@ -1,6 +1,6 @@
-"""A request as ccxt signed it: what it says, which numbers are on it, what of it may be stored, is it paper.
+"""A request as ccxt signed it: captures it, reads its numbers, removes its secrets, tells paper from live.
 
-Pure. Knows nothing of ccxt's objects; sends nothing.
+Must not know ccxt's objects, nor send anything.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from venues.http import Headers
 
-_SHORTEST_SECRET = 4  # anything shorter would blank half of every request
-_LONGEST = 5.0  # seconds; only a call that waits for something else gets there
+_SHORTEST_SECRET = 4  # characters; blanking shorter ones would garble every request
+_LONGEST = 5.0  # seconds; only a call that waits for something other than a request takes so long
 _NO_ID = re.compile(r"(?:[=/:]|\")None\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One request with its signature; shows neither headers nor body, which hold it."""
+    """One signed request; its repr leaves out url, headers and body, as they carry the signature."""
 
     method: str
     url: str = field(repr=False)
@@ -46,7 +46,7 @@ class Wire:
 
     @property
     def path(self) -> str:
-        """Path and query, as they go on the wire."""
+        """Path and query, as they are sent."""
         return self.url[len(self.origin) :] or "/"
 
     @property
@@ -56,7 +56,7 @@ class Wire:
 
 
 class Captured(BaseException):
-    """Carries a request out of ccxt instead of sending it; a BaseException, as ccxt swallows Exceptions."""
+    """Carries a request out of ccxt unsent. A BaseException, because ccxt swallows Exceptions."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__("captured")
@@ -64,9 +64,9 @@ class Captured(BaseException):
 
 
 def run(call: Callable[[], Coroutine[Any, Any, object]]) -> Wire | None:
-    """Runs it as far as its first request, which is captured; None if it ends without one.
+    """Run the call up to its first request and return that; None if it ends without one.
 
-    On a loop of its own, in a thread that this one waits for: ccxt may gather tasks, but in a capture none waits.
+    Uses an event loop in another thread, because `prepare` is not a coroutine and ccxt may gather tasks.
     """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(copy_context().run, asyncio.run, _first_request(call)).result()
@@ -84,7 +84,7 @@ async def _first_request(call: Callable[[], Coroutine[Any, Any, object]]) -> Wir
 
 
 def payload(wire: Wire) -> str:
-    """The body to read: some exchanges have it as base64."""
+    """Return the body as text; some exchanges encode it as base64."""
     body = wire.body.decode(errors="replace")
     return _unpacked(body) or body
 
@@ -94,18 +94,18 @@ def mentions(wire: Wire, token: str) -> bool:
 
 
 def aims_at_nothing(wire: Wire) -> bool:
-    """ccxt was given no order id and asks for one called None."""
+    """Tell whether ccxt wrote `None` where the order id belongs."""
     return _NO_ID.search(wire.path) is not None or _NO_ID.search(payload(wire)) is not None
 
 
 def numbers(wire: Wire) -> frozenset[Decimal]:
-    """Every number in query and body, exactly."""
+    """Return every number in query and body, exactly."""
     texts = [value for _, value in parse_qsl(urlsplit(wire.url).query)]
     return frozenset(_numbers([*texts, *_leaves(payload(wire))]))
 
 
 def blanked(text: str, secrets: Mapping[str, str]) -> str:
-    """`text` with every secret in it replaced by its field's name in braces."""
+    """Return `text` with every secret replaced by its field's name in braces."""
     for name, value in secrets.items():
         if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, "{" + name + "}")
@@ -113,7 +113,7 @@ def blanked(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def unproven(wire: Wire, proof: tuple[str, ...], *, live_hosts: frozenset[str]) -> str | None:
-    """Why this request is not certainly a paper one; None when it is."""
+    """Return why this request may be a live one; None if it is certainly paper."""
     match proof:
         case (header, value):
             headers = {name.lower(): wire.headers[name] for name in wire.headers}
@@ -125,7 +125,7 @@ def unproven(wire: Wire, proof: tuple[str, ...], *, live_hosts: frozenset[str]) 
 
 
 def _unpacked(text: str) -> str | None:
-    """The JSON inside base64, if that is what it is."""
+    """Return the JSON inside base64; None if the text is something else."""
     try:
         inner = base64.b64decode(text, validate=True).decode()
         return inner if isinstance(json.loads(inner), dict | list) else None

@@ -1,6 +1,6 @@
-"""Every exchange ccxt 4.5.90 has, as data: what the profile and the credential prompt hang on, without the SDK.
+"""Every exchange of ccxt 4.5.90 as data: the profile and the credential fields, without importing ccxt.
 
-A test holds the table against the installed ccxt. Knows no exchange object and sends nothing.
+A test compares the table with the installed ccxt. Must not know an exchange object.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from venues.client import Dedup, Profile, UnknownVenue
 
 PREFIX = "ccxt:"
 
-# id, what it has, requests a minute, required credentials. P: a sandbox. C: create takes a client order id.
-# L: fetch_order takes one, I: its order id is the client's, R: edits an order in one request, X: cancels.
-# A: ccxt asks about the account before its first order.
+# Columns: id, abilities, requests per minute, required credentials. Abilities are: P has a sandbox, C create takes
+# a client order id, L fetch_order takes one, I the order id is the client's, R edits an order in one request,
+# X cancels, A ccxt asks about the account before its first order.
 TABLE = """
 alpaca PCRX 180 apiKey secret
 apex PCLXA 1200 apiKey secret password
@@ -122,7 +122,7 @@ zaif X 600 apiKey secret
 zebpay PCX 1200 apiKey secret
 """
 
-# (header, value) or (path,) that proves paper where the sandbox is on the live host.
+# (header, value) or (path,) that proves paper if the sandbox is on the live host.
 PROOFS: dict[str, tuple[str, ...]] = {
     "okx": ("x-simulated-trading", "1"),
     "okxus": ("x-simulated-trading", "1"),
@@ -131,13 +131,13 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "weex": ("/capi/v3/sim/",),
 }
 
-# Where the client order id has to be given under the exchange's own name, or ccxt makes one up.
+# Exchanges that need the client order id under their own name; otherwise ccxt makes one up.
 ID_PARAMS = {"coinbase": "client_order_id", "cryptocom": "client_oid"}
 
-# Where an edited order is a new one with a new client order id; elsewhere it keeps its own.
+# Exchanges where an edit makes a new order with a new client order id; elsewhere the order keeps its id.
 RENAMED_BY_EDIT = frozenset(("alpaca", "binance", "binanceus"))
 
-# Seconds after which a signed request is no longer taken: recvWindow as ccxt sends it.
+# Seconds after which the exchange refuses a signed request: the recvWindow that ccxt sends.
 _WINDOWS = {
     **dict.fromkeys(("binance", "binanceus", "binanceusdm", "binancecoinm"), 10.0),
     **dict.fromkeys(("bybit", "bybiteu", "bybitid", "mexc"), 5.0),
@@ -151,7 +151,7 @@ _IDS = {
     "mexc": r"[0-9A-Za-z_-]{1,32}",
 }
 
-# ccxt's names of what an exchange refuses for good, when its own answer says so.
+# ccxt's errors that mean a definite refusal, if the exchange's own answer caused them.
 DEFINITIVE = frozenset(
     {
         "AccountNotEnabled",

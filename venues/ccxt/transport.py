@@ -1,7 +1,7 @@
-"""The only way out of a ccxt exchange object: its `fetch`, and whatever it would do unasked, replaced.
+"""Replaces the `fetch` of a ccxt exchange object, so that every request leaves through `venues.http`.
 
-Requests leave through `venues.http`: nothing is retried, redirected, proxied, logged or kept open. What a
-request may do hangs on the task at hand: reading, rehearsing, capturing, or sending what was captured.
+The current task decides what a request may do: read, rehearse, capture, or send what was captured. Must not
+retry, follow redirects or log.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from typing import Any, TypeVar
 from venues.ccxt.request import Captured, Wire, aims_at_nothing, mentions
 from venues.http import Headers, Reply, Result, Transport
 
-# What ccxt does on its own with a key in its hands: grant itself a fee, name itself as the referrer.
+# ccxt calls these unasked: they approve a fee for ccxt or name it as the referrer.
 UNASKED = ("initialize_client", "handle_builder_fee_approval", "approve_builder_fee", "set_ref")
-_MARKET_LIST = 64 << 20  # some exchanges answer with every market they have
+_MARKET_LIST = 64 << 20  # bytes; some exchanges list all their markets in one answer
 _NEVER_READ = re.compile(r"approve|authorize_?builder|referr|withdraw|transfer|leverage", re.IGNORECASE)
 _LOGIN = re.compile(r"/(?:log-?in|sign-?in|auth|authenticate|sessions?|tokens?)/?(?:\?|$)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Reading:
-    """A look-up. `about` is the id asked for: ccxt documents the call as a read, so any HTTP verb may go."""
+    """A look-up. With `about`, the id asked for, any HTTP method may be sent: ccxt documents the call as a read."""
 
     about: str | None = None
-    asked: bool = False  # a request that names it was answered
-    own: bool = False  # the exchange's own answer was an error to ccxt
+    asked: bool = False  # a request that names the id was answered
+    own: bool = False  # ccxt found an error in the exchange's own answer
 
 
 @dataclass(slots=True)
 class Rehearsing:
-    """Reads what an order needs first; the order itself, known by `token`, is captured and never sent."""
+    """Sends the reads that an order needs first; captures the order itself, known by `token`."""
 
     token: str
 
 
 @dataclass(slots=True)
 class Capturing:
-    """Nothing is sent at all."""
+    """Sends nothing."""
 
 
 @dataclass(slots=True)
 class Sending:
-    """The one request that was captured before, sent once; any other ends the call."""
+    """Sends the captured request, once; any other request ends the call."""
 
     wire: Wire
     begun: bool = False
     result: Result | None = None
-    own: bool = False  # the exchange's own answer was an error to ccxt
+    own: bool = False  # ccxt found an error in the exchange's own answer
 
 
 Task = Reading | Rehearsing | Capturing | Sending
@@ -60,7 +60,7 @@ _T = TypeVar("_T", Reading, Rehearsing, Capturing, Sending)
 
 
 class Lost(BaseException):
-    """Ends a ccxt call whose request has no answer or may not go; a BaseException, as ccxt swallows others."""
+    """Ends a ccxt call without an answer. A BaseException, because ccxt swallows Exceptions."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ class Line:
     def __init__(
         self, exchange: Any, errors: Any, *, timeout: float, guard: Callable[[Wire, bool], str | None]
     ) -> None:
-        """`guard(request, public)` says why a request may not go; asked for every one."""
+        """`guard(request, public)` is asked about every request and returns why it may not be sent."""
         self._exchange = exchange
         self._errors = errors
         self._timeout = timeout
@@ -96,12 +96,12 @@ class Line:
         self._transports.clear()
 
     def _signed(self, path: str, api: object = "public", *rest: object, **named: object) -> object:
-        # ccxt calls `fetch` right after, without waiting in between.
+        # ccxt calls `fetch` next without awaiting anything, so this flag belongs to that request.
         self._public = "public" in str(api).lower()
         return self._sign(path, api, *rest, **named)
 
     async def _fetch(self, url: str, method: str = "GET", headers: Any = None, body: Any = None) -> object:
-        # In place of ccxt's own, so with its parameters.
+        # Replaces ccxt's `fetch`, so it has the same parameters.
         wire, public = self._wire(url, method, headers=headers, body=body), self._public
         task = _TASK.get()
         match task:
@@ -115,7 +115,7 @@ class Line:
                 return await self._read(task if isinstance(task, Reading) else Reading(), wire, public=public)
 
     async def _send(self, task: Sending, wire: Wire) -> object:
-        """`wire` is what ccxt made this time; what goes is what it made, and was stored, before."""
+        """Send the captured request; `wire`, which ccxt made this time, only shows that the call is the same."""
         same = (wire.method, wire.origin) == (task.wire.method, task.wire.origin)
         if task.begun or not same or self._guard(task.wire, False) is not None:
             raise Lost
@@ -155,7 +155,7 @@ class Line:
         return None
 
     def _understood(self, wire: Wire, reply: Reply) -> object:
-        """ccxt's own reading of an answer: the exchange's errors first, then those of HTTP."""
+        """Let ccxt read an answer: the exchange's errors first, then those of HTTP."""
         exchange, headers = self._exchange, dict(reply.headers)
         text = exchange.on_rest_response(
             reply.status, "", wire.url, wire.method, headers, reply.body.decode(errors="replace"), {}, ""
@@ -172,7 +172,7 @@ class Line:
         )
 
     def _blames(self, wire: Wire, reply: Reply) -> bool:
-        """Is it the exchange's own body that is an error, and not just the HTTP status of somebody in between?"""
+        """Tell whether the exchange's own body is an error, not only the HTTP status, which a proxy may have set."""
         text = reply.body.decode(errors="replace").strip()
         parsed = self._exchange.parse_json(text)
         if reply.status >= 500 or not isinstance(parsed, dict | list):

@@ -1,1 +1,1 @@
-"""Hyperliquid."""
+"""The client for Hyperliquid."""

@@ -1,4 +1,4 @@
-"""What Hyperliquid answers, read strictly: outcomes and orders. Pure; knows no transport but its reply."""
+"""Reads Hyperliquid's answers: outcomes and orders. Pure; must not build or send requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from venues.orders import (
     VenueOrder,
 )
 
-# The venue has no error codes: the beginnings of its documented texts, and the names its documentation has.
+# The venue has no error codes, so match the beginning of its documented texts. Names are as in its documentation.
 REFUSALS: Mapping[str, str] = {
     "Price must be divisible by tick size": "Tick",
     "Order must have minimum value of": "MinTradeNtl",
@@ -125,7 +125,7 @@ def venue_order(answer: Mapping[str, object], action: OrderAction, *, coin: str 
 
 
 def _refusal_name(text: str) -> str | None:
-    """The documented name of this refusal; None for a text that is not known to mean "not placed"."""
+    """Return the documented name of this refusal; None if the text is not known to mean "not placed"."""
     return next((name for start, name in REFUSALS.items() if text.startswith(start)), None)
 
 

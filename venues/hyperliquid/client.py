@@ -1,6 +1,7 @@
-"""Hyperliquid: signed actions to `/exchange`, look-ups at `/info`. The SDK signs; nothing of it sends.
+"""Sends signed actions to Hyperliquid's `/exchange` and asks `/info`. The SDK signs, `venues.http` sends.
 
-A request carries its nonce and its end of validity: the same bytes are the same order, and a stuck one dies.
+A request carries its nonce and its expiry, so that the same bytes are never two orders and a late one is refused.
+Leaves the order format to `order` and reading to `answers`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ HOSTS = Hosts(paper=("https://api.hyperliquid-testnet.xyz",), live=("https://api
 EXPIRES = 30.0
 PROFILE = Profile(
     name="hyperliquid",
-    dedup="none",  # nowhere is it documented that a second order with the same cloid is refused
+    dedup="none",  # the documentation does not say that a second order with the same cloid is refused
     arrival_bound=EXPIRES,
     visibility=60.0,
     definitive=frozenset((200, name) for name in answer.REFUSALS.values()) | {(422, "*")},

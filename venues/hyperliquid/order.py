@@ -1,4 +1,4 @@
-"""Hyperliquid's order format: assets, digits, what an order looks like. Pure; signs and sends nothing."""
+"""Hyperliquid's order format: assets, digit rules, the order itself. Pure; must not sign or send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPOT_BASE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One tradable thing: its number on the wire, the venue's own name of it, the decimals a size has."""
+    """One market: its number in requests, the venue's name for it, the decimals of a size."""
 
     number: int
     coin: str
@@ -26,7 +26,7 @@ class Asset:
 
 
 def assets(meta: object, spot: object) -> dict[str, Asset]:
-    """Every asset by name. KeyError, TypeError or ValueError: not the form that is known."""
+    """Return every asset by name. Raises KeyError, TypeError or ValueError for an unknown form."""
     if not isinstance(meta, dict) or not isinstance(spot, dict):
         raise TypeError
     return {**_spot_assets(spot), **_perp_assets(meta)}
@@ -40,7 +40,7 @@ def _perp_assets(meta: Mapping[str, object]) -> dict[str, Asset]:
 
 
 def _spot_assets(meta: Mapping[str, object]) -> dict[str, Asset]:
-    """By the venue's name ("@107", "PURR/USDC") and by "BASE/QUOTE" where that is unambiguous."""
+    """Return spot assets by the venue's name ("@107", "PURR/USDC") and by "BASE/QUOTE" if only one has that."""
     by_index = {int(token["index"]): token for token in _entries(meta, "tokens")}
     named: dict[str, Asset] = {}
     pairs: dict[str, list[Asset]] = {}
@@ -63,7 +63,7 @@ def _entries(meta: Mapping[str, object], name: str) -> list[dict[str, Any]]:
 
 
 def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
-    """The venue's digit rules; it would refuse or an SDK would round, so neither is left to chance."""
+    """Check the venue's digit rules here, as the venue would refuse and an SDK would round."""
     price = action.price
     if price is None or action.order_type != "limit":
         return Refused("hyperliquid has no market orders: give the worst price you take, as a limit order, ioc")
@@ -79,7 +79,7 @@ def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
 
 
 def order_wire(action: OrderAction, asset: Asset, *, cloid: str, tif: str) -> dict[str, object]:
-    """The order as the venue hashes it: the order of the keys is part of what is signed."""
+    """Return the order as the venue hashes it; the order of the keys is part of what is signed."""
     assert action.price is not None
     return {
         "a": asset.number,

@@ -1,1 +1,1 @@
-"""Interactive Brokers through a running TWS or Gateway."""
+"""The client for Interactive Brokers, through a running TWS or Gateway."""

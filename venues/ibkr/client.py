@@ -1,6 +1,7 @@
-"""Interactive Brokers through a running TWS or Gateway (ib_async). No secrets: the login lives in the gateway.
+"""Sends orders to Interactive Brokers through a running TWS or Gateway, with ib_async. Holds no secrets.
 
-Paper or live is what the gateway's accounts say, not its port; asked at every connect, before any order.
+The gateway's accounts decide paper or live, not its port; every connect asks for them before any order. Leaves
+contracts, orders and answers to `order`.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ PROFILE = Profile(
 )
 _FIGURES = ("totalQuantity", "lmtPrice")
 _PAPER_ACCOUNTS = ("DU", "DF")
-# A gateway has no address of its own; these only have to be nobody's.
+# A gateway has no fixed address; these only must not match any host.
 _NOWHERE = Hosts(paper=("https://paper.invalid",), live=("https://live.invalid",))
 
 
-def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> IbkrClient:  # noqa: ARG001 - the parameters of every venue; this one has no credentials
+def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> IbkrClient:  # noqa: ARG001 - every venue has these parameters; this one needs neither name nor credentials
     client = IbkrClient(mode, route)
     extra.require("ib_async", "ibkr")
     return client
@@ -75,12 +76,12 @@ class IbkrClient(AccountClient):
 
     async def open(self) -> None:
         self._sdk = await extra.load("ib_async", "ibkr")
-        # It logs what it makes of every message; with nobody listening Python would print that on the screen.
+        # ib_async logs every message; without a handler Python would print them over the screen.
         logging.getLogger("ib_async").addHandler(logging.NullHandler())
         await self._connected()
 
     async def _connected(self) -> None:
-        """A connection whose accounts belong to the mode. Raises VenueError."""
+        """Connect unless connected, and check that the accounts belong to the mode. Raises VenueError."""
         if self._ib is not None and self._ib.isConnected():
             return
         self._ib = self._sdk.IB()
@@ -130,7 +131,7 @@ class IbkrClient(AccountClient):
         )
 
     async def _send(self, prepared: Prepared) -> Outcome:
-        """One placeOrder message with the stored fields; the order number in it is this session's."""
+        """Send one placeOrder message with the stored fields; only the order number belongs to this session."""
         try:
             await self._connected()
         except VenueError as error:
@@ -141,7 +142,7 @@ class IbkrClient(AccountClient):
 
     async def _placed(self, prepared: Prepared) -> Outcome:
         stored = json.loads(prepared.body)
-        # Decimals are written to the wire digit by digit; floats would be too, but not these very digits.
+        # ib_async writes a Decimal with exactly these digits; a float may have others.
         figures = {name: Decimal(stored["order"].pop(name)) for name in _FIGURES if name in stored["order"]}
         contract = self._sdk.Contract(**stored["contract"])
         try:
@@ -151,7 +152,7 @@ class IbkrClient(AccountClient):
         return await self._settled(trade)
 
     async def _settled(self, trade: Any) -> Outcome:
-        """TWS answers when it likes, in several messages, or never; a lost connection is not an exception."""
+        """Wait for what settles the order: TWS sends several messages or none, and raises nothing when it is lost."""
         settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def heard(*_: object) -> None:
@@ -183,7 +184,7 @@ class IbkrClient(AccountClient):
         return NotSent(f"ibkr cannot {prepared.verb} from here")
 
     async def lookup(self, prepared: Prepared) -> Lookup:
-        """Open, completed and today's executed orders of every client of the gateway, by their reference."""
+        """Search open, completed and today's executed orders of all the gateway's clients by their reference."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._connected()
@@ -223,7 +224,7 @@ class IbkrClient(AccountClient):
 
 
 def _gateway(mode: Mode, route: Route) -> tuple[str, int]:
-    """Host and port; an endpoint may leave out the scheme. Off loopback it is refused: TWS speaks in the clear."""
+    """Return host and port. An endpoint without a scheme must be on loopback, as TWS does not encrypt."""
     if route.endpoint is None:
         return "127.0.0.1", PORTS[mode]
     told = route.endpoint if "://" in route.endpoint else f"http://{route.endpoint}"

@@ -1,6 +1,6 @@
-"""Interactive Brokers' contracts, orders and answers, in plain values. Pure; knows no socket and no SDK type.
+"""Interactive Brokers' contracts, orders and answers as plain values. Pure.
 
-What TWS sends back is read by attribute, as ib_async hands it over.
+Reads ib_async's objects by attribute; must not import the SDK or know a socket.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from venues.orders import (
 
 TYPES = {"market": "MKT", "limit": "LMT"}
 TIFS = ("day", "gtc", "ioc", "fok", "opg")
-# TWS message codes that say a new order was refused before it became one.
+# Codes of TWS messages that refuse a new order before it exists.
 DEFINITIVE = frozenset(
     (103, 107, 109, 110, 111, 113, 116, 117, 140, 141, 200, 201, 203, 321, 355, 382, 383, 387, 388, 434, 460)
 )
@@ -39,7 +39,7 @@ _ACCOUNT = re.compile(r"[A-Z]{1,2}[0-9]{4,12}")
 
 
 def contract_of(market_id: str) -> dict[str, object] | Refused:
-    """By its number (conId), or as SYMBOL:TYPE:EXCHANGE:CURRENCY; a bare symbol would be a guess."""
+    """Return the contract for a conId or SYMBOL:TYPE:EXCHANGE:CURRENCY; refuse a bare symbol as ambiguous."""
     if market_id.isdecimal():
         return {"conId": int(market_id), "exchange": "SMART"}
     if (parts := _CONTRACT.fullmatch(market_id)) is not None:
@@ -83,7 +83,7 @@ def encoded(contract: Mapping[str, object], order: Mapping[str, object]) -> byte
 
 
 def verdict(trade: Any) -> Outcome | None:
-    """What TWS has said about a new order so far; None while it is nothing that settles it."""
+    """Return what TWS has said about a new order; None while nothing settles it."""
     state = trade.orderStatus
     identity = state.permId or trade.order.permId
     codes = {entry.errorCode: entry.message for entry in trade.log if entry.errorCode}
@@ -103,7 +103,7 @@ def verdict(trade: Any) -> Outcome | None:
 
 
 def find(action: OrderAction, reference: str, *, trades: Iterable[Any], fills: Iterable[Any]) -> Lookup:
-    """Among everything the gateway shows, what carries this reference."""
+    """Find the order with this reference among all that the gateway shows."""
     found = {trade.order.permId: _order(action, trade) for trade in trades if trade.order.orderRef == reference}
     loose: dict[int, list[Any]] = {}
     for fill in fills:
@@ -135,7 +135,7 @@ def _order(action: OrderAction, trade: Any) -> VenueOrder:
 
 
 def _filled(action: OrderAction, fills: list[Any]) -> VenueOrder:
-    """An order that is only seen in today's executions."""
+    """Build an order that appears only in today's executions."""
     first, done = fills[0], sum((_number(fill.execution.shares) or Decimal(0) for fill in fills), Decimal(0))
     return VenueOrder(
         venue_order_id=str(first.execution.permId),
@@ -170,7 +170,7 @@ def _market(action: OrderAction, contract: Any) -> str:
 
 
 def _number(value: object) -> Decimal | None:
-    """TWS writes "no value" as the largest float."""
+    """Return the number; TWS writes "no value" as the largest float."""
     if isinstance(value, float):
         return Decimal(repr(value)) if abs(value) < 1e300 else None
     return Decimal(value) if isinstance(value, int | Decimal) else None

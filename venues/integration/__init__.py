@@ -1,1 +1,1 @@
-"""An integration hub: its providers, its stored calls, its own API."""
+"""Clients for integration hubs and for the providers behind them."""

@@ -1,6 +1,6 @@
-"""A stored HTTP call, read strictly: method, path, headers and body as they were, without what must not be sent again.
+"""Reads a stored HTTP call: method, path, headers and body, without the headers that must not be sent again.
 
-Pure. Knows no provider and no transport; the body keeps the very characters it was stored with.
+Keeps the body's characters as stored. Pure; must not know a provider or a transport.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from venues.orders import Refused
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _PATH = re.compile(r"/(?!/)[\x21-\x7e]*")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-# Of the connection that carried it, or made anew for every request.
+# They belong to one connection, or the transport sets them for every request.
 _HOP = frozenset(
     ("host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect",
      "content-length", "accept-encoding")
 )  # fmt: skip
-# What lets a caller in comes from the keyring, never from a stored request.
+# Authorization comes from the keyring, never from a stored request.
 _LETS_IN = frozenset(
     ("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token",
      "x-access-token", "x-csrf-token", "x-amz-security-token")
@@ -34,11 +34,11 @@ class StoredCall:
     path: str
     headers: Headers = field(default_factory=lambda: NO_HEADERS)
     body: bytes = field(default=b"", repr=False)
-    dropped: tuple[str, ...] = ()  # stored headers that let a caller in: not sent again
+    dropped: tuple[str, ...] = ()  # names of stored authorization headers, which are not sent again
 
 
 def read_call(text: str) -> StoredCall | Refused:
-    """`{method, path, headers, body}`; whatever could be sent elsewhere or otherwise than meant is refused."""
+    """Read `{method, path, headers, body}`; refuse what could reach another host or say something else."""
     try:
         parts = dict(_members(text))
     except (ValueError, IndexError, RecursionError):
@@ -63,7 +63,7 @@ def read_call(text: str) -> StoredCall | Refused:
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The names of an object's members, each with the text of its value."""
+    """Yield the names of an object's members, each with the text of its value."""
     decoder = json.JSONDecoder()
     at = _skip(text, 0)
     if text[at] != "{":
@@ -112,7 +112,7 @@ def _headers(value: object) -> dict[str, str] | Refused:
 
 
 def _body(raw: str) -> tuple[bytes, bool]:
-    """A text is sent as it is; everything else as the JSON it was stored as. → (the bytes, whether it is JSON)"""
+    """Return the bytes and whether they are JSON: a string is sent as it is, all else as its stored JSON."""
     value = _decoded(raw)
     if value is None:
         return b"", False

@@ -1,6 +1,6 @@
-"""An integration hub's own API: list, look, retry, delete, a page of a hundred at most. One request per call.
+"""Calls an integration hub's own API: list, get, retry and delete failed calls. One request per call.
 
-A retry is only queued: what became of it shows in the entry itself. Knows nothing of stores.
+The hub only queues a retry; the entry shows later how it ended. Must not know stores.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from venues.message import Reply, Result
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
 FIELD = "token"
-MOST = 100  # entries of a page
+MOST = 100  # entries per page
 _ROOT = "/integrations/dlq"
 
 
 class HubError(VenueError):
-    """The hub did not answer as it should; `str()` says what, without secrets."""
+    """The hub did not answer as expected; `str()` says how, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An entry as the hub tells it; the request as JSON text."""
+    """An entry as the hub shows it, its request as JSON text."""
 
     id: str
     columns: Mapping[str, object]
@@ -81,7 +81,7 @@ class Hub:
     async def list(
         self, *, provider: str | None = None, since: datetime | None = None, page: int = 1, limit: int = MOST
     ) -> FailedPage:
-        """Raises HubError."""
+        """Return a page of entries. Raises HubError."""
         params = {"page": str(page), "limit": str(max(1, min(limit, MOST)))}
         if provider is not None:
             params["providerId"] = provider
@@ -94,7 +94,7 @@ class Hub:
         return FailedPage(tuple(_failed(item, self.host) for item in items), int(total))
 
     async def get(self, entry_id: str) -> Failed | None:
-        """None where the hub no longer has it. Raises HubError."""
+        """Return the entry; None if the hub no longer has it. Raises HubError."""
         reply = await self._ask("GET", f"/{quote(entry_id, safe='')}")
         if isinstance(reply, Reply) and reply.status == 404:
             return None
@@ -110,14 +110,14 @@ class Hub:
         return Queued(key if isinstance(key, str) else None)
 
     async def retry_all(self, provider: str | None = None) -> int:
-        """How many the hub queued: whatever it holds at that moment, seen here or not. Raises HubError."""
+        """Return how many entries the hub queued: all it holds now, also those not shown here. Raises HubError."""
         asked = {} if provider is None else {"providerId": provider}
         reply = await self._send("POST", "/retry-all", json.dumps(asked).encode())
         queued = self._good(reply, "retry-all", 202).get("queued")
         return int(queued) if isinstance(queued, Decimal) else 0
 
     async def delete(self, entry_id: str) -> bool:
-        """False where the hub did not have it any more. Raises HubError."""
+        """Return False if the hub no longer had it. Raises HubError."""
         reply = await self._send("DELETE", f"/{quote(entry_id, safe='')}")
         if isinstance(reply, Reply) and reply.status == 404:
             return False
@@ -147,7 +147,7 @@ class Hub:
 
 
 def _refusal(reply: Result) -> Rejected | RateLimited | NotSent | Unknown | None:
-    """None: the hub has taken it on."""
+    """Return the outcome unless the hub accepted the retry; None if it did."""
     if not isinstance(reply, Reply):
         return reply
     if reply.status in (200, 202):
@@ -174,7 +174,7 @@ def _failed(item: object, host: str) -> Failed:
 
 
 def spelled(value: object) -> str:
-    """A JSON value as text; numbers keep their digits."""
+    """Return a JSON value as text that keeps the digits of its numbers."""
     match value:
         case dict():
             return "{" + ", ".join(f"{json.dumps(str(name))}: {spelled(held)}" for name, held in value.items()) + "}"

@@ -1,6 +1,6 @@
-"""An integration's provider: one stored call sent once more, with authorization from outside and a key of its own.
+"""Sends a stored call to its provider once more, with fresh authorization and an idempotency key.
 
-One request per `send`; when to try again is the caller's business. Knows nothing of stores.
+One request per `send`; the caller decides about another try. Must not know stores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
 FIELD = "authorization"
 KEY_HEADER = "Idempotency-Key"
-_SHOWN = 200  # characters of a refusal's body
+_SHOWN = 200  # characters of a refusal's body that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ Answer = Delivered | Rejected | RateLimited | NotSent | Unknown
 
 @dataclass(frozen=True, slots=True)
 class ProviderRoute:
-    """How a provider is reached: from the config, never from a stored request."""
+    """How to reach a provider; set from the config, never from a stored request."""
 
     base_url: str
     timeout: float = 10.0
@@ -70,7 +70,7 @@ class Provider:
         return Rejected(f"HTTP {status}", said)
 
     def _said(self, reply: Reply) -> str:
-        """The provider's own words, without ours that let us in."""
+        """Return the provider's text with our authorization masked."""
         text = " ".join(reply.body[: 4 * _SHOWN].decode("utf-8", "replace").split())
         if self._authorization is not None:
             secret = self._authorization.reveal(FIELD)

@@ -1,1 +1,1 @@
-"""Kalshi's trading API."""
+"""The client for Kalshi's trading API."""

@@ -1,4 +1,4 @@
-"""What Kalshi answered → outcome, look-up, readiness. Pure; sends nothing."""
+"""Reads Kalshi's answers: outcomes, pages of orders and readiness. Pure; must not build or send requests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,6 @@ from venues.orders import (
 DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (409, "*"), (410, "*")})
 
 
-# Classification
-
-
 def outcome_of(result: Result, prepared: Prepared) -> Outcome:
     return answers.outcome_of(
         result, lambda reply: _taken(reply, prepared) if 200 <= reply.status < 300 else _refused(reply)
@@ -36,7 +33,7 @@ def outcome_of(result: Result, prepared: Prepared) -> Outcome:
 
 
 def _order_of(body: Body | None, client_order_id: str) -> Body | None:
-    """At the top of the answer; the older form wraps it, and is believed where it names our own id."""
+    """Return the order at the top of the body, or the wrapped one if it has our client id."""
     wrapped = inner(body, "order")
     return wrapped if text(wrapped, "client_order_id") == client_order_id else body
 
@@ -50,7 +47,7 @@ def _taken(reply: Reply, prepared: Prepared) -> Outcome:
         return Unknown("the answer is about another order")
     if prepared.verb == "cancel":
         return Accepted(order_id, "cancelled")
-    # An amended order may be named by its old or its new client order id.
+    # The answer to an amend may name the old or the new client order id.
     known = {"", prepared.client_order_id}
     if prepared.verb == "replace":
         known.add(prepared.action.client_order_id or "")
@@ -60,7 +57,7 @@ def _taken(reply: Reply, prepared: Prepared) -> Outcome:
 
 
 def _state_after(order: Body, action: OrderAction) -> Status:
-    """201 is not resting: an order may be filled, or cancelled at once by its time in force."""
+    """Return the status: an order answered with 201 may already be filled, or cancelled by its time in force."""
     filled, remaining = figure(order, "fill_count"), figure(order, "remaining_count")
     if filled is None or remaining is None:
         return "unclear"
@@ -80,14 +77,11 @@ def _refused(reply: Reply) -> Outcome:
 
 
 def _error(reply: Reply) -> tuple[str, str]:
-    """Code and message of Kalshi's own error body; a 400 for an unreadable request has them at the top."""
+    """Return code and message of Kalshi's error body; a 400 for an unreadable request has them at the top."""
     body = reply.json()
     error = inner(body, "error") or (body if reply.status == 400 else None)
     message = ": ".join(filter(None, (text(error, "message"), text(error, "details"))))
     return (text(error, "code"), message) if text(error, "message") else ("", "")
-
-
-# Look-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +101,7 @@ def page_of(result: Result) -> OrderPage | LookupFailed:
 
 
 def single_of(result: Result) -> Body | LookupFailed | None:
-    """The one order asked for by its id; None where the venue says that there is none."""
+    """Return the order asked for by its id; None if the venue says that there is none."""
     if isinstance(result, NotSent | Unknown):
         return LookupFailed(result.why)
     if result.status == 404 and _error(result)[0]:
@@ -142,7 +136,7 @@ def venue_order(order: Body, action: OrderAction) -> VenueOrder:
 
 
 def _book_side(order: Body) -> BookSide | None:
-    """By `book_side`; by the older `side` and `action` where it is not there."""
+    """Return the side from `book_side`, or from `side` and `action` if that is missing."""
     match text(order, "book_side"), text(order, "side"), text(order, "action"):
         case ("bid" | "ask") as side, _, _:
             return side
@@ -163,9 +157,6 @@ def _status(order: Body) -> Status:
             return "partly_filled" if filled else "cancelled"
         case _:
             return "unclear"
-
-
-# Probe
 
 
 def readiness(status: Result, balance: Result, *, really_paper: bool | None) -> Readiness:

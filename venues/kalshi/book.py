@@ -1,6 +1,6 @@
-"""Kalshi's one YES book per market: which side and price of it an action means, and the way back.
+"""Translates between an action's side and price and Kalshi's one YES book per market. Pure.
 
-Buying NO at q is asking 1 - q for YES. Nothing is guessed: what an action says twice must agree. Pure.
+Buying NO at q means asking 1 - q for YES. Refuses an action whose parts contradict each other.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _OPPOSITE = {"buy": "sell", "sell": "buy", "yes": "sell_yes", "no": "sell_no"}
 
 @dataclass(frozen=True, slots=True)
 class BookPosition:
-    """Where an action stands: the market's ticker, the contract it names, the side of the YES book."""
+    """What an action means on the book: the ticker, the contract it names, the side of the YES book."""
 
     ticker: str
     outcome: Outcome
     side: BookSide
-    stated: bool  # the action named the contract itself
+    stated: bool  # the action names the contract itself
 
 
 def place_of(action: OrderAction) -> BookPosition | Refused:
@@ -54,7 +54,7 @@ def place_of(action: OrderAction) -> BookPosition | Refused:
 
 
 def yes_price(action: OrderAction, place: BookPosition) -> Decimal | Refused:
-    """The price on the YES book, in dollars, exactly."""
+    """Return the price on the YES book in dollars, exactly."""
     if action.price is None:
         return Refused("kalshi: every order needs a price")
     if action.price_unit is None and action.price >= 1:
@@ -62,7 +62,7 @@ def yes_price(action: OrderAction, place: BookPosition) -> Decimal | Refused:
     unit, most = (Decimal(100), MOST_PLACES - 2) if action.price_unit == "cents" else (Decimal(1), MOST_PLACES)
     if not 0 < action.price < unit:
         return Refused(f"kalshi: a price lies between 0 and 1 dollar; {plain(action.price)} does not")
-    # Looked at before dividing: a division rounds at 28 digits.
+    # Check before dividing, as a division rounds to 28 digits.
     if places(action.price) > most:
         return Refused(f"kalshi: {plain(action.price)} has more than {most} decimals, and it is not rounded")
     dollars = action.price / unit
@@ -70,13 +70,13 @@ def yes_price(action: OrderAction, place: BookPosition) -> Decimal | Refused:
 
 
 def own_price(action: OrderAction, place: BookPosition, *, price: Decimal) -> Decimal:
-    """A price of the YES book as the action would say it."""
+    """Return a price of the YES book in the action's contract and unit."""
     dollars = price if place.outcome == "yes" else 1 - price
     return dollars * 100 if action.price_unit == "cents" else dollars
 
 
 def own_side(action: OrderAction, place: BookPosition, *, side: BookSide) -> str:
-    """A side of the YES book as the action would say it."""
+    """Return a side of the YES book in the action's words."""
     if side == place.side:
         return action.side
     if action.side in _OPPOSITE:
@@ -86,7 +86,7 @@ def own_side(action: OrderAction, place: BookPosition, *, side: BookSide) -> str
 
 
 def _ticker(market_id: str) -> tuple[str, str]:
-    """`KXBTC-26:no` is the NO contract of `KXBTC-26`."""
+    """Split off the contract: `KXBTC-26:no` is the NO contract of `KXBTC-26`."""
     ticker, colon, suffix = market_id.rpartition(":")
     return (ticker, suffix.lower()) if colon else (market_id, "")
 

@@ -1,6 +1,7 @@
-"""Kalshi's trading API, v2 event orders: the fields and paths of a request, and who signs and sends it.
+"""Builds, signs and sends requests to Kalshi's trading API, v2 event orders.
 
-Prices travel as dollar strings, counts as count strings, equal to the request, or `prepare` refuses.
+Sends prices and counts as strings with exactly the action's digits; `prepare` refuses what Kalshi does not take.
+Leaves signing to `key` and reading to `answers`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ROOT = "/trade-api/v2"
 EVENT_ORDERS = f"{ROOT}/portfolio/events/orders"
 ORDERS = f"{ROOT}/portfolio/orders"
 HISTORICAL = f"{ROOT}/historical/orders"
-PAGE_SIZE = 200  # far below the cap on an answer's length
+PAGE_SIZE = 200  # keeps a page far below MAX_REPLY
 MOST_PAGES = 50
 _TIF = {
     "gtc": "good_till_canceled",
@@ -77,11 +78,8 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Ka
     return KalshiClient(mode, endpoint, credentials=credentials, route=route)
 
 
-# Fields
-
-
 def fields(action: OrderAction, place: BookPosition) -> dict[str, object] | Refused:
-    """The order as Kalshi's own field names and strings, without its client order id."""
+    """Return the order in Kalshi's field names, without its client order id."""
     if action.order_type != "limit":
         return Refused(
             "kalshi has no market orders: dismiss this one, or send a limit order with time in force ioc "
@@ -113,9 +111,6 @@ def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
         f"kalshi takes gtc, ioc and fok, and gtd with an expiration_time; not {tif}"
         f"{' with one' if expiration is not None else ''}"
     )
-
-
-# Prepare
 
 
 def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
@@ -165,22 +160,19 @@ def _ticker(prepared: Prepared) -> str:
     return place.ticker if isinstance(place, BookPosition) else prepared.action.market_id
 
 
-# Send
-
-
 class KalshiClient(HttpClient):
     def __init__(self, mode: Mode, endpoint: Endpoint, *, credentials: Credentials, route: Route) -> None:
         super().__init__(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
         self._key = load_key(credentials)
 
     async def open(self) -> None:
-        """Nothing to load: which keys belong to which host is known to Kalshi alone, and it refuses the others."""
+        """Load nothing: only Kalshi knows which keys belong to which host, and it refuses the others."""
 
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
 
     async def lookup(self, prepared: Prepared) -> Lookup:
-        """By paging, as Kalshi cannot be asked for a client order id: through what is live, then what is old."""
+        """Page through the live and then the old orders, as Kalshi has no look-up by client order id."""
         if prepared.verb == "cancel":
             return await self._lookup_by_id(prepared)
         for path in (ORDERS, HISTORICAL):
@@ -198,7 +190,7 @@ class KalshiClient(HttpClient):
         balance = await self._get(f"{ROOT}/portfolio/balance")
         return readiness(status, balance, really_paper=self._really_paper)
 
-    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - the body is not signed
+    def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - Kalshi does not sign the body
         timestamp = str(time.time_ns() // 1_000_000)
         return Headers(
             {
@@ -209,7 +201,7 @@ class KalshiClient(HttpClient):
         )
 
     async def _send(self, prepared: Prepared) -> Outcome:
-        # A cancel says its market, so that the venue finds the exchange shard the order lives on.
+        # With the market, the venue finds the exchange shard that holds the order.
         params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
         return outcome_of(await self._request(prepared, params=params), prepared)
 

@@ -1,4 +1,4 @@
-"""Kalshi's request signature: RSA-PSS or Ed25519 over timestamp, method and path. Knows no orders."""
+"""Loads Kalshi's private key and signs timestamp, method and path. Must not know orders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_key(credentials: Credentials) -> Key:
 
 
 def _loaded(credentials: Credentials) -> Key | None:
-    """Swallows the library's error with its frames, which hold the PEM."""
+    """Return None for a bad key: the library's error would carry frames that hold the PEM."""
     try:
         key = load_pem_private_key(credentials.reveal("private_key").encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -36,7 +36,7 @@ def _loaded(credentials: Credentials) -> Key | None:
 
 
 def sign(key: Key, timestamp: str, *, method: str, path: str) -> str:
-    """`path` is the whole path on the wire, without the query."""
+    """Sign a request; `path` is the whole path as sent, without the query."""
     message = f"{timestamp}{method}{path}".encode()
     if isinstance(key, Ed25519PrivateKey):
         signature = key.sign(message)

@@ -1,1 +1,1 @@
-"""Polymarket."""
+"""The client for Polymarket."""

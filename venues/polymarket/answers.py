@@ -1,4 +1,4 @@
-"""What Polymarket answers, read strictly: outcomes and orders. Pure; knows no transport but its reply."""
+"""Reads Polymarket's answers: outcomes and orders. Pure; must not build or send requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from venues.orders import (
     VenueOrder,
 )
 
-# Documented texts that mean "not placed". There are no codes; the names are ours.
+# Documented texts that mean "not placed". The venue has no codes, so the names are made up here.
 REFUSALS: Mapping[str, str] = {
     r"not enough balance": "balance",
     r"invalid post-only order": "post_only",
@@ -132,7 +132,7 @@ def _status(word: str, *, size: Decimal | None, done: Decimal | None) -> Status:
 
 
 def _shares(told: Mapping[str, object], name: str, *, action: OrderAction) -> Decimal | None:
-    """In shares; the documentation shows millionths, the venue's SDK reads shares: either is recognised."""
+    """Return shares from either unit: Polymarket's documentation shows millionths, its SDK reads shares."""
     number = figure(told, name)
     if number is None or number <= action.quantity or number < 10_000:
         return number

@@ -1,6 +1,6 @@
-"""Polymarket: orders signed here with the wallet's key, then one POST of what was signed. There is no paper mode.
+"""Sends orders to Polymarket that `order` signs with the wallet's key. Polymarket has no paper mode.
 
-Never derives or creates an API key, never approves a token, never deploys a wallet: all five fields are required.
+Must not derive or create an API key, approve a token or deploy a wallet; that is why all five fields are required.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ FIELDS = ("private_key", "wallet", "api_key", "api_secret", "api_passphrase")
 HOSTS = Hosts(paper=(), live=("https://clob.polymarket.com",))
 PROFILE = Profile(
     name="polymarket",
-    dedup="none",  # the same signed order is refused for ever, but preparing again signs another one
+    dedup="none",  # the venue refuses the same signed order, but each `prepare` signs another one
     arrival_bound=None,
     visibility=60.0,
     definitive=frozenset((status, name) for status in answer.STATUSES for name in answer.REFUSALS.values()),
     rate_per_minute=None,
     paper=False,
-    lookup=False,  # not by a client order id; an order that was sent is found by its hash
+    lookup=False,  # not by client order id; only an order that was sent is found, by its hash
     replace=False,
     cancel=True,
     default_tif="gtc",
     tifs=frozenset(("gtc", "gtd")),
-    id_pattern=r"[\x21-\x7e]{1,128}",  # ours alone: the venue has none
+    id_pattern=r"[\x21-\x7e]{1,128}",  # for the console only; the venue has no client order ids
 )
 _PLAIN = re.compile(r"[0-9A-Za-z._-]+")
 _BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
 _ORDER = re.compile(r"0x[0-9a-f]{64}")
-_SOONEST = 180  # seconds: an earlier expiration is refused
+_SOONEST = 180  # seconds; the venue refuses an earlier expiration
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> PolymarketClient:
@@ -84,7 +84,7 @@ class PolymarketClient(HttpClient):
         self._signer = await order.Signer.load(self._credentials)
 
     async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
-        """Ask for the markets that `prepare` will need: there are too many to load all. Returns what failed."""
+        """Ask for the markets that `prepare` needs, as there are too many to load all. Returns what failed."""
         unknown = [token for token in dict.fromkeys(market_ids) if token not in self._markets]
         return tuple([f"{token}: {why}" for token in unknown if (why := await self._learn(token))])
 
@@ -160,7 +160,7 @@ class PolymarketClient(HttpClient):
     async def lookup(self, prepared: Prepared) -> Lookup:
         order_hash = prepared.request.get("order_hash")
         if not isinstance(order_hash, str) or order_hash in self._unsent:
-            # An order that was only just signed cannot be there: its absence would say nothing of an earlier one.
+            # The venue cannot have an unsent order, so its absence would prove nothing about an earlier one.
             return LookupFailed("polymarket cannot be asked for a client order id, only for an order it was sent")
         result = await self._get(f"/data/order/{order_hash}")
         if not isinstance(result, Reply):

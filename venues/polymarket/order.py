@@ -1,6 +1,6 @@
-"""Polymarket's orders: ticks, amounts, the signed order and its hash. Signs, but sends and reads nothing.
+"""Polymarket's order format: ticks, amounts, the signed order and its hash. Must not send or read answers.
 
-Made of the SDK's own parts below `create_limit_order`, as that fetches by itself, from wherever it likes.
+Uses the SDK's parts below `create_limit_order`, because that function sends requests of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from venues.credentials import Credentials
 from venues.json_fields import compact
 from venues.orders import OrderAction, Refused
 
-OWNER = "{api_key}"  # the order's body names the API key: stored blank, filled in when it is sent
+OWNER = "{api_key}"  # stands for the API key in a stored body; filled in when it is sent
 TICKS = frozenset(map(Decimal, ("0.1", "0.01", "0.005", "0.0025", "0.001", "0.0001")))
 _UNIT = 1_000_000
 _SIZE_DECIMALS = 2
@@ -26,7 +26,7 @@ _PARTS = "polymarket._internal.actions.orders"
 @dataclass(frozen=True, slots=True)
 class Market:
     tick: Decimal
-    neg_risk: bool  # which of the venue's contracts the order is signed for
+    neg_risk: bool  # decides which of the venue's contracts the order is signed for
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SignedOrder:
 
 
 def read_market(token: str, told: Mapping[str, object]) -> Market | None:
-    """The market as `/clob-markets/` tells it; None unless it is in the known form and has this token."""
+    """Read the market from `/clob-markets/`; None if the form is unknown or the token is missing."""
     tokens, neg_risk = told.get("t"), told.get("nr", False)
     if not isinstance(tokens, list) or not isinstance(neg_risk, bool):
         return None
@@ -50,7 +50,7 @@ def read_market(token: str, told: Mapping[str, object]) -> Market | None:
 
 
 def amounts(action: OrderAction, market: Market) -> tuple[int, int] | Refused:
-    """What is offered and what is asked, in millionths; an SDK would round the size without a word."""
+    """Return what is offered and asked, in millionths; refuses a size that the SDK would round in silence."""
     price, size = action.price, action.quantity
     if price is None or action.order_type != "limit":
         return Refused("polymarket orders are sent with a limit price only")
@@ -67,7 +67,7 @@ def amounts(action: OrderAction, market: Market) -> tuple[int, int] | Refused:
 
 
 class Signer:
-    """The wallet's key with the SDK's signing parts."""
+    """Signs orders with the wallet's key through the SDK's parts."""
 
     def __init__(self, parts: Mapping[str, Any], credentials: Credentials) -> None:
         self._parts = parts
@@ -100,7 +100,7 @@ class Signer:
 
     @property
     def by_session_key(self) -> bool:
-        """The wallet is not one that this key owns: the SDK signs as the wallet's session key."""
+        """Whether the SDK signs as a session key, because this key does not own the wallet."""
         return bool(self._kind.signer_type == "SESSION_KEY")
 
     def sign(self, action: OrderAction, market: Market, *, amounts: tuple[int, int], expiration: int) -> SignedOrder:
@@ -132,7 +132,7 @@ class Signer:
         return SignedOrder(compact(payload), self._hash(typed))
 
     def _hash(self, typed: dict[str, Any]) -> str:
-        """The EIP-712 hash of the bare order, which is the venue's order id, whoever signs it and how."""
+        """Return the EIP-712 hash of the bare order, which is the venue's order id however it is signed."""
         if typed["primaryType"] != "Order":
             types = {name: typed["types"][name] for name in ("EIP712Domain", "Order")}
             typed = {

@@ -1,6 +1,6 @@
-"""A loopback exchange speaking the wire formats of alpaca, kalshi, binance and hyperliquid, faults on demand.
+"""A loopback exchange that speaks Alpaca's, Kalshi's, Binance's and Hyperliquid's formats, with faults on demand.
 
-For practice, demo and tests: any credentials are accepted, nothing leaves 127.0.0.1. Imports no client.
+For practice, demos and tests: it accepts any credentials and listens on 127.0.0.1 only. Must not import a client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def serve(
     announce: Callable[[str], None],
     fsync: bool = True,
 ) -> None:
-    """Run until SIGTERM or SIGINT. `announce` gets the URL once it answers. Raises PracticeError."""
+    """Run until SIGTERM or SIGINT; call `announce` with the URL once it answers. Raises PracticeError."""
     asyncio.run(_serve(PracticeExchange(port, ledger, script=script, fsync=fsync), announce))
 
 

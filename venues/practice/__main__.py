@@ -1,4 +1,4 @@
-"""`python -m venues.practice`: the practice exchange without the console."""
+"""Runs the practice exchange without the console: `python -m venues.practice`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def main() -> int:
     parser.add_argument("--script", type=Path)
     parser.add_argument("--no-fsync", action="store_true")
     given = parser.parse_args()
-    announce = partial(print, flush=True)  # whoever starts it reads the URL from its stdout
+    announce = partial(print, flush=True)  # the parent process reads the URL from stdout
     try:
         serve(given.port, given.ledger, script=given.script, announce=announce, fsync=not given.no_fsync)
     except PracticeError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the one line that says why it did not start
+        print(error, file=sys.stderr)  # noqa: T201 - tells the operator why it did not start
         return 2
     return 0
 

@@ -1,6 +1,6 @@
-"""Alpaca's trading API, v2: order paths, order documents and error bodies.
+"""Alpaca's trading API, v2, for the practice exchange: paths, checks, order documents and error bodies.
 
-Knows nothing of sockets, faults or other venues.
+Must not know sockets, faults or other venues.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def clock(desk: Desk) -> WireReply:
 
 
 def account(key: str) -> WireReply:
-    """A paper key has a paper account and a live key a live one; any other key says nothing of either."""
+    """Return a paper account for a paper key, a live one for a live key, and else one that shows neither."""
     number = {"PK": "PA3PRACTICE1", "AK": "927341058"}.get(key[:2], "PRACTICE1")
     money = dict.fromkeys(("cash", "equity", "last_equity", "portfolio_value"), "100000")
     power = dict.fromkeys(("buying_power", "regt_buying_power", "non_marginable_buying_power"), "200000")

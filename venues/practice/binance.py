@@ -1,6 +1,6 @@
-"""Binance's spot API, v3, as ccxt's binance speaks it: signed forms, order documents, error codes.
+"""Binance's spot API, v3, for the practice exchange, as ccxt uses it: markets, order documents, signed forms, errors.
 
-Knows nothing of sockets, faults or other venues.
+Must not know sockets, faults or other venues.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def exchange_info(desk: Desk) -> WireReply:
 
 
 def no_symbols(desk: Desk) -> WireReply:
-    """Futures exist as paths, so that a client which loads every market finds none there."""
+    """Answer for the futures paths, so that a client that loads every market finds none there."""
     head = {"timezone": "UTC", "serverTime": millis(desk.now), "rateLimits": []}
     return WireReply(200, {**head, "exchangeFilters": [], "symbols": []})
 
@@ -160,14 +160,14 @@ def _shared(order: Order) -> dict[str, object]:
 
 
 def document(order: Order) -> dict[str, object]:
-    """As GET /api/v3/order shows it."""
+    """Return the order as GET /api/v3/order shows it."""
     made = millis(order.created_at)
     times = {"time": made, "updateTime": millis(order.updated_at), "workingTime": made}
     return _shared(order) | times | {"stopPrice": "0.00000000", "icebergQty": "0.00000000", "isWorking": True}
 
 
 def placed(order: Order) -> dict[str, object]:
-    """As POST /api/v3/order answers with `newOrderRespType=FULL`."""
+    """Return the order as POST /api/v3/order answers with `newOrderRespType=FULL`."""
     at = millis(order.created_at)
     fills = [
         {
@@ -183,7 +183,7 @@ def placed(order: Order) -> dict[str, object]:
 
 
 def canceled(order: Order, name: str) -> dict[str, object]:
-    """The cancellation has a client id of its own; the order's moves to `origClientOrderId`."""
+    """Return a cancellation, which has its own client id; the order's is in `origClientOrderId`."""
     at = {"transactTime": millis(order.updated_at)}
     return _shared(order) | at | {"origClientOrderId": order.client_order_id, "clientOrderId": name}
 
@@ -263,9 +263,9 @@ def problem(code: int, message: str, *, status: int = 400) -> WireReply:
 
 
 def _unsigned(request: WireRequest) -> WireReply | None:
-    """Any key and any signature will do, but they must be there, and the signature must not be out of date.
+    """Refuse a request without key or signature, or with an old timestamp; any key and signature will do.
 
-    Its age is told by the machine's own clock: the client that signed it knows no other.
+    Compares the timestamp with the machine's clock, as the client that signed it did.
     """
     if not request.headers.get("x-mbx-apikey"):
         return problem(-2014, "API-key format invalid.", status=401)
@@ -323,7 +323,7 @@ def _on_order(kind: Kind, params: Params, *, desk: Desk, act: Callable[[Desk], W
 
 
 def _target(params: Params, desk: Desk) -> Order | None:
-    """The order a request means; of several that had the same client id, the newest."""
+    """Return the order that a request names; of several with the same client id, the newest."""
     if "orderId" in params:
         order = desk.order(params["orderId"])
     else:
@@ -433,7 +433,7 @@ def _one(params: Params, desk: Desk) -> WireReply:
 
 
 def _list(params: Params, desk: Desk, *, what: str) -> WireReply:
-    """Oldest first, as Binance lists them."""
+    """List the oldest first, as Binance does."""
     rows = [*desk.shown(params.get("symbol"))][::-1]
     if what == "openOrders":
         return WireReply(200, [document(order) for order in rows if order.live])

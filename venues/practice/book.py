@@ -1,6 +1,6 @@
-"""The one matching state behind every wire format: orders, their states, fills and client ids.
+"""The orders behind every format: their states, fills and client ids.
 
-Knows no HTTP and no venue's field names. What it changes is in the ledger before anybody is answered.
+Rebuilds itself from the ledger. Must not know HTTP or a venue's field names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What an order says, in neutral words; `wire` keeps what only its venue understands."""
+    """What an order asks for, in neutral words; `wire` keeps what only its venue understands."""
 
     client_order_id: str
     symbol: str
@@ -39,9 +39,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft(Terms):
-    """An order as a client asks for it."""
+    """An order as a client sends it."""
 
-    mark: Decimal = Decimal(100)  # what a market order fills at
+    mark: Decimal = Decimal(100)  # the price of a market order's fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Order(Terms):
     fill_price: Decimal | None
     created_at: datetime
     updated_at: datetime
-    visible_at: datetime  # look-ups do not show it before
+    visible_at: datetime  # look-ups show it from then on
 
     @property
     def live(self) -> bool:
@@ -76,7 +76,7 @@ class Order(Terms):
 
 
 def read_order(line: Mapping[str, object]) -> Order:
-    """The order a ledger line holds. Raises KeyError or ValueError where it holds none."""
+    """Return the order in a ledger line. Raises KeyError or ValueError if there is none."""
     row = {column.name: line[column.name] for column in fields(Order)}
     for name in ("quantity", "filled"):
         row[name] = Decimal(str(row[name]))
@@ -88,11 +88,11 @@ def read_order(line: Mapping[str, object]) -> Order:
 
 
 class Book:
-    """All orders of all formats, indexed; rebuilt from the ledger's lines."""
+    """All orders of all venues, indexed; rebuilt from the ledger's lines."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.used: set[str] = set()  # tokens a venue takes once
+        self.used: set[str] = set()  # tokens that a venue takes only once
         self._orders: dict[str, Order] = {}
         self._index: dict[tuple[str, ...], list[str]] = {}
         self._number = 0
@@ -122,17 +122,17 @@ class Book:
         return tuple(self._orders.values())
 
     def listed(self, *key: str) -> Iterator[Order]:
-        """Newest first."""
+        """Yield the orders under a key, newest first."""
         return (self._orders[order_id] for order_id in reversed(self._index.get(key, ())))
 
     def next_number(self, now: datetime) -> str:
-        """Whole-number ids follow the clock: two exchanges without a common ledger share none."""
+        """Return a whole-number id that follows the clock, so that two exchanges without a common ledger share none."""
         self._number = max(self._number + 1, int(now.timestamp() * 1000))
         return str(self._number)
 
 
 class Desk:
-    """One venue's view of the book for the length of one request."""
+    """One venue's view of the book during one request."""
 
     def __init__(self, book: Book, venue: str, *, now: datetime) -> None:
         self.venue = venue
@@ -150,7 +150,7 @@ class Desk:
         return str(uuid.uuid4())
 
     def place(self, draft: Draft, order_id: str) -> Order:
-        """Market and immediate orders fill at once; all others rest."""
+        """Book an order: market and immediate orders fill at once, all others rest."""
         fills = draft.order_type == "market" or draft.time_in_force in IMMEDIATE
         order = Order(
             order_id=order_id,
@@ -182,12 +182,12 @@ class Desk:
         return self.revise(order, state="cancelled")
 
     def order(self, order_id: str) -> Order | None:
-        """What the matching engine knows, visible or not."""
+        """Return this venue's order, visible or not."""
         order = self._book.get(order_id)
         return order if order is not None and order.venue == self.venue else None
 
     def named(self, client_order_id: str) -> Iterator[Order]:
-        """Every order that has this client id now, newest first, visible or not."""
+        """Yield every order that has this client id now, newest first, visible or not."""
         return (
             order
             for order in self._book.listed("client", self.venue, client_order_id)
@@ -195,7 +195,7 @@ class Desk:
         )
 
     def shown(self, symbol: str | None = None) -> Iterator[Order]:
-        """What look-ups show, newest first."""
+        """Yield the visible orders, newest first."""
         key = ("venue", self.venue) if symbol is None else ("symbol", self.venue, symbol)
         return (order for order in self._book.listed(*key) if self.shows(order))
 

@@ -1,6 +1,7 @@
-"""The practice exchange: routes a request to its format, lets a fault strike, books, writes the ledger.
+"""The practice exchange: routes a request to its format, applies a fault, books and writes the ledger.
 
-The only module here that knows book, formats, faults and server together.
+Also answers the control paths under /practice, which set faults and show orders. The only module here that knows
+book, formats, faults and server together.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _shown(fault: Fault, left: int | None) -> dict[str, object]:
 
 
 def _add(exchange: PracticeExchange, request: WireRequest) -> WireReply:
-    """One fault or a list of them; all or none."""
+    """Add one fault or a list of them; all or none."""
     try:
         asked = json.loads(request.body)
         faults = [parse_fault(item) for item in (asked if isinstance(asked, list) else [asked])]
@@ -126,7 +127,7 @@ class _Late:
 
 
 class PracticeExchange:
-    """One loopback URL that speaks every format. Ledger and faults can be read and set while it runs."""
+    """One loopback URL for every format. Ledger and faults can be read and set while it runs."""
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class PracticeExchange:
 
     @property
     def received(self) -> tuple[Line, ...]:
-        """Every request to an order-changing path, oldest first."""
+        """Every request to a path that changes orders, oldest first."""
         return tuple(line for line in self._ledger.lines if line.get("type") == "request")
 
     @property
@@ -207,13 +208,13 @@ class PracticeExchange:
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """The next `times` requests (None = all) of this kind for this symbol (`*` = any) go wrong."""
+        """Make the next `times` requests (None: all) of this kind for this symbol (`*`: any) go wrong."""
         self.faults.add(Fault(symbol, name, on=on, times=times, seconds=seconds))
 
     def mark(self, order_id: str, state: State, *, filled: Decimal | None = None, archived: bool = False) -> Order:
-        """What the market did to an order: fills, expiry, a late rejection. KeyError where there is none.
+        """Change an order as the market would: fill, expire or reject it late. Raises KeyError.
 
-        An archived order is to be found where its venue keeps old ones.
+        An archived order moves to the venue's list of old orders.
         """
         order = self._book.get(order_id)
         if order is None:
@@ -227,7 +228,7 @@ class PracticeExchange:
         return changed
 
     def settle(self) -> None:
-        """Book what was to be booked later and is due."""
+        """Book the late orders that are due."""
         now = self._clock()
         due = [late for late in self._late if late.due <= now]
         self._late = [late for late in self._late if late.due > now]
@@ -237,7 +238,7 @@ class PracticeExchange:
             self._ledger.append(order.line() for order in desk.changed)
 
     def handle(self, request: WireRequest) -> Plan:
-        """Everything one request does, up to and including the ledger's fsync; only delivery is left."""
+        """Do all that one request asks for, including the ledger's fsync; the server only delivers the plan."""
         self.settle()
         now = self._clock()
         if request.parts[:1] == ("practice",):

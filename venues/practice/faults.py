@@ -1,6 +1,6 @@
-"""Faults by name: what each does to booking, answer and delivery, and which one strikes next.
+"""The faults by name: what each does to booking, answer and delivery, and which rule applies next.
 
-Pure data and counting. Knows no venue, no socket and no clock.
+Pure data and counting. Must not know a venue, a socket or a clock.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ORDERS: frozenset[On] = frozenset(("order", "new", "replace", "cancel"))
 
 
 class FaultError(ValueError):
-    """A fault that does not exist or cannot happen where it was asked for."""
+    """A fault that does not exist or cannot happen at the requested kind of request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a fault does. The defaults are an exchange that behaves."""
+    """What a fault does. The defaults describe an exchange without faults."""
 
     books: Literal["now", "later", "never"] = "now"
     answer: Answer = "own"
@@ -48,8 +48,8 @@ class Behaviour:
     waits: bool = False  # answers only after `seconds`
     hides: bool = False  # look-ups do not show the order for `seconds`
     closed: bool = False
-    skews: bool = False  # its clock is off by `seconds`
-    cuts: bool = False  # the body ends early, and the length says so
+    skews: bool = False  # the clock is off by `seconds`
+    cuts: bool = False  # the body ends early, and Content-Length matches
     seconds: float = 0.0
     on: frozenset[On] = ANY
 
@@ -117,13 +117,13 @@ DEMO_SYMBOLS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One rule: the next `times` requests of this kind for this symbol (`*` = any) meet this behaviour."""
+    """One rule: the next `times` requests of this kind for this symbol (`*`: any) get this behaviour."""
 
     symbol: str
     name: str
     on: On = "order"
-    times: int | None = None  # None = until taken away
-    seconds: float | None = None  # None = the fault's own default
+    times: int | None = None  # None: until removed
+    seconds: float | None = None  # None: the fault's default
 
     def __post_init__(self) -> None:
         behaviour = BEHAVIOURS.get(self.name)
@@ -151,7 +151,7 @@ class Fault:
 
 
 def parse_fault(item: object) -> Fault:
-    """A rule from its JSON form `{"symbol", "on", "fault", "times", "seconds"}`. Raises FaultError."""
+    """Read a rule from `{"symbol", "on", "fault", "times", "seconds"}`. Raises FaultError."""
     if not isinstance(item, dict):
         raise FaultError("a fault is a JSON object")
     unknown = set(item) - {"symbol", "on", "fault", "times", "seconds"}
@@ -167,14 +167,14 @@ def parse_fault(item: object) -> Fault:
     return Fault(
         str(item.get("symbol", "*")),
         str(item.get("fault")),
-        on=cast(On, str(item.get("on", "order"))),  # what is no such word is refused by Fault itself
+        on=cast(On, str(item.get("on", "order"))),  # Fault refuses any other word
         times=times,
         seconds=lasting,
     )
 
 
 class FaultTable:
-    """Rules in the order they were given: the first that fits strikes, until its times are used up."""
+    """The rules in the order they were added; the first that fits applies, until its times are used up."""
 
     def __init__(self) -> None:
         self._rules: list[tuple[Fault, int | None]] = []
@@ -208,5 +208,5 @@ def demo_fault(symbol: str) -> Fault | None:
 
 
 def bare(symbol: str) -> str:
-    """A symbol as it compares: `BTC/USDT` and `BTCUSDT` are one market."""
+    """Return the symbol for comparing: `BTC/USDT` and `BTCUSDT` are one market."""
     return symbol.replace("/", "").upper()

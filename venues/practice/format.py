@@ -1,6 +1,6 @@
-"""What a wire format is to the exchange: requests in, calls on the book out, the venue's own error bodies.
+"""The interface between a venue's format and the exchange, and what a fault makes of an answer.
 
-Knows no venue by name and no socket.
+Must not know a venue by name, nor a socket.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ STRANGER = "somebody-elses-order"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, understood. `act` does it and gives the venue's own answer; nothing happens before."""
+    """One request, understood. Nothing happens before `act`, which does it and returns the venue's answer."""
 
     kind: Kind
     act: Callable[[Desk], WireReply]
     symbol: str | None = None
     client_order_id: str | None = None
-    once: str | None = None  # a token the venue takes a single time
+    once: str | None = None  # a token that the venue takes only once
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A finished answer and how it is to reach the client."""
+    """An answer and how to deliver it."""
 
     reply: WireReply
     date: datetime
@@ -42,32 +42,32 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a fault may put into an answer besides the venue's own words."""
+    """What an answer may hold besides the venue's own words."""
 
     now: datetime
     seconds: float = 0.0
-    decoy: str = ""  # where a redirect leads
+    decoy: str = ""  # the target of a redirect
 
 
 class Format(Protocol):
     name: str
-    ids: frozenset[str]  # keys under which it tells its own order ids
+    ids: frozenset[str]  # the keys of its order ids in answers
     client_ids: frozenset[str]
     quantities: frozenset[str]
-    stranger: str  # a client id nobody sent
+    stranger: str  # a client id that nobody sent
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
-        """None when the path is not this venue's."""
+        """Return the call; None if the path is not this venue's."""
 
     def error(self, status: int, moment: Moment, /) -> WireReply:
-        """The venue's own body for a status; after 429 `moment.seconds` says when to come back."""
+        """Return the venue's body for a status; with 429, `moment.seconds` says when to come back."""
 
     def refusal(self, call: Call, /) -> WireReply:
-        """No to a well-formed order: not enough money."""
+        """Refuse a well-formed order for lack of money."""
 
 
 def answer(form: Format, call: Call, *, own: WireReply, behaviour: Behaviour, moment: Moment) -> WireReply:
-    """What a fault makes of the venue's own answer."""
+    """Return what the behaviour makes of the venue's own answer."""
     match behaviour.answer:
         case "own":
             reply = own
@@ -95,24 +95,24 @@ def answer(form: Format, call: Call, *, own: WireReply, behaviour: Behaviour, mo
 
 
 def on_order(kind: Kind, order: Order | None, *, act: Callable[[Desk], WireReply]) -> Call:
-    """A call about one order, whose symbol decides which fault strikes; None where there is no such order."""
+    """Return a call about one order, whose symbol decides which fault applies; `order` is None if there is none."""
     return Call(kind, act) if order is None else Call(kind, act, order.symbol, order.client_order_id)
 
 
 def says(reply: WireReply) -> Callable[[Desk], WireReply]:
-    """An answer that needs no book."""
+    """Return an `act` that gives this answer without the book."""
     return lambda _: reply
 
 
 def page(status: int) -> WireReply:
-    """What stands between client and venue says it, in HTML: not the venue's own body."""
+    """Return an HTML error page, as a proxy between client and venue sends it."""
     title = f"{status} {HTTPStatus(status).phrase}"
     body = f"<html><head><title>{title}</title></head><body><center><h1>{title}</h1></center></body></html>\n"
     return WireReply(status, raw=body.encode(), content_type="text/html")
 
 
 def altered(reply: WireReply, keys: frozenset[str], *, change: Callable[[object], object]) -> WireReply:
-    """The same answer with the values under these keys changed, at any depth; left out where changed to None."""
+    """Change the values under these keys at any depth; leave out those that `change` turns into None."""
 
     def walk(value: object) -> object:
         if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Hyperliquid's two paths: /exchange takes signed actions, /info answers questions. Errors come with 200.
+"""Hyperliquid's API for the practice exchange: /exchange takes signed actions, /info answers questions.
 
-Knows nothing of sockets, faults or other venues.
+Answers most errors with status 200, as the venue does. Must not know sockets, faults or other venues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOKENS = (("USDC", 8), ("PURR", 0), ("HYPE", 2))
 
 
 def coin_of(asset: object) -> str | None:
-    """The market an asset's number means; spot markets start at 10000."""
+    """Return the market with this asset number; spot markets start at 10000."""
     if type(asset) is not int or asset < 0:
         return None
     names, at = (tuple(PERPS), asset) if asset < SPOT_OFFSET else (tuple(SPOTS), asset - SPOT_OFFSET)
@@ -259,10 +259,10 @@ class Hyperliquid:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The parts of one order or cancel inside an action."""
+    """One order or cancel inside an action."""
 
     order: Item
-    oid: object = None  # what a modify or cancel aims at: a number, or a cloid
+    oid: object = None  # the order to modify or cancel: a number or a cloid
 
 
 def words(status: int, message: str) -> WireReply:
@@ -314,7 +314,7 @@ def _about(wanted: Wanted, desk: Desk) -> tuple[str | None, str | None]:
 
 
 def _checked(nonce: int, desk: Desk, *, expires: object, act: Callable[[Desk], WireReply]) -> WireReply:
-    """Nonces and expiry are told by the machine's own clock: the client that signed them knows no other."""
+    """Check nonce and expiry against the machine's clock, as the client that signed them did."""
     now = int(time.time() * 1000)
     if desk.repeated:
         return err(f"Invalid nonce: duplicate nonce {nonce}")

@@ -1,6 +1,6 @@
-"""Kalshi's trade API, v2: orders on the single YES book, dollars and counts as strings, look-ups by page.
+"""Kalshi's trade API, v2, for the practice exchange: orders on the YES book, numbers as strings, paged look-ups.
 
-Knows nothing of sockets, faults or other venues.
+Must not know sockets, faults or other venues.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _draft(body: dict[str, object]) -> Draft | WireReply:
 
 
 def _wrong_figures(body: dict[str, object]) -> WireReply | None:
-    """Counts and prices are strings; a bare number is a body of the wrong type."""
+    """Check count and price, which must be strings; a bare number makes the whole body unreadable."""
     for name in ("count", "price"):
         if name in body and not isinstance(body[name], str):
             details = f"{name} must be a string"
@@ -262,7 +262,7 @@ def _one(order_id: str, desk: Desk) -> WireReply:
 
 
 def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> WireReply:
-    """Newest first; the cursor is where the next page starts."""
+    """List the newest first; the cursor is the start of the next page."""
     numbers = {"cursor": 0, "limit": 100, "min_ts": 0, "max_ts": 1 << 62}
     for name in numbers:
         given = params.get(name) or str(numbers[name])

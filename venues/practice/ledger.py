@@ -1,6 +1,6 @@
-"""The ledger file: JSON Lines, appended and on disk before the exchange answers.
+"""The ledger file: JSON Lines, written to disk before the exchange answers.
 
-Knows lines, not orders.
+Must not know what a line means.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Line = Mapping[str, object]
 
 
 class LedgerError(Exception):
-    """The file holds something that is not a ledger."""
+    """The file is not a ledger."""
 
 
 class Ledger:
-    """`lines` is the whole ledger in memory; without a path that is all there is."""
+    """The lines in memory and, with a path, in a file."""
 
     def __init__(self, path: Path | None = None, *, fsync: bool = True) -> None:
         self.lines: list[Line] = []
@@ -29,7 +29,7 @@ class Ledger:
             self._load(path)
 
     def append(self, lines: Iterable[Line]) -> None:
-        """One write for all lines, so that a request and what it booked are kept or lost together."""
+        """Write all lines at once, so that a request and what it booked are kept or lost together."""
         fresh = list(lines)
         if self._file is not None:
             self._write("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in fresh).encode())
@@ -52,7 +52,7 @@ class Ledger:
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
         if whole != data:
-            # A machine that lost power may leave half a line; nobody was answered on the strength of it.
+            # A power cut may leave half a line, but the exchange did not answer before the line was complete.
             os.ftruncate(self._file, len(whole))
         for number, row in enumerate(whole.splitlines(), start=1):
             try:

@@ -1,6 +1,6 @@
-"""Connections on loopback: reads requests, delivers answers, misbehaves byte by byte where a plan says so.
+"""Loopback connections: reads requests and delivers answers, late, in pieces or not at all if the plan says so.
 
-Knows nothing of orders, venues or faults by name.
+Must not know orders, venues or faults by name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from venues.practice.format import Plan
 from venues.practice.wire import MAX_HEAD, MessageError, WireReply, WireRequest, encode, read_request
 
 HOST = "127.0.0.1"
-RESET_PAUSE = 0.05  # lets the client read the first half before the reset throws it away
-ABORT = struct.pack("ii", 1, 0)  # SO_LINGER on, no time: close() sends RST
+RESET_PAUSE = 0.05  # seconds; lets the client read the first half before the reset discards it
+ABORT = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds, so that close() sends RST
 
 
 class Server:
@@ -60,13 +60,13 @@ class Server:
             head, body = encode(WireReply(error.status, {"message": str(error)}), self._clock(), keep_alive=False)
             writer.write(head + body)
         except ConnectionError:
-            pass  # the client is gone; what it asked for is in the ledger
+            pass  # the client has closed; its request is in the ledger
         finally:
             await hang_up(writer)
 
 
 async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool) -> bool:
-    """True when the connection can carry another request."""
+    """Deliver the answer; return whether the connection can carry another request."""
     if plan.wait:
         await asyncio.sleep(plan.wait)
     head, body = encode(plan.reply, plan.date, keep_alive=keep_alive)
@@ -84,7 +84,7 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
             writer.write(head + body[: len(body) // 2])
             await writer.drain()
             await asyncio.sleep(RESET_PAUSE)
-            with contextlib.suppress(OSError):  # who was to be cut off has gone already
+            with contextlib.suppress(OSError):  # the client has closed already
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
             writer.transport.abort()
             return False
@@ -95,7 +95,7 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
 
 
 async def _drip(writer: asyncio.StreamWriter, head: bytes, *, seconds: float) -> None:
-    """Never silent for long: a timeout that starts anew with every byte does not end it."""
+    """Send byte by byte, so that a timeout that restarts with every byte never ends the wait."""
     for byte in head:
         writer.write(bytes((byte,)))
         await writer.drain()
@@ -104,5 +104,5 @@ async def _drip(writer: asyncio.StreamWriter, head: bytes, *, seconds: float) ->
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
     writer.close()
-    with suppress(ConnectionError):  # closed by the other side first
+    with suppress(ConnectionError):  # the client closed first
         await writer.wait_closed()

@@ -1,6 +1,6 @@
-"""HTTP/1.1 messages as the practice exchange reads and writes them, and the JSON inside them.
+"""HTTP/1.1 messages of the practice exchange, and the JSON values inside them.
 
-Knows no venue and no socket options: bytes in, bytes out.
+Must not know a venue or socket options.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 MAX_BODY = 1 << 20
 MAX_HEAD = 1 << 16
-LARGEST, FINEST = 14, -12  # powers of ten: beyond them exact arithmetic with steps and ticks ends
+LARGEST, FINEST = 14, -12  # powers of ten within which arithmetic with steps and ticks is exact
 
 
 class MessageError(Exception):
-    """Not a request this server reads; `status` is what to answer before hanging up."""
+    """A request that this server cannot read; it answers `status` and closes the connection."""
 
     def __init__(self, status: int) -> None:
         super().__init__(HTTPStatus(status).phrase)
@@ -43,7 +43,7 @@ class WireRequest:
 
     @property
     def params(self) -> dict[str, str]:
-        """The query's fields and, where the body is a form, the form's."""
+        """The fields of the query and of a form in the body."""
         fields = dict(parse_qsl(self.query, keep_blank_values=True))
         if "x-www-form-urlencoded" in self.headers.get("content-type", ""):
             fields |= dict(parse_qsl(self.text, keep_blank_values=True))
@@ -54,7 +54,7 @@ class WireRequest:
         return self.body.decode("utf-8", "backslashreplace")
 
     def object(self) -> dict[str, object] | None:
-        """The body as a JSON object; None when it is anything else."""
+        """Return the body as a JSON object; None if it is anything else."""
         try:
             value = json.loads(self.body, parse_float=Decimal)
         except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """An answer before it is bytes. `payload` is JSON; `raw` replaces it where the body is something else."""
+    """An answer before it is encoded. `payload` becomes JSON, unless `raw` holds the body."""
 
     status: int
     payload: object = None
@@ -80,7 +80,7 @@ class WireReply:
 
 
 def decimal(value: object) -> Decimal | None:
-    """A number of sane size from a JSON number or numeric string; None for anything else."""
+    """Return the number in a JSON number or string; None for anything else, and for absurd sizes."""
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         return None
     try:
@@ -98,17 +98,17 @@ def text(value: object) -> str | None:
 
 
 def plain(number: Decimal) -> str:
-    """Digits without an exponent or idle zeros, as venues write them."""
+    """Return the digits without exponent or trailing zeros, as venues write them."""
     return format(number.normalize(), "f")
 
 
 def millis(at: datetime) -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return int(at.timestamp() * 1000)
 
 
 async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
-    """The next request; None when the client has hung up. Raises MessageError."""
+    """Return the next request; None if the client has closed. Raises MessageError."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -126,7 +126,7 @@ async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
 
 
 def parse_head(head: bytes) -> tuple[WireRequest, int]:
-    """Request line and headers, and the length of the body that follows."""
+    """Return request line and headers, and the length of the body that follows."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -151,7 +151,7 @@ def parse_head(head: bytes) -> tuple[WireRequest, int]:
 
 
 def encode(reply: WireReply, date: datetime, *, keep_alive: bool) -> tuple[bytes, bytes]:
-    """Head and body as they go on the wire."""
+    """Return head and body as bytes."""
     body = b"" if reply.status == 204 else reply.body
     lines = [
         f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}",
