@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 
+from backends.records import STATES, State
+
 SCHEMA = "dlq_console"
 VERSION = "1"
 # What a role that acts needs on Postgres: evidence is added to, never changed.
@@ -25,6 +27,16 @@ GRANTS = {
     "audit_bulk": "SELECT, INSERT",
     "settled": "SELECT, INSERT, DELETE",
 }
+
+
+# An attempt's stored state that holds its entry → the state the entry is shown in.
+HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
+SHOWN: dict[str, State] = {**{state: state for state in STATES}, **HELD}
+
+
+def shown_state(stored: str) -> State:
+    """A state that only a newer ledger knows counts as in doubt, since it may not be safe to act on."""
+    return SHOWN.get(stored, "in_doubt")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from backends.detect import Attached, Candidate
 from backends.engine import reader_engine, writer_engine
-from backends.ledger.schema import ledger
+from backends.ledger.schema import ledger, shown_state
 from backends.records import (
     ActContext,
     Actor,
@@ -34,7 +34,6 @@ from backends.sql.acts import describe
 from backends.sql.claims import SQLClaims
 from backends.sql.connection import Connection, ReadConnection
 from backends.sql.ledger_access import ledger_finding
-from backends.sql.other.select import SHOWN
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, Transaction
@@ -81,8 +80,7 @@ class _Known:
     settled: dict[tuple[str, str], str]
 
     def state(self, entry: Entry) -> State:
-        state = self.held.get(entry.id) or self.settled.get((entry.id, born(entry))) or entry.state
-        return SHOWN.get(state, "in_doubt")
+        return shown_state(self.held.get(entry.id) or self.settled.get((entry.id, born(entry))) or entry.state)
 
 
 def born(entry: Entry) -> str:
@@ -134,12 +132,11 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
             self._snapshot = await self._source.every()
         entries = await self._matching(self._snapshot, where)
         ordered = entries[::-1] if newest_first else entries
-        if after is not None:
-            ordered = [one for one in ordered if (one.row_key < after if newest_first else one.row_key > after)]
-            return Page(tuple(ordered[:limit]), len(ordered) > limit)
         if before is not None:
             ordered = [one for one in ordered if (one.row_key > before if newest_first else one.row_key < before)]
             return Page(tuple(ordered[-limit:]), len(ordered) > limit)
+        if after is not None:
+            ordered = [one for one in ordered if (one.row_key < after if newest_first else one.row_key > after)]
         return Page(tuple(ordered[:limit]), len(ordered) > limit)
 
     async def _matching(self, entries: Iterable[Entry], where: Filter) -> list[Entry]:

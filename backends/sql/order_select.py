@@ -13,7 +13,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from backends.detect import Attached, Candidate
 from backends.layouts import orders
-from backends.ledger.schema import ledger
+from backends.ledger.schema import HELD, ledger, shown_state
 from backends.records import OPEN_STATES, Entry, Filter, RowKey, State, parse_time, readable
 from backends.sql import filter_sql as condition
 from backends.sql.connection import CompiledQuery, compiled
@@ -140,8 +140,6 @@ class _Named(sa.types.UserDefinedType[Any]):
 
 
 CLIP = 4096  # characters of a value that a page carries; `get` has it whole
-HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
-_SHOWN: dict[str, State] = {**HELD, "pending": "pending", "dismissed": "dismissed"}
 # What asyncpg makes of Postgres' two ends of time.
 _ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - it makes them naive
 _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
@@ -217,7 +215,7 @@ class OrderSelect:
         """Row → entry. A page calls it two hundred times: whatever does not hang on the row is settled here."""
         names, by_rowid, place_of = self.attached.info.columns, self.attached.by_rowid, self.order.placer()
         counted = "retry_count" in names
-        shown, layout, first = _SHOWN.get, orders.NAME, 4 if by_rowid else 3
+        layout, first = orders.NAME, 4 if by_rowid else 3
 
         respell = self.as_text and self.attached.column("captured_at").type.startswith("timestamp with time zone")
 
@@ -232,8 +230,7 @@ class OrderSelect:
                 identity = _spelled(identity)
             if type(captured) is datetime and captured.tzinfo is None and captured in _ENDS:
                 values = (values[0], _ENDS[captured], *values[2:])
-            state = shown(row[0], "in_doubt")  # a state of a newer ledger is not ours to call safe
-            return Entry(layout, identity, state, version, place, names, values, bool(row[1]))
+            return Entry(layout, identity, shown_state(row[0]), version, place, names, values, bool(row[1]))
 
         return read
 

@@ -1,94 +1,58 @@
-"""Reading an attached store: pages, entries, counts. Never writes, holds no transaction."""
+"""Reads the order layout: the SQL of its pages, entries and counts, and ids that are not plain text."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
-from backends.records import STATES, Counts, Entry, Filter, Page, RowKey, State, StoreInfo, parse_time
-from backends.sql import filter_sql as condition
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
-from backends.sql.history import SQLHistory
-from backends.sql.order_select import HELD, OrderSelect
+from backends.records import Entry, Filter, parse_time
+from backends.sql import filter_sql
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection
+from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.sql.order_select import OrderSelect
 from backends.values import is_encodable, to_bytes
 
-T = TypeVar("T")
-_MANY = 1000  # entries of one question by id
 _MOST_QUERIES = 500
 _EARLIEST_AMONG = 1000  # pending entries, the first inserted
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
-class SQLReads(SQLHistory):
+class SQLReads(EntryReads[OrderSelect]):
     def __init__(
         self, attached: Attached, book: LedgerTables, lanes: tuple[ReadConnection, ReadConnection, ReadConnection]
     ) -> None:
-        SQLHistory.__init__(self, attached, book, lanes)
+        EntryReads.__init__(self, attached, book, lanes)
         self._stray = False
         self._queries: dict[tuple[object, ...], CompiledQuery] = {}
 
-    @property
-    def info(self) -> StoreInfo:
-        return self._attached.info
+    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]:
+        shape = await self._shape(link, as_text=as_text)
+        rows = await self._page_rows(link, shape, where, window)
+        if not rows or rows[0][2]:
+            fitting = await self._refit(link, shape)
+            if fitting != shape:
+                shape = fitting
+                rows = await self._page_rows(link, shape, where, window)
+        return list(map(shape.reader(), rows))
 
-    async def page(
-        self,
-        where: Filter,
-        *,
-        limit: int,
-        after: RowKey | None = None,
-        before: RowKey | None = None,
-        newest_first: bool = False,
-    ) -> Page:
-        asked = condition.answerable(where, self._attached)
-        if asked is None:
-            return Page((), more=False)
-        backwards = before is not None
-        place, descending = before if backwards else after, newest_first != backwards
-
-        async def work(link: Connection, as_text: bool) -> list[Entry]:
-            shape = await self._shape(link, as_text=as_text)
-            rows = await self._page_rows(link, shape, asked, (place, descending, limit + 1))
-            if not rows or rows[0][2]:
-                fitting = await self._refit(link, shape)
-                if fitting != shape:
-                    shape = fitting
-                    rows = await self._page_rows(link, shape, asked, (place, descending, limit + 1))
-            read = shape.reader()
-            return [read(row) for row in rows]
-
-        lane = self._slow if where.terms or where.without else self._quick
-        found = await self._read(lane, work)
-        entries = found[:limit]
-        return Page(tuple(reversed(entries) if backwards else entries), len(found) > limit)
-
-    async def _page_rows(
-        self, link: Connection, shape: OrderSelect, where: Filter, window: tuple[RowKey | None, bool, int]
-    ) -> list[Any]:
-        place, descending, most = window
-        given = condition.values(where, self._attached)
+    async def _page_rows(self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow) -> list[Any]:
+        descending, most = window.descending, window.most
+        given = filter_sql.values(where, self._attached)
         given["source"] = self._attached.found.shown
+        asked = (shape.with_ledger, shape.stray, shape.as_text, filter_sql.key(where, self._attached), descending, most)
         rows: list[Any] = []
-        for stretch in shape.order.stretches(place, descending=descending):
-            key = (
-                shape.with_ledger,
-                shape.stray,
-                shape.as_text,
-                condition.key(where, self._attached),
-                stretch.key,
-                descending,
-                most,
-            )
-            query = self._query(key, partial(shape.page, where, stretch, descending=descending, most=most))
+        for stretch in shape.order.stretches(window.place, descending=descending):
+            make = partial(shape.page, where, stretch, descending=descending, most=most)
+            query = self._query((*asked, stretch.key), make)
             rows += await link.fetch(query, {**given, **stretch.values})
             if len(rows) >= most:
                 break
@@ -103,30 +67,16 @@ class SQLReads(SQLHistory):
         return query
 
     async def get(self, entry_id: str) -> Entry | None:
-        found = (await self.many((entry_id,))).get(entry_id)
-        return found or await self._odd(entry_id)
+        return await EntryReads.get(self, entry_id) or await self._odd(entry_id)
 
-    async def many(self, ids: tuple[str, ...]) -> dict[str, Entry]:
-        return await self._by_ids(ids, whole=True)
+    def _is_id(self, text: str) -> bool:
+        return "\0" not in text and is_encodable(text)
 
-    async def states(self, ids: tuple[str, ...]) -> dict[str, Entry]:
-        """Like `many`, with long values cut."""
-        return await self._by_ids(ids, whole=False)
-
-    async def _by_ids(self, ids: tuple[str, ...], *, whole: bool) -> dict[str, Entry]:
-        plain = [entry_id for entry_id in ids if "\0" not in entry_id and is_encodable(entry_id)]
-        found: dict[str, Entry] = {}
-        for start in range(0, len(plain), _MANY):
-            chunk = plain[start : start + _MANY]
-
-            async def work(link: Connection, as_text: bool, chunk: list[str] = chunk) -> list[Entry]:
-                shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
-                query = self._query(("ids", whole, shape.with_ledger, as_text), lambda: shape.by_ids(whole=whole))
-                asked = {"ids": chunk if shape.on_postgres else json.dumps(chunk), "source": self.info.table}
-                return list(map(shape.reader(), await link.fetch(query, asked)))
-
-            found |= {entry.id: entry for entry in await self._read(self._quick, work)}
-        return found
+    async def _ask_ids(self, link: Connection, ids: list[str], *, whole: bool, as_text: bool) -> list[Entry]:
+        shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
+        query = self._query(("ids", whole, shape.with_ledger, as_text), lambda: shape.by_ids(whole=whole))
+        asked = {"ids": ids if shape.on_postgres else json.dumps(ids), "source": self.info.table}
+        return list(map(shape.reader(), await link.fetch(query, asked)))
 
     async def _odd(self, entry_id: str) -> Entry | None:
         """An entry whose id is not plain text, by the spelling that a page gives it."""
@@ -143,71 +93,42 @@ class SQLReads(SQLHistory):
 
         return next((entry for entry in await self._read(self._slow, work) if entry.id == entry_id), None)
 
-    async def counts(self, where: Filter) -> Counts:
-        asked = condition.answerable(where, self._attached)
-        if asked is None:
-            return Counts({}, None)
+    async def _ask_tally(self, link: Connection, select: OrderSelect, where: Filter) -> Sequence[Any]:
+        state = select.state()
+        statement = select.source(sa.select(state, sa.func.count())).where(*select.conditions(where)).group_by(state)
+        return (await link.execute(statement, filter_sql.values(where, self._attached))).fetchall()
 
-        async def work(link: Connection, as_text: bool) -> Counts:
-            shape = await self._shape(link, as_text=as_text, look=True)
-            unfiltered = asked == Filter(states=asked.states)
-            tally = await (self._tally_all(link, shape) if unfiltered else self._tally(link, shape, asked))
-            oldest = await self._oldest(link, shape, asked)
-            return Counts({state: n for state, n in tally.items() if state in asked.states}, oldest)
-
-        return await self._read(self._slow, work)
-
-    async def _tally(self, link: Connection, shape: OrderSelect, where: Filter) -> dict[State, int]:
-        state = shape.state()
-        statement = shape.source(sa.select(state, sa.func.count())).where(*shape.conditions(where)).group_by(state)
-        given = condition.values(where, self._attached)
-        tally: dict[State, int] = {}
-        for name, count in (await link.execute(statement, given)).fetchall():
-            shown = HELD.get(name, name if name in STATES else "in_doubt")
-            tally[shown] = tally.get(shown, 0) + count
-        return tally
-
-    async def _tally_all(self, link: Connection, shape: OrderSelect) -> dict[State, int]:
-        """Without a filter the indexes answer: everything, what is open, and the few that are held."""
-        table = sa.select(sa.func.count()).select_from(shape.table)
+    async def _ask_totals(self, link: Connection, select: OrderSelect) -> tuple[int, int]:
+        table = sa.select(sa.func.count()).select_from(select.table)
         total = (await link.execute(table)).scalar_one()
-        pending = (await link.execute(table.where(shape.pending()))).scalar_one()
-        tally: dict[State, int] = {"pending": pending, "dismissed": total - pending}
-        if not shape.with_ledger:
-            return tally
+        pending = (await link.execute(table.where(select.pending()))).scalar_one()
+        return pending, total - pending
+
+    async def _ask_known(self, link: Connection, select: OrderSelect) -> Sequence[Any]:
         attempt = self._book.attempt
-        is_open = sa.case((shape.pending(), 1), else_=0)
-        held = attempt.join(shape.table, attempt.c.entry_id == sa.literal_column(shape.order.identity))
+        is_open = sa.case((select.pending(), 1), else_=0)
+        held = attempt.join(select.table, attempt.c.entry_id == sa.literal_column(select.order.identity))
         mine = (attempt.c.source == self.info.table) & (attempt.c.holds == 1)
         rows = sa.select(attempt.c.state, is_open, sa.func.count()).select_from(held).where(mine)
-        for name, was_open, count in (await link.execute(rows.group_by(attempt.c.state, is_open))).fetchall():
-            tally["pending" if was_open else "dismissed"] -= count
-            shown = HELD.get(name, "in_doubt")
-            tally[shown] = tally.get(shown, 0) + count
-        return tally
+        return (await link.execute(rows.group_by(attempt.c.state, is_open))).fetchall()
 
-    async def _oldest(self, link: Connection, shape: OrderSelect, where: Filter) -> datetime | None:
+    async def _ask_oldest(self, link: Connection, select: OrderSelect, where: Filter) -> datetime | None:
         """The earliest captured_at of the first pending matches in insertion order.
 
-        Capture mostly follows insertion; a store that was filled otherwise is told right as far as is cheap.
+        Capture mostly follows insertion; only as many as are cheap to read are compared.
         """
-        if "pending" not in where.states:
-            return None
         only = replace(where, states=frozenset({"pending"}))
         captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({self._attached.found.quoted}.captured_at AS TEXT)")
-        statement = shape.source(sa.select(captured)).where(*shape.conditions(only)).limit(_EARLIEST_AMONG)
-        given = condition.values(where, self._attached)
-        for stretch in shape.order.stretches(None, descending=False):
-            rows = (await link.execute(shape.order.apply(statement, stretch, descending=False), given)).fetchall()
+        statement = select.source(sa.select(captured)).where(*select.conditions(only)).limit(_EARLIEST_AMONG)
+        given = filter_sql.values(where, self._attached)
+        for stretch in select.order.stretches(None, descending=False):
+            rows = (await link.execute(select.order.apply(statement, stretch, descending=False), given)).fetchall()
             if rows:
                 return min((at for (text,) in rows if (at := parse_time(text)) is not None), default=None)
         return None
 
-    async def _read(self, lane: ReadConnection, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
-        try:
-            return await lane.run(lambda link: work(link, False))
-        except UndecodableValue:
-            return await self._tolerant.run(lambda link: work(link, True))
+    async def _look(self, link: Connection, *, as_text: bool) -> OrderSelect:
+        return await self._shape(link, as_text=as_text, look=True)
 
     async def _shape(self, link: Connection, *, as_text: bool = False, look: bool = False) -> OrderSelect:
         """As last seen; with `look`, as it is now."""

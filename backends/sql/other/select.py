@@ -17,7 +17,7 @@ from backends.detect.other_layouts import OtherAttached
 from backends.filter_meaning import Bound, Contains, Equals, conditions
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
-from backends.ledger.schema import SCHEMA
+from backends.ledger.schema import SCHEMA, SHOWN
 from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
 from backends.sql.filter_sql import (
@@ -95,7 +95,6 @@ def _contains(attached: OtherAttached, asked: Contains, ask: FilterQuestion) -> 
 
 
 CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole
-SHOWN: dict[str, State] = {"submitting": "in_flight", "accepted": "replayed", **{state: state for state in STATES}}
 _PENDING: frozenset[State] = frozenset({"pending"})
 _HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})
 _PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
