@@ -1,4 +1,4 @@
-"""Entries in a database: attach to a dead-letter queue, read it, act on it with evidence, write to it as an engine.
+"""Dead-letter queues in databases: attach to one, read it, act on it with an audit trail, or write to it as an engine.
 
 Importing this does no I/O and loads neither SQLAlchemy nor a driver; `open_store` does.
 """
@@ -55,7 +55,7 @@ async def open_store(
 ) -> Store:
     """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`.
 
-    `options` is what the store's config says of layouts that others own, such as `outbox_table`, read or as it stands.
+    `options` holds the config's settings for layouts that others own, such as `outbox_table`, parsed or raw.
     """
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A target → connections: readers that cannot write, one writer that begins IMMEDIATE. Knows no table."""
+"""Makes the database engines of a target: readers that cannot write, and one durable writer. Knows no table."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _PRIME = "SELECT 1 FROM " + ", ".join(
     + ["json_each('[]') LIMIT 0"]
 )
 _ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only"})
-# With an argument these ask, too; read_uncommitted, which SQLAlchemy sets back on closing, changes nothing but reading.
+# These only read, even with an argument; SQLAlchemy resets read_uncommitted on close, and it affects only reads.
 _HARMLESS_PRAGMAS = frozenset(
     {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "read_uncommitted"}
 )
-# How times are spelled must not hang on the server's settings.
+# Fixed, so that the spelling of times does not depend on the server's settings.
 _SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
 
 
 def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) -> AsyncEngine:
-    """Autocommit; refuses to write. `tolerant` keeps undecodable text as escapes instead of failing."""
+    """An autocommit engine that refuses to write; `tolerant` reads undecodable text as escapes instead of failing."""
     if isinstance(target, SQLiteTarget):
 
         async def sqlite() -> aiosqlite.Connection:
             connection = await _sqlite(target, "ro" if read_only else "rw")
-            # A table-valued function declares its table on first use, which the authorizer would take for a write.
+            # A table-valued function declares its table on first use; the authorizer would refuse that as a write.
             await connection.execute(_PRIME)
             await connection.create_function("dlq_julianday", 1, _julian_day, deterministic=True)
             await connection.execute("PRAGMA query_only = ON")
@@ -56,7 +56,7 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
 
 
 def writer_engine(target: Target) -> AsyncEngine:
-    """Durable when it returns; on SQLite without transactions of SQLAlchemy's: they would not begin IMMEDIATE."""
+    """An engine whose commits are durable; on SQLite the caller begins, as SQLAlchemy would not begin IMMEDIATE."""
     if isinstance(target, SQLiteTarget):
 
         async def sqlite() -> aiosqlite.Connection:
@@ -90,7 +90,7 @@ def _engine(url: str, creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
 
 
 def _julian_day(value: object) -> float | None:
-    """For times that the function of SQLite does not read: `+0000`, `+00`, `20260418T143215Z`, blanks around."""
+    """Reads times that SQLite's own julianday does not: `+0000`, `+00`, `20260418T143215Z`, surrounding blanks."""
     at = utc_time(value)
     return None if at is None else _NOON_2000 + (at - datetime(2000, 1, 1, 12, tzinfo=UTC)) / timedelta(days=1)
 
@@ -102,7 +102,7 @@ def _keep_bytes(raw: bytes) -> str:
 async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
     tail = "immutable=1" if target.immutable else f"mode={mode}"
     uri = f"file:{quote(os.fsencode(target.path.absolute()))}?{tail}"
-    # aiosqlite's worker must not keep a finished process alive.
+    # Without this, aiosqlite's worker thread would keep a finished process alive.
     connecting = aiosqlite.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
     thread = getattr(connecting, "_thread", None)
     if thread is not None:
@@ -121,7 +121,7 @@ async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
 
 
 def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """What a reading connection may do at all; SQLite asks before it runs a statement."""
+    """Decides what a reading connection may do; SQLite calls it while it prepares a statement."""
     match action:
         case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_READ | sqlite3.SQLITE_RECURSIVE | sqlite3.SQLITE_TRANSACTION:
             return sqlite3.SQLITE_OK

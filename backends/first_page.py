@@ -1,6 +1,6 @@
-"""The first page with the bare driver, while everything else is still being loaded: one plain SELECT a part.
+"""Reads the first page of a SQLite order store with plain sqlite3, before SQLAlchemy is loaded.
 
-Only what is quite usual is answered; for anything else None, and the store itself reads it a moment later.
+Answers only for an ordinary table; for anything else it returns None and the store reads the page later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FirstPage(NamedTuple):
 
 
 def read_first_page(target: Target, *, limit: int, table: str | None = None) -> FirstPage | None:
-    """None where the store is not quite usual, or not SQLite: a connection to a server takes longer than the rest."""
+    """None if the store is unusual or not SQLite; connecting to a server takes longer than loading the rest."""
     if not isinstance(target, SQLiteTarget):
         return None
     try:
@@ -67,11 +67,11 @@ def _read(connection: sqlite3.Connection, target: SQLiteTarget, limit: int, tabl
 
 
 class _Shape(NamedTuple):
-    """How to ask one table of the order layout."""
+    """The SELECTs over one table of the order layout."""
 
     table: str
     names: tuple[str, ...]
-    cut: tuple[str, ...]  # what a page cuts where it is long
+    cut: tuple[str, ...]  # columns that a page cuts if they are long
     flag_not_null: bool
 
     @property
@@ -106,7 +106,7 @@ class _Shape(NamedTuple):
         )
 
     def held(self) -> str:
-        # The few open attempts lead: + keeps SQLite from walking the whole table in its order.
+        # The + makes SQLite start from the few open attempts instead of walking the whole table.
         return (
             f"SELECT a.state, {self._columns()} FROM console_attempt a CROSS JOIN {self.quoted} t "
             "ON t.dlq_id = a.entry_id WHERE +a.source = ? AND a.holds = 1 AND a.state IN ('submitting', 'in_doubt') "

@@ -1,4 +1,4 @@
-"""Records of a store: what a row shows as, what was done to it, and what it is asked. Stdlib only, no I/O."""
+"""Records that stores and callers exchange: entries, filters, pages, acts, attempts. Standard library only, no I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
 STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
 OPEN_STATES: frozenset[State] = frozenset({"pending", "in_flight", "in_doubt"})
-Version = tuple[object, ...]  # the mutable columns of a row, as they were seen
+Version = tuple[object, ...]  # the mutable columns of a row as last seen
 RowKey = tuple[object, ...]  # where a row stands in insertion order
 
 
@@ -55,7 +55,7 @@ class DeadLetteredOrder:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of any layout: its columns as stored, and the state our ledger adds."""
+    """A row of any layout: its columns as stored, and the state that the ledger adds."""
 
     layout: str
     id: str
@@ -81,7 +81,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries: everything here is answered by the store itself."""
+    """Which entries to read; `backends.filter_meaning` says what each field means."""
 
     states: frozenset[State] = OPEN_STATES
     venue: str | None = None
@@ -91,7 +91,7 @@ class Filter:
     reason: str | None = None  # why an outbox gave a message up
     since: datetime | None = None
     until: datetime | None = None
-    terms: tuple[str, ...] = ()  # each must occur in error, ids, market or action
+    terms: tuple[str, ...] = ()  # each must occur in a searched column
     without: tuple[str, ...] = ()  # none of these may occur
 
 
@@ -113,7 +113,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A frozen set: exactly these entries, as they were seen."""
+    """Exactly these entries, each with the version that was seen."""
 
     picks: tuple[tuple[str, Version], ...]
 
@@ -141,7 +141,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class ActContext:
-    """When and why an act was done; `operation` is shared by every event of one command."""
+    """When and why somebody acted; every event of one command has the same `operation`."""
 
     at: datetime
     operation: str
@@ -152,7 +152,7 @@ class ActContext:
 @dataclass(frozen=True, slots=True)
 class ActResult:
     done: tuple[str, ...]
-    changed: tuple[tuple[str, str], ...]  # (id, what it is now): somebody else moved it
+    changed: tuple[tuple[str, str], ...]  # (id, what it is now) of entries that somebody else changed
     contended: bool = False  # somebody else has written since our last act
 
 
@@ -178,11 +178,11 @@ class Attempt:
     lease_until: float = 0.0  # seconds since the epoch, by the store's clock
 
 
-Chained = tuple[int, bytes, bytes]  # an event's number, its body, the hash of it and all before
+Chained = tuple[int, bytes, bytes]  # an event's number, its body, and the hash over it and all before
 
 
 class AuditEvent(NamedTuple):
-    """A tuple, because a chain has millions of them and each is looked at once."""
+    """A tuple, because verifying a chain reads millions of them."""
 
     seq: int
     body: bytes
@@ -205,7 +205,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A plan put up for a second person. Identities are OS user and database role."""
+    """A plan that waits for a second person. Identities are OS user and database role."""
 
     plan_hash: str
     asked_by: str
@@ -216,7 +216,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something an operator should know of this store; `sql` is what its owner could run about it."""
+    """Something an operator should know about this store; `sql` is what its owner could run to mend it."""
 
     code: str
     text: str
@@ -248,7 +248,7 @@ _MAY_BE_NULL = frozenset(
 
 
 def malformed(entry: Entry) -> tuple[str, ...]:
-    """Which columns of an order row are not what they should be, each with its reason."""
+    """The columns of an order row that hold an unexpected value, each with the reason."""
     found = (f"{name}: {_oddity(name, value)}" for name, value in zip(entry.names, entry.values, strict=True))
     return tuple(text for text in found if not text.endswith(": "))
 

@@ -1,4 +1,4 @@
-"""A SQLite file before SQLite touches it: is it one, may we, and would opening it hurt the engine that owns it."""
+"""Checks a SQLite file before SQLite opens it, and notices cheaply that it was not written. Reads no table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from backends.values import readable
 _HEADER = b"SQLite format 3\0"
 _STILL_LOOKS = 10
 _WAL_VERSION = 2  # byte 18 of the header
-_kept: dict[tuple[int, int], int] = {}  # descriptors of stores in rollback mode, one a file, for good
+_kept: dict[tuple[int, int], int] = {}  # one descriptor per store in rollback mode, never closed
 
 
 def check_file(target: SQLiteTarget) -> None:
-    """Raises where it cannot or must not be opened."""
+    """Raises if the file cannot be opened, or if opening it would harm its engine."""
     path = readable(str(target.path))
     try:
         status = target.path.stat()
@@ -44,10 +44,10 @@ def check_file(target: SQLiteTarget) -> None:
 
 
 def _header(path: Path, status: os.stat_result) -> bytes | None:
-    """None where somebody has the store open in WAL mode: SQLite itself will say whether it is one.
+    """The file's first bytes; None if somebody has the store open in WAL mode.
 
-    Closing any descriptor of a file drops every lock this process has on it, SQLite's own among them; the next process
-    to leave would then take the log from under us. So a descriptor is closed only where SQLite can hold no lock.
+    Closing any descriptor of a file drops every lock this process holds on it, including SQLite's, and another process
+    could then remove the log while it is in use. So a descriptor is closed only where SQLite can hold no lock.
     """
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
@@ -67,7 +67,7 @@ def _header(path: Path, status: os.stat_result) -> bytes | None:
 
 
 def _check_wal(path: Path, status: os.stat_result) -> None:
-    """A reader of a closed WAL store makes `-shm` and `-wal`; as another user it leaves the engine unable to write."""
+    """Refuse a closed WAL store of another user: reading it makes `-shm` and `-wal` that its engine could not write."""
     real, shown = path.resolve(), readable(str(path))
     if Path(f"{real}-shm").exists():
         return
@@ -88,7 +88,7 @@ def _check_wal(path: Path, status: os.stat_result) -> None:
 
 
 def could_be_written(path: Path) -> bool:
-    """Could this user change the store by any means: rights as they are, or as its owner could set them?"""
+    """Could this user change the store, with the rights as they are or as the owner could set them?"""
     real = path.resolve()
     files = [file for tail in ("", "-wal", "-shm", "-journal") if (file := Path(f"{real}{tail}")).exists()]
     places = [*files, real.parent]
@@ -96,7 +96,7 @@ def could_be_written(path: Path) -> bool:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file is there; None where there is none. A store moved away under us would be written to unseen."""
+    """Tells a file from one that later replaces it at the same path; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -112,14 +112,14 @@ def _user(uid: int) -> str:
 
 
 class FileChangeProbe:
-    """Says that a file surely was not written since it was last asked, so that SQLite need not be.
+    """True if the file was certainly not written since the last call, so that nobody needs to ask SQLite.
 
-    Only after two looks without a trace: the first may lie in the same tick of the file's clock as a write. And never
-    for long: where a file system keeps no times, the store is asked all the same.
+    Waits for two equal looks, because the first may fall into the same clock tick as a write, and regularly answers
+    False, because some file systems keep no times.
     """
 
     def __init__(self, path: Path) -> None:
-        real = path.resolve()  # where SQLite keeps the -wal too
+        real = path.resolve()  # SQLite keeps the -wal beside the real file
         self._paths = (str(real), f"{real}-wal")
         self._seen: object = None
         self._looks = 0
@@ -133,7 +133,7 @@ class FileChangeProbe:
 
 def _trace(path: str) -> tuple[int, ...] | None:
     try:
-        status = os.stat(path)  # noqa: PTH116 - ten times a second, and an idle console should cost nothing
+        status = os.stat(path)  # noqa: PTH116 - called ten times a second; Path.stat costs more
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev

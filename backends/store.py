@@ -1,4 +1,4 @@
-"""The contract of a store: what can be read, done, claimed and watched, and every error that may come of it."""
+"""The contract of a store: how to read, act, claim and watch, and every error it raises. Knows no database."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from backends.records import (
     Version,
 )
 
-OnSuccess = Literal["delete", "soft-delete"]  # what a config may want of an owner's row once it is replayed
+OnSuccess = Literal["delete", "soft-delete"]  # what the config may ask to do with a replayed row
 
 
 class StoreError(Exception):
-    """Something about the store; `str()` is one clear line that says what to do, without secrets."""
+    """A problem with the store; `str()` is one clear line without secrets that says what to do."""
 
 
 class BadTarget(StoreError):
@@ -47,11 +47,11 @@ class NotADLQ(StoreError):
 
 
 class ActRefused(StoreError):
-    """The store may be read, but this act may not be done here."""
+    """The store can be read, but refuses this act."""
 
 
 class CommitUnknown(StoreError):
-    """The connection was lost while committing and the store did not yet say whether the act took place."""
+    """The connection was lost during the commit, and it is not known whether the act took place."""
 
 
 class BadEntry(StoreError, ValueError):
@@ -64,7 +64,7 @@ class DuplicateEntry(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to act on one entry until the lease ends; the token fences off late writers."""
+    """The right to act on one entry until the lease ends; the token stops late writers."""
 
     entry_id: str
     token: int
@@ -82,7 +82,7 @@ class ClaimRefused:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is about to be sent: committed before the venue hears a byte."""
+    """What is about to be sent; committed before the first byte leaves."""
 
     mode: str
     venue: str
@@ -101,24 +101,24 @@ class Result:
     venue_order_id: str | None = None
     error: str | None = None
     evidence: str = ""  # for the audit: what the venue said
-    counts: bool | None = None  # as a retry of the entry; None: as its outcome has it
+    counts: bool | None = None  # whether it counts as a retry; None: the outcome decides
 
 
 @dataclass(frozen=True, slots=True)
 class Requeued:
-    """A dead-lettered message is in the outbox again, as a new row of it."""
+    """A dead-lettered message was put into the outbox again, as a new row."""
 
     entry_id: str
     row_id: str
     queue: str
-    key: str | None  # the correlation id: what a consumer can tell a repetition by
+    key: str | None  # the correlation id, by which a consumer recognises a repetition
     outbox: str
     deleted: bool  # the dead-lettered row is gone
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A sign of life from the store. "changed" may be spurious, never missing."""
+    """News from the store. "changed" may come without a change, but never fails to come."""
 
     kind: Literal["changed", "lost", "back"]
     detail: str = ""
@@ -137,7 +137,7 @@ class Reads(Protocol):
         before: RowKey | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Entries in insertion order (or the reverse), from just behind `after` or up to just before `before`."""
+        """Entries in insertion order or its reverse, from just after `after` or up to just before `before`."""
 
     async def get(self, entry_id: str) -> Entry | None: ...
 
@@ -160,17 +160,17 @@ class Reads(Protocol):
         """The whole chain in order, in blocks."""
 
     def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
-        """The same as bare tuples: millions are verified, and making an event of each costs as much as its hash."""
+        """The same as bare tuples: making an event of each costs as much as hashing it."""
 
     async def store_id(self) -> str:
-        """Fixed for this store from the first act on; before that, derived from where it is."""
+        """The store's id: fixed by the first act; before that, derived from its first row."""
 
     async def clock(self) -> datetime:
         """The store's own time."""
 
 
 class Acts(Protocol):
-    """Each method is one transaction that holds its audit event."""
+    """Each method is one transaction that includes its audit event."""
 
     async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult: ...
 
@@ -183,7 +183,7 @@ class Acts(Protocol):
     async def resume(self, actor: Actor, why: ActContext) -> None: ...
 
     async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: ActContext) -> None:
-        """An audit event without an act: a refusal, a view."""
+        """Write an audit event without an act, for a refusal or a view."""
 
 
 class Claims(Protocol):
@@ -192,16 +192,16 @@ class Claims(Protocol):
     async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: ActContext) -> Attempt | ClaimRefused: ...
 
     async def conclude(self, claim: Claim, result: Result, actor: Actor, why: ActContext) -> bool:
-        """Outcome, audit and the entry's own columns in one commit. False: fenced off, somebody settled it."""
+        """Commit outcome, audit event and the entry's columns together. False if somebody else settled it."""
 
     async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: ActContext) -> bool:
-        """The outcome of an attempt whose owner is gone or in doubt, by evidence. False: it was settled meanwhile."""
+        """Record, by evidence, how an abandoned or doubtful attempt ended. False if somebody settled it first."""
 
     async def release(self, claim: Claim) -> None: ...
 
 
 class PlanReads(Protocol):
-    """What a plan must know before anything is sent, and the second person's word."""
+    """What a plan must know before anything is sent, and approvals by a second person."""
 
     async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]: ...
 
@@ -212,7 +212,7 @@ class PlanReads(Protocol):
     async def ask(self, plan_hash: str, summary: str, actor: Actor, why: ActContext) -> None: ...
 
     async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False: nobody asked, or the asker would approve their own plan."""
+        """False if nobody asked, or if the asker would approve their own plan."""
 
     async def approval(self, plan_hash: str) -> Approval | None: ...
 
@@ -227,14 +227,14 @@ class Store(Reads, Acts, Claims, PlanReads, Watch, Protocol):
 
 @runtime_checkable
 class Requeues(Protocol):
-    """What an outbox's dead letters can do besides: a replay is a transaction of the store itself."""
+    """A store of an outbox's dead letters, which replays a message in one transaction of its own."""
 
     def check_requeue(self) -> str:
-        """Which outbox takes a replay. Raises ActRefused, and says why."""
+        """The outbox that takes a replay. Raises ActRefused with the reason."""
 
     @property
     def after_success(self) -> OnSuccess | None:
-        """What becomes of the dead-lettered row with its replay; None: it stays."""
+        """What a replay does with the dead-lettered row; None: it stays."""
 
     async def requeue(
         self, entry_id: str, version: Version, actor: Actor, why: ActContext
@@ -243,20 +243,20 @@ class Requeues(Protocol):
 
 @runtime_checkable
 class Requests(Protocol):
-    """What an integration's failed calls can do besides."""
+    """A store of an integration's failed calls, which hands out the stored request."""
 
     @property
     def after_success(self) -> OnSuccess | None:
-        """What becomes of the row once its call was answered well; None: it stays."""
+        """What a successful replay does with the row; None: it stays."""
 
     async def request(self, entry_id: str) -> str | None:
-        """The call as it was stored, credentials and all, to be sent and never to be shown."""
+        """The call as stored, with its credentials: for sending, never for showing."""
 
 
 @runtime_checkable
 class Partial(Protocol):
-    """A store that may hold more than is looked at."""
+    """A store that may hold more entries than it reads."""
 
     @property
     def shortfall(self) -> str | None:
-        """What is left out, in one line, as of the last look; None where everything is seen."""
+        """One line on what the last read left out; None if it saw everything."""

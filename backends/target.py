@@ -1,4 +1,4 @@
-"""A target as a person writes it (path, URL, DSN) → what to open. Never lets a password out, not even in an error."""
+"""Parses a target (path, URL or DSN) into what to open. Never shows a password, not even in an error."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _path(text: str) -> SQLiteTarget:
         raise BadTarget("the target is empty: give --db a path, a URL or the name of a store in the config")
     if _CONTROL.search(text):
         raise BadTarget("the target holds control characters")
-    # What looks like a DSN is not repeated in "no such file": it may hold a password.
+    # A "no such file" would repeat the text, which may hold a password.
     if _LIKE_A_DSN.search(text) and not _is_there(Path(text)):
         raise BadTarget(f"that looks like a DSN, but cannot be read as one: {_DSN_HELP}")
     try:
@@ -179,7 +179,7 @@ _FIELD = re.compile(r"((?:\\.|[^:\\])*)(?::|$)")
 
 
 def login(target: PostgresTarget) -> dict[str, str]:
-    """`user` and `password` for the driver. Without any password an empty one, so that the driver looks no further."""
+    """User and password for the driver; an empty password if there is none, so that the driver searches for none."""
     user = target.user or os.environ.get("PGUSER") or _os_user()
     password = target.password if target.password is not None else os.environ.get("PGPASSWORD")
     return {"user": user, "password": _from_file(target, user) if password is None else password}
@@ -213,7 +213,7 @@ def _lines(target: PostgresTarget) -> list[str]:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) or mode & (stat.S_IRWXG | stat.S_IRWXO):
-            return []  # as libpq: what others may read is no secret
+            return []  # like libpq, ignore a file that others may read
         return path.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""Single stored values: what they read as, and whether they are a time or a number. Stdlib only; knows no record."""
+"""Reads single stored values as text, time or number. Standard library only; knows no record."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
-_ENDLESS = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))  # how Postgres's infinity arrives
+_ENDLESS = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))  # how asyncpg returns infinity
 _LARGEST_SCALE = 16383  # of a numeric in Postgres
 _LONGEST_NUMBER = 64
-# In a column of text; a larger exponent would take megabytes to write out.
+# A larger exponent would take megabytes to write out.
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def readable(value: object) -> str:
-    """Any stored value as text that loses nothing: bytes and undecodable text by their escapes."""
+    """Any stored value as text, without loss: bytes and undecodable text become escapes."""
     match value:
         case str():
             return value if is_encodable(value) else _SURROGATE.sub(_escape, value)
@@ -31,7 +31,7 @@ def readable(value: object) -> str:
 
 
 def storable(text: str) -> str:
-    """Text that any store can hold: what is not Unicode, and NUL, by their escapes."""
+    """Text that any store can hold: NUL and what is not Unicode become escapes."""
     return readable(text).replace("\0", "\\x00")
 
 
@@ -46,7 +46,7 @@ def is_encodable(text: str) -> bool:
 
 
 def to_bytes(text: str) -> bytes:
-    """What a database holds where it holds this text, be it Unicode or not."""
+    """The bytes a database holds for this text, whether or not it is Unicode."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -59,7 +59,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def parse_time(value: object) -> datetime | None:
-    """The instant, in UTC; None where the text is no time or does not say its zone."""
+    """The instant in UTC; None if the value is no time or has no zone."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -74,7 +74,7 @@ def parse_time(value: object) -> datetime | None:
 
 
 def utc_time(value: object) -> datetime | None:
-    """The instant, where a time without a zone counts as UTC: as filters compare it, and acts write it."""
+    """The instant in UTC, where a time without a zone counts as UTC; None if the value is no time."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -87,7 +87,7 @@ def utc_time(value: object) -> datetime | None:
 
 
 def number(value: object) -> Decimal | None:
-    """The stored number, exactly; None where it is none."""
+    """The exact number; None if the value is none."""
     match value:
         case bool():
             return None

@@ -1,4 +1,4 @@
-"""What a Postgres database says of a dead-letter queue that others own: spelling, drift, indexes, privileges."""
+"""Reports on a dead-letter table that others own (spelling, drift, rights), and finds the outbox for its replays."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outbox:
     schema: str
     name: str
     types: tuple[tuple[str, str], ...]  # (column, type)
-    bare: tuple[str, ...]  # columns that must be given a value and have no default
+    bare: tuple[str, ...]  # required columns without a default
     writable: tuple[str, ...]  # columns this role may insert
     is_writable: bool
     sequence: str | None
@@ -119,7 +119,7 @@ async def outboxes(connection: AsyncConnection) -> tuple[Outbox, ...]:
 
 
 def candidates(there: Sequence[Outbox], wanted: str | None) -> list[Outbox]:
-    """Those that may be meant: by the config's word, else all."""
+    """The outboxes that the config may mean; all of them if it names none."""
     if wanted is None:
         return list(there)
     exact = [one for one in there if wanted in (one.shown, f"{one.schema}.{one.name}")]
@@ -127,7 +127,7 @@ def candidates(there: Sequence[Outbox], wanted: str | None) -> list[Outbox]:
 
 
 def chosen(there: Sequence[Outbox], wanted: str | None) -> Outbox:
-    """The one the config names, else the only one. Raises ActRefused, and says why."""
+    """The outbox that the config names, else the only one. Raises ActRefused with the reason."""
     names = ", ".join(one.shown for one in there) or "none"
     fitting = candidates(there, wanted)
     if wanted is not None and not fitting:
@@ -154,7 +154,7 @@ def outbox_findings(there: Sequence[Outbox], wanted: str | None) -> list[Finding
     return list(fitting[0].drift)
 
 
-_SAMPLE = 100  # rows looked at for stored credentials when attaching
+_SAMPLE = 100  # rows searched for stored credentials when attaching
 _INTEGERS = ("bigint", "integer", "smallint")
 
 
@@ -166,14 +166,14 @@ class OtherAttached(Attached):
     options: Options = field(default_factory=Options)
 
     def actual(self, name: str) -> str | None:
-        """What the table calls this column of the layout; None where it has none that can be read."""
+        """The table's name for this column of the layout; None if it has none or the role may not read it."""
         return dict(self.spelt).get(name)
 
     def part(self, name: str) -> CatalogColumn:
         return self.column(dict(self.spelt)[name])
 
     def sql(self, name: str) -> str:
-        """The column as SQL, of a table that is called t."""
+        """The column as SQL, with the table aliased as t."""
         return f"t.{quoted(dict(self.spelt)[name])}"
 
     @property
@@ -185,7 +185,7 @@ class OtherAttached(Attached):
         return integration.soft_delete(dict(self.spelt)) if self.layout.sends else None
 
     def with_options(self, options: Options) -> OtherAttached:
-        """As the store's config wants it, with what stands against that."""
+        """With the options of the store's config, and findings where the store cannot follow them."""
         findings = [] if self.layout.sends else outbox_findings(self.outboxes, options.outbox_table)
         if options.on_success == "soft-delete" and self.layout.sends and self.soft_delete is None:
             text = f"{self.found.shown} has no soft-delete column: on_success marks a replayed call in our ledger alone"
@@ -232,7 +232,7 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
 
 
 def by_number(found: Candidate, layout: foreign.LayoutColumns, spelt: dict[str, str]) -> bool:
-    """A number that only grows is the order of insertion, and its own index answers it."""
+    """Whether an indexed number that only grows gives the order of insertion."""
     column = found.column(spelt["id"])
     return not layout.sends and column is not None and column.type in _INTEGERS
 
@@ -277,7 +277,7 @@ async def _index_holes(
 
 
 async def _credentials(connection: AsyncConnection, found: Candidate, spelt: dict[str, str]) -> list[Finding]:
-    """A hub stores no credentials; where it did, they are masked here, and its owner should know."""
+    """A finding if stored requests hold credentials: they are masked here, but the owner should know."""
     column = quoted(spelt["originalRequest"])
     rows = await connection.execute(
         sa.text(f"SELECT CAST({column} AS text) FROM {found.quoted} LIMIT {_SAMPLE}".replace(":", "\\:"))

@@ -1,4 +1,4 @@
-"""What a Postgres database says of its dead-letter queue: columns, triggers, indexes, and what this role may do."""
+"""Reads the Postgres catalog: tables, columns, triggers, indexes and rights, and reports on an order table there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
               AND lower(replace(x.attname, '_', '')) IN ({_SPELLINGS}))
 GROUP BY c.oid, n.oid, n.nspname, c.relname, c.relkind ORDER BY 1, 2
 """
-# Every role this one is or could become by SET ROLE; what any of them may write, it could write.
+# Includes every role that this one could take by SET ROLE, since it could write whatever they may write.
 _RIGHTS = f"""
 SELECT current_user::text, NOT pg_is_in_recovery() AND EXISTS (
   SELECT 1 FROM pg_roles r, pg_class c
@@ -81,13 +81,13 @@ async def tables(connection: AsyncConnection) -> list[Candidate]:
 
 
 async def rights(connection: AsyncConnection, table: str) -> tuple[str, bool]:
-    """(this role, whether it could write this table or our ledger by any means)."""
+    """The role's name, and whether it could write this table or the ledger in any way."""
     role, can_write = (await connection.execute(sa.text(_RIGHTS), {"table": table})).one()
     return str(role), bool(can_write)
 
 
 async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any, ...]]:
-    """(unique and whole, whole, columns in order) of each."""
+    """For each index: unique and not partial, not partial, its columns in order."""
     return [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), {"table": table})).fetchall()]
 
 
@@ -126,7 +126,7 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
 def _holes(found: Candidate, triggers: list[tuple[Any, ...]]) -> list[Finding]:
     if found.kind != "table":
         return [Finding("view", f"{found.shown} is a view: it can be read, acts go to the table behind it")]
-    # json has no equality of its own.
+    # The type json has no equality operator.
     compared = tuple(
         f"{c.name}::text" if c.type == "json" else c.name for c in found.columns if c.name in found.identity
     )
@@ -154,7 +154,7 @@ def _holes(found: Candidate, triggers: list[tuple[Any, ...]]) -> list[Finding]:
 
 
 def _covers(found: Candidate, guard: tuple[Any, ...]) -> bool:
-    """A trigger that fires for some columns only guards nothing but these."""
+    """A trigger on certain columns guards only those."""
     return not guard[3] or set(found.identity) <= set(guard[3])
 
 
@@ -182,7 +182,7 @@ def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Findi
 
 
 def _channel(triggers: list[tuple[Any, ...]]) -> str | None:
-    """The channel of a trigger that tells of inserts and of updates alike."""
+    """The channel of a trigger that notifies of inserts and of updates."""
     heard: dict[str, int] = {}
     for enabled, kind, source, _ in triggers:
         match = re.search(r"pg_notify\(\s*'((?:[^']|'')+)'\s*,", source)

@@ -1,4 +1,4 @@
-"""What a SQLite file says of its dead-letter queue: columns, triggers, indexes, and who could write the file."""
+"""Reads the catalog of a SQLite file and reports on its order table: columns, triggers, indexes, who could write it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The console's own index of a store: groups, summaries and search text in a local cache file.
+"""The console's index of a store: groups, summaries and search text in a local cache file that may be deleted.
 
-Only ever reads the store, through its contract; may be deleted at any time. Knows no screens and no error texts:
-what an entry is filed under is handed in as a function.
+Reads the store through its contract. Knows neither screens nor error texts: callers pass in the labelling function.
 """
 
 from __future__ import annotations

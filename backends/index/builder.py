@@ -1,6 +1,6 @@
-"""Keeping an index true to its store: the build, newest first; what comes later; what consoles did.
+"""Builds an index, newest entries first, keeps up with its store, and checks it against the store's counts.
 
-Reads the store through its contract only, in short pages, and always does the most urgent piece of work next.
+Reads the store through its contract, in short pages, and always does the most urgent work next.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from backends.store import StoreError
 
 
 class Check:
-    """`catch_up` brings in what is known to be new: a count taken before and after it must lie between."""
+    """Compares the index with the store's counts, and entry by entry where they differ.
+
+    `catch_up` files what is new; the index's counts before and after it must enclose the store's.
+    """
 
     def __init__(self, filing: Filing, catch_up: Callable[[], Awaitable[None]]) -> None:
         self._filing = filing
         self._catch_up = catch_up
         self._pending = True
-        self._from: int | None = None  # where the patrol is
-        self._again: int | None = None  # where the next one begins, for what changed behind this one's back
+        self._from: int | None = None  # the number the patrol has come down to
+        self._again: int | None = None  # where the next patrol begins, for what changed above this one
         self.due = 0.0
         self.patrol_due = 0.0
 
     @property
     def next_due(self) -> float:
-        """On the monotonic clock; infinite where nothing changed since everything was looked at."""
+        """On the monotonic clock; infinite if nothing changed since the last full look."""
         dues = [self.due] * self._pending + [self.patrol_due] * (self._from is not None)
         return min(dues, default=float("inf"))
 
@@ -55,7 +58,7 @@ class Check:
         return True
 
     async def run(self) -> bool:
-        """True where the counts agree, if need be after the entries were compared, newest first, until they did."""
+        """Compare the counts and, if they differ, entries, newest first, until they agree. False if they never do."""
         began = time.process_time()
         await self._catch_up()
         before = await self._filing.states()
@@ -69,7 +72,7 @@ class Check:
         return agreed
 
     async def round(self) -> None:
-        """A whole patrol at once."""
+        """Compare every entry at once."""
         below = int((await self._filing.meta())["next_high"])
         while block := await self._filing.block(below, self._filing.pace.page):
             below = block[-1][0]
@@ -89,7 +92,7 @@ class Check:
             place = page.entries[-1].row_key
 
     async def _prune(self, missing: dict[State, int]) -> bool:
-        """Rows that are gone from the store, where its count says that there must be some."""
+        """Drop entries that are gone from the store, while its counts say that there are some."""
         below = int((await self._filing.meta())["next_high"])
         while sum(missing.values()) < 0 and (block := await self._filing.block(below, self._filing.pace.page)):
             below = block[-1][0]
@@ -113,10 +116,10 @@ def _take(missing: dict[State, int], changes: dict[State, int]) -> None:
 
 
 def _missing(seen: Mapping[State, int], before: Mapping[State, int], after: Mapping[State, int]) -> dict[State, int]:
-    """By how much the store's counts lie outside ours, taken before and after them.
+    """By how much each of the store's counts lies outside the index's counts before and after it.
 
-    A store counts all of them and the open ones one after the other, so while an engine writes its number of dismissed
-    ones, the difference, fits neither moment: that one is not compared but follows from the total.
+    A store counts all entries and open entries in two queries. While an engine writes, their difference, the number of
+    dismissed entries, fits neither moment; so it is not compared but derived from the total.
     """
     others: list[State] = [state for state in STATES if state != "dismissed"]
     found: dict[State, int] = {state: _outside(seen.get(state, 0), before[state], after[state]) for state in others}
@@ -125,7 +128,7 @@ def _missing(seen: Mapping[State, int], before: Mapping[State, int], after: Mapp
 
 
 def _outside(seen: int, one: int, other: int) -> int:
-    """0 where a count may be right."""
+    """0 if the count lies between the two others."""
     least, most = min(one, other), max(one, other)
     return seen - most if seen > most else min(0, seen - least)
 
@@ -158,7 +161,7 @@ class IndexBuilder:
         self._filing.close()
 
     async def run(self) -> None:
-        """Until cancelled. A store that is away is waited for."""
+        """Run until cancelled; wait while the store is away."""
         watching = asyncio.create_task(self._watch())
         try:
             while True:
@@ -175,7 +178,7 @@ class IndexBuilder:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def settle(self, *, thorough: bool = False) -> bool:
-        """Build, catch up and check, then stop; `thorough` compares every entry. False: the counts do not agree."""
+        """Build, catch up and check, then stop; `thorough` compares every entry. False if the counts do not agree."""
         self._looked = float("-inf")
         self._heard.set()
         while await self._urgent():
@@ -186,11 +189,11 @@ class IndexBuilder:
         return agreed
 
     def hear(self) -> None:
-        """Something changed in the store."""
+        """Note that something changed in the store."""
         self._heard.set()
 
     async def step(self) -> bool:
-        """The most urgent piece of work; False where there is none now."""
+        """Do the most urgent work; False if there is none now."""
         return await self._urgent() or await self._check.step()
 
     async def _urgent(self) -> bool:
@@ -212,7 +215,7 @@ class IndexBuilder:
             async for _ in changes:
                 self._taken.clear()
                 self._heard.set()
-                await self._taken.wait()  # a store that changes all the time need not be asked whether it has
+                await self._taken.wait()  # saves asking a store that changes all the time
 
     async def _rest(self) -> None:
         due = self._check.next_due
@@ -226,7 +229,7 @@ class IndexBuilder:
             return
 
     async def _begin(self) -> None:
-        """The newest page, and from where on both ways lead."""
+        """File the newest page, and note where the build goes on downwards and the catching up upwards."""
         seq = 0
         async for block in self._store.audit():
             seq = block[-1].seq
@@ -260,12 +263,14 @@ class IndexBuilder:
         if self._store.info.order == "rowid" or high is None or not await self._overlap(meta["high"]):
             await self._forward(high)
         await self._acts(int(meta["audit_seq"]))
-        if "built" in meta:  # half an index would say half the depth
+        if "built" in meta:  # half an index would record half the depth
             await self._filing.snapshot(micros(self._now()) // MINUTE, keep=_SNAPSHOTS_KEPT)
 
     async def _overlap(self, high: str) -> bool:
-        """Where a later commit may sort before what is here: the newest again, back to what is known.
-        False where that is too far."""
+        """Read the newest pages again, back to a known entry, since a later commit may sort before what is filed.
+
+        False if that takes too many pages.
+        """
         pages: list[Page] = []
         row_key: RowKey | None = None
         while len(pages) < _MOST_OVERLAPS:
@@ -293,7 +298,7 @@ class IndexBuilder:
                 return
 
     async def _acts(self, seq: int) -> None:
-        """What consoles did is in the audit chain, entry by entry."""
+        """Compare the entries that consoles acted on, which the audit chain names."""
         async for block in self._store.audit(after=seq):
             ids = tuple(dict.fromkeys(entry_id for event in block for entry_id in _named(event.body)))
             for start in range(0, len(ids), self._filing.pace.page):

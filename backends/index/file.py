@@ -1,4 +1,4 @@
-"""The index file: where it lies, who may read it, who writes it; made again where it is another version or broken."""
+"""Owns the index file: its path, permissions and single writer. Makes it anew if it is outdated or broken."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BUSY_SECONDS = 5.0
 
 
 class IndexUnavailable(Exception):
-    """The index cannot be used; `str()` says why in one line. Looking goes on without it, slower."""
+    """The index cannot be used; `str()` says why in one line. Searches then read the store, more slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The place of one store's index. `version` covers the labels: others make the file obsolete."""
+    """Where one store's index lies. `version` covers the labelling rules: a change of them makes the file obsolete."""
 
     folder: Path
     key: str
@@ -46,7 +46,7 @@ class Cache:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The one writer's connection. Raises IndexUnavailable, also where another process is the writer."""
+        """Open it for writing. Raises IndexUnavailable, also if another process is the writer."""
         with faults(self.path):
             self._make_folder()
             lock = os.open(self.folder / f"{self.key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -58,7 +58,7 @@ class Cache:
                 yield connection
             except IndexUnavailable as problem:
                 if _is_broken(problem.__cause__):
-                    self.remove()  # the next writer makes it again
+                    self.remove()  # the next writer makes a new one
                 raise
             finally:
                 connection.close()
@@ -67,7 +67,7 @@ class Cache:
 
     @property
     def is_kept(self) -> bool:
-        """Some process is its writer now."""
+        """Whether a process is its writer now."""
         try:
             lock = os.open(self.folder / f"{self.key}.lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -81,7 +81,7 @@ class Cache:
         return False
 
     def reading(self) -> sqlite3.Connection | None:
-        """None where there is no index of this version."""
+        """None if there is no index of this version."""
         with faults(self.path):
             connection = self._opened()
             if connection is not None:
@@ -99,7 +99,7 @@ class Cache:
             self.folder.chmod(0o700)
 
     def _opened(self) -> sqlite3.Connection | None:
-        """None where the file is not there, of another version, unfinished or broken."""
+        """None if the file is missing, of another version, unfinished or broken."""
         if not self.path.exists():
             return None
         connection = _connect(self.path)
@@ -136,7 +136,7 @@ class Cache:
 
 def default_folder(environ: dict[str, str] | os._Environ[str]) -> Path:
     home = environ.get("XDG_CACHE_HOME")
-    # A relative path there is to be ignored, says the XDG specification.
+    # The XDG specification says to ignore a relative path.
     return (Path(home) if home and home.startswith("/") else Path.home() / ".cache") / "dlq-console"
 
 
@@ -163,7 +163,7 @@ def _version(connection: sqlite3.Connection) -> str | None:
 
 
 def _is_broken(problem: BaseException | None) -> bool:
-    """Broken or unfinished, as against merely busy or full."""
+    """Whether the file is broken or unfinished, not merely locked or on a full disk."""
     if not isinstance(problem, sqlite3.Error):
         return False
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
@@ -181,13 +181,13 @@ T = TypeVar("T")
 
 
 class IndexThread:
-    """One connection on a thread of its own: an event loop may wait for it, and nothing else touches it."""
+    """Runs one connection on a thread of its own, for callers on an event loop."""
 
     def __init__(self, name: str) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], T]) -> T:
-        # A cancelled caller must not leave a connection in the middle of a statement that the next one finds.
+        # A cancelled caller must not leave the connection in the middle of a statement for the next one.
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, work))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading the index: summaries, trends, members, search candidates. On its own thread; never waits for its writer."""
+"""Reads the index: summaries, trends, members of groups, search candidates. Never waits for the index's writer."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from backends.index.schema import KINDS
 from backends.records import OPEN_STATES, STATES, State
 from backends.records import STATES as ALL_STATES
 
-_OPS = 2000  # of SQLite's virtual machine between two looks at the clock
+_OPS = 2000  # instructions of SQLite's virtual machine between two looks at the clock
 
 STATE_COUNTS = "SELECT state, sum(count) FROM summary GROUP BY state"
 LINES = """SELECT shape.fingerprint, shape.title, name.text, state, count, retries, notional, unpriced, first, last
     FROM summary JOIN shape ON shape.n = summary.shape JOIN name ON name.n = summary.category"""
 NAMES = "SELECT n, text FROM name"
 SHAPES = "SELECT n, fingerprint FROM shape"
-# Group by group, so that the venues of all of them are found without passing by their markets.
+# Grouped by shape first, so that the venues of every group are found without reading its markets.
 PARTS = """SELECT part.shape, part.kind, part.name, sum(count)
     FROM shape CROSS JOIN json_each(?) AS asked CROSS JOIN part ON part.shape = shape.n AND part.kind = asked.value
     WHERE open >= ? GROUP BY part.shape, part.kind, part.name"""
@@ -44,7 +44,7 @@ HOURS = """SELECT shape.fingerprint, name.text, hour, count
     FROM hour JOIN shape ON shape.n = hour.shape JOIN name ON name.n = hour.category WHERE hour >= ? ORDER BY hour"""
 MINUTES = "SELECT minute, count FROM minute WHERE minute >= ?"
 SNAPSHOTS = "SELECT at, open, in_doubt, total FROM snapshot WHERE at >= ? ORDER BY at"
-# Counts from the summary, the oldest from the ends of an index: nothing here walks the entries.
+# Takes counts from the summary and the oldest from the end of an index, so it never walks the entries.
 VENUES = """SELECT name.text, sum(count * open), sum(count),
         (SELECT min(captured) FROM (
             SELECT (SELECT min(captured) FROM entry WHERE venue = part.name AND state = number.value) AS captured
@@ -88,7 +88,7 @@ def known(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
 def search_window(
     connection: sqlite3.Connection, ask: IndexQuestion, bounds: tuple[int, int, int]
 ) -> list[tuple[int, str]] | None:
-    """Matches with floor <= n < ceiling, newest first; None where the time was up before this window was done."""
+    """Matches with floor <= n < ceiling, newest first; None if time ran out within this window."""
     floor, ceiling, limit = bounds
     conditions, given = _conditions(ask)
     if ask.expression:
@@ -119,7 +119,7 @@ def _conditions(ask: IndexQuestion) -> tuple[str, list[object]]:
 
 @contextmanager
 def until(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
-    """Leaves the block early, without an error, once the time is up."""
+    """Ends the block early, without an error, once time is up."""
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPS)
     try:
         yield
@@ -131,12 +131,12 @@ def until(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
 
 
 T = TypeVar("T")
-_WINDOW = 50_000  # entries of one step of a search: FTS5 cannot be interrupted within one
+_WINDOW = 50_000  # entries searched in one step: FTS5 cannot be interrupted within a step
 _LARGEST_WINDOW = 400_000
 
 
 class NoIndex(Exception):
-    """There is no index of this store and version (yet)."""
+    """There is no index of this store and version yet."""
 
 
 class Reader:
@@ -155,7 +155,7 @@ class Reader:
         return self._cache.is_kept
 
     async def progress(self) -> Progress | None:
-        """None where there is no index."""
+        """None if there is no index."""
         try:
             return await self._run(_progress)
         except NoIndex:
@@ -206,18 +206,18 @@ class Reader:
         return await self._run(lambda connection: known(connection, ids))
 
     async def grams(self, start: str, *, limit: int, deadline: float) -> list[str] | None:
-        """The trigrams that begin so; None where they are too many to tell in time."""
+        """The indexed trigrams with this beginning; None if there are too many to read in time."""
         return await self._run(lambda connection: _grams(connection, start, limit, deadline))
 
     async def find(self, ask: IndexQuestion) -> Candidates:
         return await self._run(lambda connection: _find(connection, ask))
 
     async def arrived(self) -> dict[str, int]:
-        """New entries of each group since it was looked at; groups never looked at are not named."""
+        """New entries of each group since somebody looked at it; leaves out groups nobody looked at."""
         return await self._run(_arrived)
 
     async def looked(self, fingerprints: Sequence[str]) -> None:
-        """Remember that these groups were seen as they are now."""
+        """Remember that somebody looked at these groups now."""
         await self._thread.run(lambda: self._looked(fingerprints))
 
     def _looked(self, fingerprints: Sequence[str]) -> None:
@@ -237,7 +237,7 @@ class Reader:
         return await self._thread.run(on_thread)
 
     def _open(self) -> sqlite3.Connection:
-        """The index as it is now: its writer may have made another file in its place."""
+        """The current connection; opens the file again if the writer has replaced it."""
         try:
             inode = self._cache.path.stat().st_ino
         except FileNotFoundError:
@@ -289,7 +289,7 @@ def _lines(connection: sqlite3.Connection) -> list[SummaryLine]:
 def _parts(
     connection: sqlite3.Connection, dimensions: tuple[Dimension, ...], *, everything: bool
 ) -> dict[str, dict[str, dict[str, int]]]:
-    # Joined here: the few names are looked up once, not once a row.
+    # Joined in Python: the few names are looked up once instead of once per row.
     names, shapes = dict(connection.execute(NAMES)), dict(connection.execute(SHAPES))
     found: dict[str, dict[str, dict[str, int]]] = {
         fingerprint: {kind: {} for kind in dimensions} for fingerprint in shapes.values()
@@ -339,7 +339,7 @@ def _grams(connection: sqlite3.Connection, start: str, limit: int, deadline: flo
 
 
 def _find(connection: sqlite3.Connection, ask: IndexQuestion) -> Candidates:
-    """Window by window downwards, so that whatever time there is gives an answer that says how far it goes."""
+    """Searches window by window from the newest down, so that running out of time still gives a partial answer."""
     low = int(connection.execute("SELECT value FROM meta WHERE key = 'text_low'").fetchone()[0])
     found: list[tuple[int, str]] = []
     reached, window = ask.below, _WINDOW

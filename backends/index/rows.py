@@ -1,4 +1,4 @@
-"""Records of the index: what an entry is filed under, and what the index answers. Stdlib only, no I/O."""
+"""Records of the index: an entry as it is filed, and the answers the index gives. Standard library only, no I/O."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from backends.values import number, parse_time, utc_time
 MINUTE = 60_000_000  # in microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_RETRIES = 10**9  # a count beyond it is no count; sums must fit a database's integer
-# Wide enough that sums of amounts are exact and do not hang on their order; what lies beyond is no amount.
+_MOST_RETRIES = 10**9  # larger counts are cut to this, so that sums fit a database's integer
+# Precise enough that sums are exact in any order; an amount beyond _LARGEST digits counts as none.
 MONEY = Context(prec=120)
 _LARGEST = 40
 
@@ -27,7 +27,7 @@ DIMENSIONS: tuple[Dimension, ...] = ("venue", "account", "market")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What an error says: the group it belongs to, the group's readable name, the kind of failure."""
+    """The group an error belongs to, the group's readable name, and the kind of failure."""
 
     fingerprint: str
     title: str
@@ -39,7 +39,7 @@ Labeller = Callable[[Entry], Label]
 
 @dataclass(frozen=True, slots=True)
 class IndexedEntry:
-    """An entry as it is counted. `captured` in microseconds since the epoch, None where it is no time."""
+    """An entry as the index counts it. `captured` is microseconds since the epoch, or None if it is no time."""
 
     id: str
     state: State
@@ -85,13 +85,13 @@ def micros(at: datetime) -> int:
 
 
 def captured_of(entry: Entry) -> int | None:
-    read = parse_time if entry.layout == "orders" else utc_time  # others' tables may keep no zone
+    read = parse_time if entry.layout == "orders" else utc_time  # tables of other owners may keep times without a zone
     at = read(entry.get(roles(entry.layout, entry.names).moment))
     return None if at is None else micros(at)
 
 
 def _notional(entry: Entry) -> Decimal | None:
-    """Quantity times price, exactly; None without a price, or where one of them is no amount."""
+    """Quantity times price, exact; None if either is missing or no number."""
     quantity, price = number(entry.get("quantity")), number(entry.get("price"))
     if quantity is None or price is None:
         return None
@@ -126,7 +126,7 @@ class VenueLine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The depth as it was seen at a moment."""
+    """How many entries there were at a moment."""
 
     at: datetime
     open: int
@@ -136,7 +136,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the index is. `expected` is what the store held when the build began."""
+    """How far the build is. `expected` is how many entries the store held when it began."""
 
     filed: int
     searchable: int
@@ -144,7 +144,7 @@ class Progress:
     built: bool
     texts_built: bool
     states: Mapping[State, int]
-    high: str | None  # the newest place filed, as spelled in the index
+    high: str | None  # the newest row key filed, as `spell` writes it
     audit_seq: int
     next_high: int
     text_low: int
@@ -155,7 +155,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """0 to 1 over both passes."""
+        """The share done of both passes, 0 to 1."""
         if self.complete:
             return 1.0
         whole = max(self.expected, self.filed, 1)
@@ -164,7 +164,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class IndexQuestion:
-    """A search in the index: which entries, from which number downwards, how many, until when (monotonic)."""
+    """A search: which entries, below which number, how many, and a deadline on the monotonic clock."""
 
     expression: str
     below: int
@@ -178,16 +178,16 @@ class IndexQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Entries that may match, by number and id, newest first; everything from number `reached` up was looked at."""
+    """Entries that may match, as (number, id), newest first; the search covered every number from `reached` up."""
 
     rows: tuple[tuple[int, str], ...]
     reached: int
-    bottom: bool  # nothing searchable is left below
+    bottom: bool  # nothing below is searchable
 
 
 @dataclass(frozen=True, slots=True)
 class Cross:
-    """The open (or all) entries of a group, split all ways."""
+    """How many entries of a group share a venue, an account and a market."""
 
     venue: str
     account: str

@@ -1,9 +1,9 @@
-"""The index file's tables, and the few settings a connection to it needs. Pure text."""
+"""The DDL and the pragmas of the index file. Runs nothing."""
 
 from __future__ import annotations
 
 VERSION = 1
-ORIGIN = 1 << 40  # what is there at the build is numbered downwards from here, what comes later upwards
+ORIGIN = 1 << 40  # the build numbers existing entries downwards from here; later entries go upwards
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
 SETTINGS = (
@@ -36,9 +36,9 @@ TABLES = (
     "CREATE TABLE minute (minute INTEGER PRIMARY KEY, count INTEGER NOT NULL)",
     "CREATE TABLE snapshot (at INTEGER PRIMARY KEY, open INTEGER, in_doubt INTEGER, total INTEGER)",
     "CREATE TABLE looked (fingerprint TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
-    # No content and no positions: the store has the text, and what is found here is checked against it.
+    # Stores neither content nor positions: the store has the text, and every hit is checked against it.
     "CREATE VIRTUAL TABLE text USING fts5(t, content='', columnsize=0, detail=none, tokenize='trigram')",
     "INSERT INTO text (text, rank) VALUES ('hashsize', 4194304)",
-    # Twice the default: a third less writing for rows that come a few at a time, and searches do not feel it.
+    # Twice the default: a third less writing when rows come a few at a time, at no cost to searches.
     "INSERT INTO text (text, rank) VALUES ('automerge', 8)",
 )

@@ -1,13 +1,13 @@
-"""Search text: what of an entry is searched, and a term as the trigrams that must be there. Pure."""
+"""Which text of an entry is searched, and which trigrams a term requires. Pure."""
 
 from __future__ import annotations
 
 from backends.layouts.roles import roles
 from backends.records import Entry, readable
 
-LONGEST = 65_536  # characters of one value that are searched
+LONGEST = 65_536  # characters of one value that the index covers
 GRAM = 3
-# Between the values and at the end, so that the last two characters of a value also begin a trigram.
+# Put behind every value, so that its last two characters also begin a trigram.
 _SEAM = "\x1f\x1f"
 
 
@@ -26,7 +26,7 @@ def contains(entry: Entry, term: str) -> bool:
 
 
 def expression(terms: tuple[str, ...]) -> str:
-    """What every entry with all these terms matches; some others may, too. Terms under three characters say nothing."""
+    """Matches every entry with all these terms, and perhaps others. Ignores terms under three characters."""
     plain = [_plain(readable(term)) for term in terms]
     grams = {term[at : at + GRAM] for term in plain for at in range(len(term) - GRAM + 1)}
     return " AND ".join(quoted(gram) for gram in sorted(grams))
@@ -41,4 +41,4 @@ def quoted(gram: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.replace("\0", " ")  # FTS5's tokenizer ends at a NUL
+    return text.replace("\0", " ")  # FTS5's tokenizer stops at a NUL

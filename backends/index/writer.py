@@ -1,6 +1,6 @@
-"""Writing the index: entries, summaries, search text and how far it got, each batch in one transaction.
+"""Writes the index: entries, summaries and search text, and turns a store's entries into such batches.
 
-Killed at any moment it is consistent: what a batch says and where to go on are committed together.
+Each batch is one transaction that also records where to go on, so a kill at any moment leaves it consistent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PartKey = tuple[int, int, int, int]  # shape, kind, name, open
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A row of the index's entry table, names as numbers."""
+    """A row of the index's entry table, with names as numbers."""
 
     n: int
     id: str
@@ -52,7 +52,7 @@ class Sum:
     unpriced: int = 0
     first: int | None = None
     last: int | None = None
-    lost: bool = False  # something left: the ends must be looked up again
+    lost: bool = False  # an entry left, so first and last must be looked up again
 
 
 @dataclass(slots=True)
@@ -111,18 +111,18 @@ _values = attrgetter(*_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """What one transaction does. `above` also becomes searchable, in the order given; `below` newest first."""
+    """What one transaction does. `above`, in the order given, also becomes searchable; `below` is newest first."""
 
     above: Sequence[tuple[IndexedEntry, str]] = ()
     below: Sequence[IndexedEntry] = ()
-    states: Sequence[tuple[Filed, State, int]] = ()  # (row as it is filed, its state and retries now)
+    states: Sequence[tuple[Filed, State, int]] = ()  # (the filed row, its new state and retries)
     gone: Sequence[Filed] = ()
     texts: Sequence[tuple[int, str]] = ()
     meta: Mapping[str, str] | None = None
 
 
 class IndexWriter:
-    """Synchronous; one thread at a time."""
+    """Synchronous; for one thread at a time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -144,7 +144,7 @@ class IndexWriter:
         return {row[1]: Filed(*row) for row in rows}
 
     def block(self, below: int, limit: int) -> list[tuple[int, str]]:
-        """The next numbers and ids downwards."""
+        """The next numbers and ids below a number."""
         rows = self._connection.execute("SELECT n, id FROM entry WHERE n < ? ORDER BY n DESC LIMIT ?", (below, limit))
         return [(row[0], row[1]) for row in rows]
 
@@ -156,7 +156,7 @@ class IndexWriter:
             self._connection.execute("DELETE FROM snapshot WHERE at < ?", (minute - keep,))
 
     def apply(self, batch: IndexBatch) -> dict[State, int]:
-        """Returns by how much the number of entries in each state changed."""
+        """Apply a batch; returns by how much the number of entries in each state changed."""
         delta = Delta(_OPEN)
         with self._transaction():
             self._change(batch.states, delta)
@@ -291,16 +291,16 @@ EVERYTHING = Filter(states=frozenset(STATES))
 
 
 class IndexSource(Reads, Watch, Protocol):
-    """What the index needs of a store: it never acts."""
+    """What the index needs of a store; it never acts on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPace:
-    """How much at a time, and what share of a core looking twice may cost."""
+    """How much to do at a time, and what share of a core the checks may take."""
 
     page: int = 1000
-    overlap: int = 200  # rows that are read again where later ones may sort before earlier ones
-    tick: float = 2.0  # seconds between two looks for what is new while something always is
+    overlap: int = 200  # rows read again, as later ones may sort before earlier ones
+    tick: float = 2.0  # seconds between two looks at a store that changes all the time
     check_share: float = 0.01
     patrol_share: float = 0.005
     least_check: float = 2.0  # seconds
@@ -338,7 +338,7 @@ class Filing:
     async def put(
         self, entries: Sequence[Entry], *, below: bool = False, meta: Mapping[str, str] | None = None
     ) -> dict[State, int]:
-        """In the order in which they came, or newest first where they belong `below` all that is filed."""
+        """File entries in the order they came, or newest first if they belong `below` everything filed."""
         known = await self.known([entry.id for entry in entries])
         fresh = {entry.id: entry for entry in entries if entry.id not in known}
         whole = [(await self.store.get(one.id) or one) if one.clipped else one for one in fresh.values()]
@@ -356,7 +356,7 @@ class Filing:
         return await self._run(write)
 
     async def compare(self, ids: Sequence[str]) -> dict[State, int]:
-        """These as they are now; what is no longer there is dropped, what was never filed is left alone."""
+        """File these as they are now; drop those that are gone, and ignore those that were never filed."""
         found = await self.store.many(tuple(ids))
         known = await self.known(ids)
         missing = [one for one in known if one not in found and await self.store.get(one) is None]

@@ -1,1 +1,1 @@
-"""One module per store layout: its columns, what may be written there, and the DDL it is made with."""
+"""The store layouts: columns, what may be written, DDL, and how credentials in them are masked."""

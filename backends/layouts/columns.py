@@ -1,4 +1,4 @@
-"""A layout that somebody else owns: which columns it has, what part each plays, and however they are spelt. Pure."""
+"""Describes a layout that somebody else owns (columns, their spelling, their roles) and its config options. Pure."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from backends.store import BadTarget, OnSuccess
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumns:
-    """Columns by the layout's own names; a table may spell them its way, and `resolve` says how."""
+    """Columns by the layout's own names; `resolve` maps them to a table's spelling."""
 
     name: str
     columns: tuple[str, ...]  # in the order they are shown
-    anchors: frozenset[str]  # these together are found in no other table
+    anchors: frozenset[str]  # no other kind of table has all of these
     required: frozenset[str]
     moment: str  # when it failed
-    origin: tuple[str, ...]  # where it failed: what a filter by venue means here
+    origin: tuple[str, ...]  # where it failed; a filter by venue looks here
     account: str | None
     error: str
     searched: tuple[str, ...]
     documents: frozenset[str]  # JSON
-    types: Mapping[str, tuple[str, ...]]  # what a type begins with where nothing drifted; the first is its name
+    types: Mapping[str, tuple[str, ...]]  # expected beginnings of a column's type; findings name the first
     degraded: Mapping[str, str] = field(default_factory=dict)
-    seen: tuple[str, ...] = ()  # what others may change: an act holds only while these are as they were seen
+    seen: tuple[str, ...] = ()  # columns that others may change: an act is refused once they differ from what was seen
     reason: str | None = None
-    sends: bool = False  # a replay leaves this machine, so attempts hold entries
+    sends: bool = False  # a replay sends a request, so an open attempt holds its entry
 
 
 def spelling(name: str) -> str:
-    """providerId, provider_id and providerid are one name."""
+    """Fold providerId, provider_id and providerid into one name."""
     return name.replace("_", "").lower()
 
 
 def resolve(layout: LayoutColumns, names: Iterable[str]) -> dict[str, str]:
-    """The layout's name of a column → what this table calls it, for those that are there."""
+    """Map the layout's name of each column that is there to the table's own name."""
     there = list(names)
     loose = {spelling(name): name for name in reversed(there)}
     exact = {name: name for name in there}
@@ -51,12 +51,12 @@ def fits(layout: LayoutColumns, names: Iterable[str]) -> bool:
 class Options:
     outbox_table: str | None = None  # which outbox takes a replay
     delete_after_replay: bool = False  # of an outbox's dead-lettered row
-    replay_header: bool = True  # a replayed message says what it replays
-    on_success: OnSuccess | None = None  # what becomes of an integration's row; None: our ledger alone says so
+    replay_header: bool = True  # a replayed message names in a header what it replays
+    on_success: OnSuccess | None = None  # what happens to an integration's row; None: only the ledger records it
 
 
 def read_options(given: Mapping[str, object]) -> Options:
-    """Raises BadTarget for a value of the wrong kind; names that are not known are somebody else's business."""
+    """Raises BadTarget for a value of the wrong type; ignores names it does not know."""
     on_success = given.get("on_success")
     if on_success not in (None, "delete", "soft-delete"):
         raise BadTarget("on_success is delete or soft-delete")

@@ -1,4 +1,4 @@
-"""Making an order store in a database that has none. The one place that creates something of an owner's."""
+"""Creates an order store for `dlq init`. No other module creates an owner's table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backends.values import readable
 
 
 async def make_store(target: str, *, table: str | None = None, password: str | None = None) -> str:
-    """Creates the order layout with its WORM triggers; refuses where there already is such a table. → its label."""
+    """Create the order layout with its WORM triggers and return its label; refuse if such a table is there."""
     parsed = parse_target(target)
     schema, _, name = (table or orders.DEFAULT_TABLE).rpartition(".")
     with store_errors(parsed.label):
@@ -31,7 +31,7 @@ async def make_store(target: str, *, table: str | None = None, password: str | N
 
 
 def _check_place(target: SQLiteTarget, schema: str) -> None:
-    """What SQLite would only call unopenable, or damaged."""
+    """Raise a clear error where SQLite would only call the file unopenable or damaged."""
     if schema not in ("", "main"):
         raise BadTarget("a SQLite file has no schemas: --table takes the table's name alone")
     if not target.path.parent.is_dir():

@@ -1,7 +1,7 @@
-"""The integration layout: an integration hub's calls that failed for good, in whichever spelling its table has.
+"""The integration layout: calls of an integration hub that failed for good, in any spelling of its columns.
 
-Of a row only `attempts` and `lastRetryAt` are written after a failed retry; after a success what the store's config
-says: nothing, its soft-delete mark, or the row is deleted.
+A failed retry writes `attempts` and `lastRetryAt`. A success writes nothing, sets the soft-delete mark or deletes the
+row, as the store's config says.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ SOFT_DELETE = ("deletedAt", "isDeleted", "deleted")
 
 
 def soft_delete(parts: Mapping[str, str]) -> tuple[str, str] | None:
-    """(the layout's name of the mark, the column's own)."""
+    """The soft-delete column: the layout's name of it, and the table's own."""
     return next(((name, parts[name]) for name in SOFT_DELETE if name in parts), None)

@@ -1,6 +1,6 @@
-"""Credentials in stored requests, hidden before anything else sees them: by the names of fields and by known shapes.
+"""Masks credentials in stored requests, by the names of fields and by known shapes. Pure.
 
-Works on the stored text itself, so that everything else keeps its spelling, even where a page cut the text. Pure.
+Works on the stored text, even if a page cut it, so that everything else keeps its spelling.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _WORDS = (
     "sessionid",
 )
 _WHOLE = frozenset({"token", "auth", "jwt", "bearer", "pin", "cvv", "cvc", "cardnumber", "xauth", "pwd"})
-# Most stored requests hold nothing of the kind: words are looked for at memory speed before the expression is.
-# Each is part of what it stands for; the fewer there are, the quicker a page is looked through.
+# Most stored requests hold no credential, and searching for words is much faster than the expression. Each hint is a
+# part of the words it stands for; fewer hints make a page faster.
 _HINTS = (
     "auth", "pass", "secret", "token", "key", "credential", "cookie", "signature", "session", "bearer", "basic", "jwt",
     "eyj", "pin", "cv", "card", "pwd", "k_", "akia", "-----begin", "://",
@@ -64,21 +64,21 @@ def is_sensitive(name: str) -> bool:
 
 
 def hints_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """What in all these texts together may be the sign of a credential: one look for a page instead of one for each."""
+    """The hints that occur in any of these texts, so that a page is searched once instead of once per value."""
     low = "\n".join(texts).lower()
     return tuple(hint for hint in _HINTS if hint in low)
 
 
 def _is_suspect(text: str, hints: tuple[str, ...] = _HINTS) -> bool:
     low = text.lower()
-    for hint in hints:  # not any(): a page asks this hundreds of times
+    for hint in hints:  # a loop is faster than any(), and a page calls this hundreds of times
         if hint in low:
             return _SUSPECT.search(text) is not None
     return False
 
 
 def masked_text(text: str, hints: tuple[str, ...] = _HINTS) -> str:
-    """Free text (an error, a form, a path with its query) without what looks like a credential."""
+    """Mask what looks like a credential in free text: an error, a form, a path with its query."""
     if not _is_suspect(text, hints):
         return text
     hidden = _SHAPES.sub(MASKED, text)
@@ -92,15 +92,15 @@ def _pair(match: re.Match[str]) -> str:
 
 
 def masked_document(text: str, hints: tuple[str, ...] = _HINTS) -> str:
-    """JSON, whole or cut, without the values of sensitive fields, also within texts that are JSON or forms."""
+    """Mask the values of sensitive fields in JSON, whole or cut, and in strings that hold JSON or forms."""
     if not _is_suspect(text, hints):
         return text
     return "".join(_walk(text))
 
 
 def _walk(text: str) -> Iterator[str]:
-    """Piece by piece; `hiding` counts the brackets of a value that is skipped whole."""
-    within: list[str] = []  # what each open bracket is: an object or an array
+    """Mask piece by piece; `hiding` counts the open brackets of a value that is left out whole."""
+    within: list[str] = []  # the open brackets, outermost first
     key, hiding = "", 0
     expects_key = False
     for match in _PIECE.finditer(text):
@@ -147,7 +147,7 @@ def _decoded(piece: str) -> str:
 
 
 def masked_fields(text: str) -> tuple[str, ...]:
-    """Which fields of a masked document hide something: `headers.Authorization`, `body.password`."""
+    """The masked fields of a document, such as `headers.Authorization` and `body.password`."""
     if MASKED not in text:
         return ()
     try:

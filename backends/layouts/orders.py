@@ -1,4 +1,4 @@
-"""The order layout: Horizon's fourteen columns, what of them may ever be written, and the DDL that guards them."""
+"""The order layout: its fourteen columns, which of them may be written, and its DDL with the guarding triggers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
     "action_json",
 )
 REQUIRED = ANCHORS | {"captured_at", "venue_name", "market_id", "side", "quantity", "error"}
-WRITTEN = ("retry_count", "dismissed")  # nothing else of a row is ever written
+WRITTEN = ("retry_count", "dismissed")  # no other column is ever written
 IDENTITY = tuple(name for name in COLUMNS if name not in WRITTEN)
 SEARCHED = ("error", "dlq_id", "client_order_id", "market_id", "action_json")
 DEGRADED = {
@@ -35,7 +35,7 @@ DEFAULT_TABLE = "order_dlq"
 
 
 _TEXT = ("text", "character varying", "varchar")
-# What a column's type begins with where nothing drifted; the first is what it is called in a finding.
+# Expected beginnings of a column's type; findings name the first.
 POSTGRES_TYPES = {
     **dict.fromkeys(COLUMNS, _TEXT),
     "captured_at": ("timestamp with time zone",),
@@ -54,7 +54,7 @@ SQLITE_AFFINITIES = {
 
 
 def sqlite_affinity(declared: str) -> str:
-    """https://sqlite.org/datatype3.html, section 3.1"""
+    """The affinity of a declared type, by https://sqlite.org/datatype3.html, section 3.1."""
     for affinity, marks in (("integer", ("int",)), ("text", ("char", "clob", "text")), ("blob", ("blob",))):
         if any(mark in declared for mark in marks):
             return affinity
@@ -84,7 +84,7 @@ def sqlite_index(table: str) -> str:
 def sqlite_trigger(
     table: str, kind: str, *, columns: tuple[str, ...] = IDENTITY, rowid: bool = True, mark: str = "worm"
 ) -> str:
-    """`mark` keeps apart what `dlq init` makes and what a finding offers for a table that has triggers of its own."""
+    """`mark` tells the triggers that `dlq init` makes from those that a finding suggests for another's table."""
     t = quoted(table)
     match kind:
         case "update":
@@ -151,7 +151,7 @@ def postgres_worm(
 
 
 def postgres_notify(table: str, schema: str = "public") -> tuple[str, ...]:
-    """One NOTIFY per statement, so that a console hears of a change at once; ids are not sent."""
+    """Sends one NOTIFY per statement, so that a console hears of a change at once; it carries no ids."""
     t = f"{quoted(schema)}.{quoted(table)}"
     function = f"{quoted(schema)}.{named(table, '_notify')}"
     channel = _fitted("", f"dlq_{table}").replace("'", "''")
@@ -168,7 +168,7 @@ def quoted(name: str) -> str:
 
 
 def named(table: str, tail: str) -> str:
-    """Postgres cuts a name at 63 bytes without a word; the tail is what keeps names apart."""
+    """Shorten the table's part, since Postgres silently cuts a name at 63 bytes and the tail keeps names distinct."""
     return quoted(_fitted(tail, table))
 
 

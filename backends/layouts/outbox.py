@@ -1,7 +1,6 @@
 """The outbox layout: faststream-outbox's table of messages that failed for good, and the outbox that takes a replay.
 
-Of a dead-lettered row nothing is written. A replay is one new row of the outbox; the old row is deleted only where the
-store's config says so.
+A replay inserts one row into the outbox. The dead-lettered row never changes; it is deleted only if the config says so.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ DEAD = LayoutColumns(
 
 OUTBOX_ANCHORS = ("queue", "payload", "next_attempt_at", "acquired_token")
 OUTBOX_REQUIRED = ("id", *OUTBOX_ANCHORS, "headers")
-COPIED = ("queue", "payload", "headers", "timer_id")  # what a replay takes over, as far as both tables have it
-# What the package's own insert leaves to the columns' defaults; given here where a table has none.
+COPIED = ("queue", "payload", "headers", "timer_id")  # columns that a replay copies if both tables have them
+# Values for columns that the package leaves to their defaults, for tables without these defaults.
 FILLED = {
     "attempts_count": "0",
     "deliveries_count": "0",
@@ -72,6 +71,6 @@ _LONGEST_CHANNEL = 63
 
 
 def channel(table: str) -> str | None:
-    """Where a running broker listens; None where Postgres could not name it."""
+    """The channel a running broker listens on; None if the name is too long for Postgres."""
     name = f"outbox_{table}"
     return name if len(name.encode()) <= _LONGEST_CHANNEL else None

@@ -1,1 +1,1 @@
-"""Our own tables beside the store: attempts, claims, notes, the halt flag and the audit chain."""
+"""The ledger: the console's own tables beside the store, and the rules of its audit chain."""

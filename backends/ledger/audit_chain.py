@@ -1,4 +1,4 @@
-"""The audit chain: canonical bytes, hashes, and the verdict over them. Pure; knows no database."""
+"""The audit chain: canonical bytes of an event, hashes, and verification. Pure; knows no database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def link(previous: bytes, body: bytes) -> bytes:
 
 
 def mark(source: str, entry_id: str) -> int:
-    """What the index keeps of an entry: two may share one, so whoever looks asks the event itself."""
+    """The number that the audit index keeps for an entry; entries may share one, so `is_about` must confirm a hit."""
     return marks(source, (entry_id,))[0]
 
 
@@ -34,7 +34,7 @@ def marks(source: str, ids: Sequence[str]) -> list[int]:
 
 
 def is_about(event: AuditEvent, source: str, entry_id: str) -> bool:
-    """Does this event name that entry? One whose body cannot be read is shown rather than hidden."""
+    """Does this event name that entry? True also if its body cannot be read, so that it is not hidden."""
     try:
         body = json.loads(event.body)
         named = body["entries"]
@@ -60,7 +60,7 @@ class Head:
 
 
 class Verifier:
-    """Walks the chain block by block and stops at the first thing that is wrong."""
+    """Verifies the chain block by block and stops at the first problem."""
 
     def __init__(self, expected: Head | None = None) -> None:
         self.head = Head(0, GENESIS)
@@ -68,7 +68,7 @@ class Verifier:
         self._expected = expected
 
     def feed(self, events: Sequence[Chained]) -> bool:
-        """False once something is wrong: the rest need not be read."""
+        """False once there is a problem, and the rest need not be read."""
         if self.problem is not None:
             return False
         sha256 = hashlib.sha256

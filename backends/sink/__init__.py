@@ -1,4 +1,4 @@
-"""The producer's side: where an engine writes its dead-lettered orders. Needs no ledger and loads no SQLAlchemy."""
+"""Sinks: where an engine writes its dead-lettered orders. They use no ledger and load no SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["BadEntry", "DLQSink", "InMemoryDLQ", "PostgresDLQ", "SQLiteDLQ", "Si
 
 
 def __getattr__(name: str) -> object:
-    # Only who writes to Postgres pays for loading its driver.
+    # Loads the Postgres driver only for engines that use it.
     if name == "PostgresDLQ":
         from backends.sink.postgres import PostgresDLQ
 

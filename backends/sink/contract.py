@@ -1,4 +1,4 @@
-"""What every sink promises an engine, and the two errors that only sinks raise. Knows no database."""
+"""What every sink promises an engine. Knows no database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DLQSink(Protocol):
     """Synchronous; may be called from any thread, also from one that runs an event loop."""
 
     def write(self, entry: DeadLetteredOrder) -> None:
-        """Durable once it returns. Raises DuplicateEntry where the id is there already, and overwrites nothing."""
+        """Durable once it returns. Raises DuplicateEntry if the id is already there; overwrites nothing."""
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
         """In insertion order."""

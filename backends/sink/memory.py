@@ -1,4 +1,4 @@
-"""`InMemoryDLQ`: a sink for tests and research, with the same rules as the others and no file."""
+"""`InMemoryDLQ`: a sink for tests and research that keeps entries in memory, by the rules of the other sinks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class InMemoryDLQ:
         self._closed = True
 
     def _check(self) -> None:
-        check_usable(closed=self._closed, pid=os.getpid())  # a fork copies the memory: each copy may be used
+        check_usable(closed=self._closed, pid=os.getpid())  # after a fork each process may use its own copy
 
     def __enter__(self) -> Self:
         return self

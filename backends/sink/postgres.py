@@ -1,4 +1,4 @@
-"""`PostgresDLQ`: a sink for several writers on one Postgres. Every act is one short transaction."""
+"""`PostgresDLQ`: a sink on Postgres, and its connection on a thread of its own. Every act is one short transaction."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from backends.store import (
 )
 from backends.target import PostgresTarget, parse_target
 
-_PAUSE = 0.05  # before knocking again at a server that dropped us
-IDLE_SECONDS = 5.0  # a connection idle for longer may have been dropped on the way without a word
+_PAUSE = 0.05  # before reconnecting to a server that ended the connection
+IDLE_SECONDS = 5.0  # after this a firewall may have dropped the connection silently
 _DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 Result = TypeVar("Result")
-Effect = Literal["reads", "settles", "counts"]  # nothing; the same however often it is done; more each time
-Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether it may have been done before
+Effect = Literal["reads", "settles", "counts"]  # changes nothing; can be repeated safely; cannot
+Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether an earlier try may have succeeded
 
 
 class SinkConnection:
@@ -44,19 +44,19 @@ class SinkConnection:
         self._target = target
         self._label = target.label
         self._timeout = timeout
-        self._gate = threading.Lock()  # nothing is handed to the loop once it is told to end
+        self._gate = threading.Lock()  # keeps calls from reaching the loop after it is told to end
         self._pid = os.getpid()
         self._closed = False
         self._connection: Any = None
         self._used = 0.0
         ready: Future[asyncio.AbstractEventLoop] = Future()
-        # A daemon: an engine that forgets to close its sink must still be able to exit.
+        # A daemon, so that an engine that forgets to close its sink can still exit.
         self._thread = threading.Thread(target=self._serve, args=(ready,), name="dlq-sink", daemon=True)
         self._thread.start()
         self._loop = ready.result()
 
     def call(self, work: Work[Result], effect: Effect, *, patient: bool = True) -> Result:
-        """A patient call keeps knocking at a server that is down until its time is up."""
+        """Run `work` on the connection; a patient call retries a server that is down until the timeout."""
         check_usable(closed=self._closed, pid=self._pid)
         with self._gate:
             check_usable(closed=self._closed, pid=self._pid)
@@ -65,7 +65,7 @@ class SinkConnection:
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            return  # thread and connection are the parent's
+            return  # thread and connection belong to the parent process
         with self._gate:
             if self._closed:
                 return
@@ -84,7 +84,7 @@ class SinkConnection:
         await self._over.wait()
 
     async def _end(self) -> None:
-        # Whoever was handed over earlier holds the turn first, and lets go within its own timeout.
+        # Earlier calls go first, and each ends within its own timeout.
         with suppress(TimeoutError):
             await asyncio.wait_for(self._turn.acquire(), self._timeout)
         if self._connection is not None:
@@ -113,7 +113,7 @@ class SinkConnection:
                 connection = await self._connected(deadline, patient=patient)
             except StoreError as problem:
                 raise (self._unknown() if repeated else problem) from None
-            # At the deadline the socket goes: cancelling would wait for the server's consent to roll back.
+            # Closes the socket at the deadline; cancelling would wait for the server to roll back.
             timer = self._loop.call_at(deadline, connection.terminate)
             try:
                 return await work(connection, repeated)
@@ -162,7 +162,7 @@ class SinkConnection:
                 "application_name": "dlq-sink",
                 "synchronous_commit": "on",
                 "statement_timeout": allowed,
-                # Half of it, so that a locked table is told as such and not as an unknown outcome.
+                # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
                 "lock_timeout": str(max(1, int(self._timeout * 500))),
                 "idle_in_transaction_session_timeout": allowed,
             },
@@ -193,13 +193,13 @@ def _is_lost(problem: BaseException) -> bool:
 
 
 def _is_passing(problem: BaseException) -> bool:
-    """A server that is down, starting or full may be back in a moment; a wrong password will not be right then."""
+    """Whether trying again may help: with a server that is down, starting or full, but not with a wrong password."""
     if isinstance(problem, asyncpg.PostgresError):
         return str(problem.sqlstate)[:2] in ("08", "57", "53")
     return isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
 
 
-_MAKING = 0x646C715F6D616B65  # the advisory lock that makers of a layout take
+_MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
 _TABLES = """
 SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind = 'r' AS is_heap,
        array_agg(a.attname::text) AS names, array_agg(format_type(a.atttypid, a.atttypmod)) AS types,
@@ -214,7 +214,7 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|i
 GROUP BY c.oid, n.nspname, c.relname, c.relkind
 """
 _READ_AS_IS = frozenset({"text", "double precision", "boolean", "smallint", "integer", "bigint"})
-_RACED = frozenset({"42P07", "42710", "42723", "23505", "XX000"})  # what a maker without our lock makes us see
+_RACED = frozenset({"42P07", "42710", "42723", "23505", "XX000"})  # seen if others create it without that lock
 
 
 class PostgresDLQ:
@@ -287,14 +287,14 @@ class PostgresDLQ:
         self._line.close()
 
     def _dsn(self) -> str:
-        """What `open_store` needs to open the same database: as given, with the password if it had one."""
+        """The target for `open_store`, as given, with its password if it had one."""
         return self._given
 
     async def _write(self, link: Any, row: Values, repeated: bool) -> None:
         given = [value if value is None else str(value) for value in row]
         try:
             async with link.transaction():
-                # A column of another type or a trigger of the owner may alter what it is given: rather none than that.
+                # A column of another type or a trigger may alter a value; then nothing is written.
                 if changed := differing(row, await link.fetchrow(self._insert, *given)):
                     raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
         except asyncpg.UniqueViolationError:
@@ -318,7 +318,7 @@ class PostgresDLQ:
 
 
 def _reading(name: str, declared: str) -> str:
-    # Text shows a number of another type as its digits, where the driver would widen or round it.
+    # Read as text, a number of another type keeps its digits; the driver would widen or round it.
     as_is = declared in _READ_AS_IS or declared.startswith("timestamp")
     return name if as_is else f"CAST({name} AS text)"
 
@@ -349,7 +349,7 @@ def _table(row: Any) -> Table:
     types = dict(zip(row["names"], row["types"], strict=True))
     not_null = dict(zip(row["names"], row["not_null"], strict=True))
     is_open = pending(is_boolean=types["dismissed"] == "boolean", is_required=not_null["dismissed"])
-    # Among entries of one instant, the place in the heap is the order of arrival while they are untouched.
+    # Entries of the same instant lie in the heap in order of arrival until they are updated.
     order = "captured_at, ctid" if row["is_heap"] else "captured_at, dlq_id"
     return Table(row["schema"], row["name"], types, is_open, order)
 

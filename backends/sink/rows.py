@@ -1,4 +1,4 @@
-"""A dead-lettered order ↔ the values of its columns, exactly or not at all. Pure; knows no driver."""
+"""Converts a dead-lettered order to column values and back without loss, and picks a sink's table. Knows no driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backends.records import DeadLetteredOrder, parse_time
 from backends.store import BadEntry, BadTarget, NotADLQ
 
 Value = str | int | None
-Values = tuple[Value, ...]  # in the order of the layout's columns; numbers that may be fractions as their repr
+Values = tuple[Value, ...]  # in the order of the layout's columns; floats as their repr
 
 _TEXTS = frozenset(orders.COLUMNS) - {"captured_at", "quantity", "price", "retry_count", "dismissed"}
 _OPTIONAL = frozenset({"account_id", "price", "client_order_id"})
@@ -80,10 +80,10 @@ def refuse_nul(row: Values, label: str) -> None:
 
 
 def record(row: Sequence[object]) -> DeadLetteredOrder:
-    """Raises BadEntry where a stored row is not an order as an engine writes it."""
+    """Raises BadEntry if a stored row is not an order as an engine writes it."""
     stored = dict(zip(orders.COLUMNS, row, strict=True))
     if stored["action_json"] is None:
-        stored["action_json"] = ""  # both say that there is none
+        stored["action_json"] = ""  # NULL and the empty text both mean that there is none
     captured_at = parse_time(stored["captured_at"])
     if captured_at is None:
         raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a captured_at that is no time with a zone")
@@ -113,7 +113,7 @@ def _stored_number(stored: dict[str, object], name: str) -> float:
 
 
 def differing(wanted: Values, kept: Sequence[object] | None) -> str | None:
-    """The first column that the store has not kept as it was given."""
+    """The first column whose stored value differs from the given one."""
     if kept is None:
         return "the whole entry"
     try:
@@ -125,7 +125,7 @@ def differing(wanted: Values, kept: Sequence[object] | None) -> str | None:
 
 
 def is_same(wanted: Values, kept: Sequence[object]) -> bool:
-    """The stored entry is this one, whatever was done to it since."""
+    """Whether the stored entry is this one; ignores the columns that acts change."""
     pairs = zip(orders.COLUMNS, wanted, values(record(kept)), strict=True)
     return all(_is_kept(given, stored) for name, given, stored in pairs if name in orders.IDENTITY)
 
@@ -144,7 +144,7 @@ class Table:
 
     @property
     def shown(self) -> str:
-        """Says which one it is, whatever else the database holds."""
+        """The name that finds this table among all others of the database."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
     @property
@@ -154,7 +154,7 @@ class Table:
 
 
 def choose(tables: Sequence[Table], wanted: str | None, label: str) -> Table | None:
-    """None: there is none yet."""
+    """The table to use; None if there is none yet."""
     if wanted == "":
         raise BadTarget("table= is empty: leave it out, or name a table")
     matching = [table for table in tables if table.types.keys() >= orders.ANCHORS]

@@ -61,7 +61,7 @@ class SQLiteDLQ:
             connection.execute(
                 f"INSERT INTO {self._table.quoted} ({self._columns}) VALUES ({places})", _bound(row, self._table)
             )
-            # A column of another type or a trigger of the owner may alter what it is given: rather none than another.
+            # A column of another type or a trigger may alter a value; then nothing is written.
             if changed := differing(row, self._fetch(connection, entry.dlq_id)):
                 raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
 
@@ -97,13 +97,13 @@ class SQLiteDLQ:
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            return  # the connection is the parent's
+            return  # the connection belongs to the parent process
         with self._lock:
             self._closed = True
             self._connection.close()
 
     def _dsn(self) -> str:
-        """What `open_store` needs to open the same database."""
+        """The target for `open_store`."""
         return self.url
 
     @contextmanager
@@ -147,7 +147,7 @@ def _bound(row: Values, table: Table) -> list[object]:
     for name in ("quantity", "price"):
         place = orders.COLUMNS.index(name)
         number = row[place]
-        # SQLite takes a NaN for NULL, and cuts a float to 15 digits where the column holds text.
+        # SQLite stores NaN as NULL, and cuts a float to 15 digits in a column of text.
         if isinstance(number, str) and number != "nan" and orders.sqlite_affinity(table.types[name]) != "text":
             bound[place] = float(number)
     return bound
@@ -175,7 +175,7 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
     except sqlite3.Error as problem:
         raise sqlite_error(problem, target.label) from None
-    # What somebody else stored there may not be text; it must not make the rest unreadable.
+    # Others may have stored bytes that are no text; they must not make the rest unreadable.
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
     try:
         connection.execute("PRAGMA synchronous = FULL")
@@ -188,7 +188,7 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Readers then never block the engine. The switch does not heed the busy timeout, so several makers take turns."""
+    """Switch to WAL, so that readers never block the engine. Retries, since the switch ignores the busy timeout."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
