@@ -20,8 +20,8 @@ from console.services.replay import attempt as record
 from console.services.replay import lookup_verdict as verdict
 from console.services.replay import payload, reconcile
 from console.services.replay import submit as send
-from console.services.replay.attempt import AttemptContext, SubmitResult
 from console.services.replay.reconcile import Waited
+from console.services.replay.submit import AttemptContext, SubmitResult
 from tests.faults.ground import Ground
 from venues import Outcome, Prepared, Rejected, Unknown
 
@@ -44,7 +44,7 @@ def submit_before_intent(_: Ground) -> None:
         assert isinstance(prepared, Prepared)
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
-        attempt = await self._recorder.intend(context, prepared, "late")
+        attempt = await self._intend(context, prepared, "late")
         assert isinstance(attempt, Attempt)
         return await self._outcome(context, outcome)
 

@@ -18,7 +18,6 @@ import pytest
 from backends import engine
 from backends.records import ActContext
 from console.services.replay import attempt as record
-from console.services.replay import submit as send
 from console.settings.config import VenueConfig
 from tests.faults import checker
 from tests.support.command import Console
@@ -37,7 +36,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
     monkeypatch.setattr(record, "_RECORD_SECONDS", 0.05)
     monkeypatch.setattr(record, "_RECORD_TRIES", 4)
-    monkeypatch.setattr(send, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(record, "_PATIENCE_SECONDS", 0.3)
 
 
 def window(seconds: float) -> dict[str, VenueConfig]:
@@ -98,7 +97,7 @@ async def test_a_store_that_is_locked_while_the_venue_is_talked_to(tmp_path: Pat
 
 
 async def test_a_batch_waits_for_a_store_that_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send, "_PATIENCE_SECONDS", 10.0)
+    monkeypatch.setattr(record, "_PATIENCE_SECONDS", 10.0)
     target = sqlite_store(tmp_path / "orders.db", [fresh(n) for n in range(1, 8)])
     async with Stage(target) as stage:
         made = await stage.plan(*range(1, 8))

@@ -18,10 +18,11 @@ import pytest
 
 from backends import DeadLetteredOrder, DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ, open_store
 from backends.records import ActContext, Actor, Attempt, Entry
-from backends.store import Unreachable
+from backends.sql.claims import SQLClaims
+from backends.store import Result, StoreError, Unreachable
 from console.services import replay_order, submit_or_dead_letter
-from console.services.engine import replay_order as resend
 from console.services.engine.capture import REJECTS, dead_letter
+from console.services.replay import attempt as record
 
 REFUSED = '{"code":40310000,"message":"insufficient buying power"}'
 TIMEOUT = TimeoutError("no answer in 10 s")
@@ -339,13 +340,13 @@ def test_a_halt_holds_engines_too(sql_sink: SQLiteDLQ | PostgresDLQ) -> None:
 def test_an_answer_that_cannot_be_recorded_is_unknown_and_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resend, "_RECORD_SECONDS", 0.001)
+    monkeypatch.setattr(record, "_RECORD_SECONDS", 0.001)
     monkeypatch.setattr("backends.sql.claims.SQLClaims.conclude", _away)
     with SQLiteDLQ(tmp_path / "orders.db") as sink:
         entry = kept(sink)
         ok, detail = replay_order(sink, entry.dlq_id, Venue())
         assert not ok
-        assert detail == "unknown: the venue's answer (ord_1) could not be recorded: the disk is full"
+        assert detail == "unknown: the outcome accepted ord_1 could not be recorded: the disk is full"
         assert looked(sink, entry.dlq_id)[0].state == "in_flight"
 
 
@@ -359,3 +360,43 @@ def test_a_store_that_is_away_sends_nothing(tmp_path: Path, monkeypatch: pytest.
         entry, venue = kept(sink), Venue()
         assert replay_order(sink, entry.dlq_id, venue) == (False, "not sent: the disk is full")
         assert venue.seen == []
+
+
+def test_an_intent_whose_commit_is_in_doubt_is_withdrawn(
+    sql_sink: SQLiteDLQ | PostgresDLQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intend = SQLClaims.intend
+
+    async def lost(*given: Any) -> object:
+        await intend(*given)
+        raise StoreError("lost while it committed")
+
+    entry, venue = kept(sql_sink), Venue()
+    monkeypatch.setattr("backends.sql.claims.SQLClaims.intend", lost)
+    assert replay_order(sql_sink, entry.dlq_id, venue) == (False, "not sent: lost while it committed")
+    assert venue.seen == []
+    found, (attempt,) = looked(sql_sink, entry.dlq_id)
+    assert (found.state, attempt.outcome) == ("pending", "not_sent")
+    monkeypatch.undo()
+    assert replay_order(sql_sink, entry.dlq_id, venue) == (True, "ord_1")
+
+
+def test_an_attempt_that_somebody_settled_meanwhile_is_told_as_the_record_has_it(
+    sql_sink: SQLiteDLQ | PostgresDLQ,
+) -> None:
+    entry = kept(sql_sink)
+
+    async def settle() -> None:
+        store = await open_store(sql_sink.url)
+        (attempt,) = await store.open_attempts()
+        why = ActContext(datetime.now(UTC), "op", "reconcile")
+        assert await store.settle(attempt, Result("accepted", "ord_7"), Actor("bob", "bob", "h", "p"), why)
+        await store.aclose()
+
+    class Settled(Venue):
+        def submit(self, action: Any) -> Any:
+            with ThreadPoolExecutor() as pool:
+                pool.submit(asyncio.run, settle()).result()
+            raise TIMEOUT
+
+    assert replay_order(sql_sink, entry.dlq_id, Settled()) == (True, "ord_7")

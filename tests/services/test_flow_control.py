@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.services.replay.flow_control import FAILURES, OPEN_SECONDS, Breaker, Pace
-from console.services.replay.outcome import EntryOutcome, OutcomeKind, exit_code
+from console.services.replay.flow_control import (
+    FAILURES,
+    OPEN_SECONDS,
+    Breaker,
+    Pace,
+    unless_stopped,
+    wait_unless_stopped,
+)
+from console.services.replay.outcome import EntryOutcome, OutcomeKind, exit_code, not_begun
 
 WORDS: tuple[OutcomeKind, ...] = (
     "accepted",
@@ -115,3 +123,53 @@ def test_the_exit_code_of_a_dry_run() -> None:
     assert exit_code(told(("refused",)), dry_run=True) == 4
     assert exit_code([], dry_run=True) == 4
     assert exit_code([]) == 0
+
+
+async def test_a_wait_ends_with_its_time_or_when_it_is_stopped() -> None:
+    stopped, waits = asyncio.Event(), []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            stopped.set()
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        assert await wait_unless_stopped(3, stopped, sleep)
+        assert await wait_unless_stopped(0, stopped, sleep)
+        assert not await wait_unless_stopped(5, stopped, sleep)
+        assert not await wait_unless_stopped(7, stopped, sleep)
+    assert waits == [3, 5]
+
+
+async def test_stopping_cancels_the_work_and_errors_of_the_work_are_raised() -> None:
+    stopped, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> int:
+        try:
+            stopped.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return 1
+
+    async def answers() -> int:
+        return 7
+
+    async def fails() -> int:
+        raise ValueError("no")
+
+    async with asyncio.timeout(20):
+        assert await unless_stopped(answers(), stopped) == 7
+        with pytest.raises(ValueError, match="no"):
+            await unless_stopped(fails(), stopped)
+        assert await unless_stopped(work(), stopped) is None
+        assert ended.is_set()
+
+
+def test_a_halt_refuses_what_a_stop_or_a_breaker_skips() -> None:
+    assert not_begun("a", "halt") == EntryOutcome("a", "refused", None, detail="halt: nothing was sent")
+    assert not_begun("a", "stopped", "live", "k") == EntryOutcome(
+        "a", "skipped", "live", None, "k", "stopped: nothing was sent"
+    )
+    assert not_begun("a", "breaker open").outcome == "skipped"

@@ -316,7 +316,7 @@ async def test_an_outcome_that_cannot_be_recorded_is_in_doubt_and_says_so(
     monkeypatch.setattr(stage.store, "conclude", away)
     ended = await stage.replay_one(1)
     assert (ended.outcome, ended.venue_order_id) == ("unknown", "ord_1")
-    assert ended.detail == "the venue said accepted ord_1 but it could not be recorded: the disk is full"
+    assert ended.detail == "the outcome accepted ord_1 could not be recorded: the disk is full"
     assert await stage.shows(1) == ("in_flight", 0)
     monkeypatch.undo()
     assert (await stage.reconcile(1))[ident(1)].outcome == "accepted"

@@ -1,6 +1,6 @@
-"""For engines: an entry is sent once more through the engine's own venue. Synchronous, beside any event loop.
+"""Lets an engine send an entry again through its own venue. Synchronous; works beside a running event loop.
 
-Knows the sink, the store contract and the classification of errors; the venue is whatever the engine passes.
+Uses the sink, the store, the attempt lifecycle and the classification of errors; the engine passes the venue.
 """
 
 from __future__ import annotations
@@ -8,31 +8,30 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-import uuid
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from backends import DeadLetteredOrder, DLQSink, open_store
-from backends.records import ERROR_LIMIT, ActContext, Actor
-from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreError
+from backends.records import ERROR_LIMIT
+from backends.store import Intent, Result, Store, StoreError
 from console.services.engine.capture import AuditLog, EngineVenue, order_id_of, quietly
 from console.services.errors.category import classify
 from console.services.replay import payload
+from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease
+from console.services.replay.outcome import EntryOutcome
 from console.settings.identity import current_actor
 from venues import OrderAction, Prepared, parse_action
 
-_LEASE_SECONDS = 300.0
-_RECORD_TRIES = 20
-_RECORD_SECONDS = 0.5
+_LEASE = Lease(300.0, sending=120.0)
 T = TypeVar("T")
 
 
 def replay_order(dlq: DLQSink, dlq_id: str, venue: EngineVenue, audit_log: AuditLog | None = None) -> tuple[bool, str]:
     """Send one entry again through the engine's own venue: (ok, detail).
 
-    On a SQL sink: claim → intent → submit → outcome, as the console does; an exception that may have been sent
-    leaves the entry in doubt and the detail begins with "unknown:".
+    A SQL sink records the attempt as the console does. When the submit fails but may have reached the venue, the entry
+    stays in doubt and the detail begins with "unknown:".
     """
     entry = dlq.get(dlq_id)
     if entry is None:
@@ -77,81 +76,75 @@ def _recorded(
     engine: tuple[EngineVenue, AuditLog | None],
 ) -> tuple[bool, str]:
     venue, audit_log = engine
-    actor = current_actor(None)
+    ledger = AttemptLedger(store, current_actor(None), reason="replay_order")
     try:
-        claim, action = own.run(_begin(store, actor, action, entry, mode=_mode(venue)))
+        begun = own.run(_begin(store, ledger, action, entry, mode=_mode(venue)))
     except StoreError as problem:
+        own.run(ledger.settle_up())
         return False, f"not sent: {problem}"
-    if isinstance(claim, ClaimRefused):
-        return False, f"{claim.code}: {claim.why}"
+    if isinstance(begun, EntryOutcome):
+        own.run(ledger.settle_up())
+        return False, begun.detail or begun.outcome
+    held, action = begun
+    result = _submitted(venue, action)  # on the engine's own thread
+    told = EntryOutcome(entry.dlq_id, result.outcome, None, result.venue_order_id, action.client_order_id, result.error)
+    ended = own.run(ledger.conclude(held, result, told))
+    if ended.outcome == "accepted":
+        order_id = ended.venue_order_id or ""
+        _annotate(audit_log, entry.dlq_id, order_id)
+        return True, order_id
+    detail = ended.detail or ended.outcome
+    return False, f"unknown: {detail}" if ended.outcome == "unknown" and ended != told else detail
+
+
+def _submitted(venue: EngineVenue, action: OrderAction) -> Result:
     try:
         order_id = order_id_of(venue.submit(action))
-        result, detail = Result("accepted", order_id, evidence="the engine's venue answered"), order_id
     except Exception as problem:  # noqa: BLE001 - any failure of a venue is an outcome here
         outcome, detail = _failure(problem)
-        result = Result("unknown" if outcome == "unknown" else "rejected", error=detail, evidence=detail)
-    if unrecorded := own.run(_conclude(store, claim, result, actor)):
-        return False, f"unknown: the venue's answer ({detail}) could not be recorded: {unrecorded}"
-    if result.outcome == "accepted":
-        _annotate(audit_log, entry.dlq_id, detail)
-    return result.outcome == "accepted", detail
-
-
-async def _conclude(store: Store, claim: Claim, result: Result, actor: Actor) -> str | None:
-    """Why it could not be recorded, after waiting for a store that is away for a moment."""
-    for remaining in reversed(range(_RECORD_TRIES)):
-        try:
-            await store.conclude(claim, result, actor, await _why(store))
-        except StoreError as problem:
-            if not remaining:
-                return str(problem)
-            await asyncio.sleep(_RECORD_SECONDS)
-        else:
-            return None
-    raise AssertionError("the last try returns")
+        return Result("unknown" if outcome == "unknown" else "rejected", error=detail, evidence=detail)
+    return Result("accepted", order_id, evidence="the engine's venue answered")
 
 
 async def _begin(
-    store: Store, actor: Actor, action: OrderAction, entry: DeadLetteredOrder, *, mode: str
-) -> tuple[Claim | ClaimRefused, OrderAction]:
+    store: Store, ledger: AttemptLedger, action: OrderAction, entry: DeadLetteredOrder, *, mode: str
+) -> tuple[HeldClaim, OrderAction] | EntryOutcome:
     found = await store.get(entry.dlq_id)
     if found is None:
-        return ClaimRefused(entry.dlq_id, "no such entry", "gone"), action
-    if not action.client_order_id:
-        seed = f"{await store.store_id()}\n{entry.dlq_id}"
-        action = replace(action, client_order_id=hashlib.sha256(seed.encode()).hexdigest()[:32])
-    claim = await store.claim(entry.dlq_id, found.version, actor, _LEASE_SECONDS)
-    if isinstance(claim, ClaimRefused):
-        return claim, action
-    # The engine's venue makes the bytes; what is kept is enough to look the order up.
+        return EntryOutcome(entry.dlq_id, "skipped", None, detail="gone: no such entry")
+
+    async def prepare() -> tuple[Intent, OrderAction]:
+        named = action
+        if not named.client_order_id:
+            seed = f"{await store.store_id()}\n{entry.dlq_id}"
+            named = replace(named, client_order_id=hashlib.sha256(seed.encode()).hexdigest()[:32])
+        return _intent(named, entry.venue_name, mode), named
+
+    return await ledger.begin(entry.dlq_id, found.version, _LEASE, prepare)
+
+
+def _intent(action: OrderAction, venue: str, mode: str) -> Intent:
+    """The engine's venue makes the bytes itself; the ledger keeps what a look-up of the order needs."""
     request = Prepared(action.verb, action.client_order_id or "", "", "", b"", action)
-    intent = Intent(
+    kept = payload.encode(request)
+    return Intent(
         mode=mode,
-        venue=entry.venue_name,
+        venue=venue,
         client_order_id=request.client_order_id,
-        payload=payload.encode(request),
-        payload_hash=hashlib.sha256(payload.encode(request)).hexdigest(),
+        payload=kept,
+        payload_hash=hashlib.sha256(kept).hexdigest(),
         detail="by the engine's own venue",
     )
-    try:
-        attempt = await store.intend(claim, intent, actor, await _why(store))
-    except StoreError:
-        await store.release(claim)
-        raise
-    if isinstance(attempt, ClaimRefused):
-        await store.release(claim)
-        return attempt, action
-    return claim, action
 
 
 def _mode(venue: object) -> str:
-    """Paper only where the engine's venue says so itself."""
+    """Paper only when the engine's venue says so itself."""
     said = getattr(venue, "mode", None)
     return "paper" if said == "paper" or getattr(venue, "paper", None) is True else "live"
 
 
 def _failure(problem: Exception) -> tuple[str, str]:
-    """("unknown" | "rejected", detail): could this have reached the venue?"""
+    """("unknown" | "rejected", detail): unknown when the order may have reached the venue."""
     error = f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT]
     return ("unknown", f"unknown: {error}") if classify(error).reach == "maybe" else ("rejected", error)
 
@@ -162,13 +155,8 @@ def _annotate(audit_log: AuditLog | None, dlq_id: str, order_id: str) -> None:
         quietly(lambda: audit_log.append("Annotation", event))
 
 
-async def _why(store: Store) -> ActContext:
-    """By the store's clock, as whoever reconciles compares it with that one."""
-    return ActContext(at=await store.clock(), operation=uuid.uuid4().hex, reason="replay_order")
-
-
 class _Own:
-    """A loop on a thread of its own, so that a synchronous call works beside a running loop."""
+    """An event loop on its own thread, so that a synchronous call works beside a running loop."""
 
     def __enter__(self) -> _Own:
         self._loop = asyncio.new_event_loop()

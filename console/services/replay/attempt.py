@@ -1,180 +1,241 @@
-"""What of an entry's way reaches the ledger: its intent, its outcome, the claim given back. Sends nothing.
+"""The lifecycle of an attempt to send an entry: claim → look up → intent → one send → outcome.
 
-What cannot be recorded is left as it stands there: in flight, for reconcile to settle.
+`AttemptLedger` alone calls the store's claim, intend, conclude and release. The senders of orders, provider calls, hub
+retries and engine replays prepare the intent, send once and decide what the answer means. An outcome that cannot be
+recorded leaves its attempt in flight, and reconcile settles it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import TypeVar
 
-from backends.records import ActContext, Actor, Attempt
-from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreError
+from backends.records import ActContext, Actor, Attempt, Version
+from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreError, Unreachable
 from console.clock import Clock
-from console.services.replay import payload
-from console.services.replay.command import Command
-from console.services.replay.flow_control import Pace
+from console.services.replay.flow_control import wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.replay.plan import ReplayPlan, Step
-from venues import Prepared, VenueClient
 
-LEASE_SECONDS = 60.0
-Signal = Literal["good", "bad", "none"]  # what an ending says of the venue
-
-
-@dataclass(frozen=True, slots=True)
-class VenueLane:
-    """How one venue is reached in this batch."""
-
-    client: VenueClient
-    pace: Pace
-    timeout: float
-    window: float  # seconds for which "not found" proves nothing
-    grace: float = LEASE_SECONDS
-
-    @property
-    def lease(self) -> float:
-        """Long enough for a look-up, a wait for the next turns, a send and its confirmation."""
-        return self.grace + 3 * self.timeout + 12 * self.pace.gap
-
-    @property
-    def last_call(self) -> float:
-        """Seconds after the claim by which a send must have begun, so that it is over before the lease is."""
-        return self.lease - self.timeout - 2
+TOO_LATE = "the claim was about to run out: nothing was sent"
+_WITHDRAWN = "the intent's commit was in doubt: nothing was sent"
+_PATIENCE_SECONDS = 10.0  # how long claims wait for a store that does not answer
+_AGAIN_SECONDS = 0.25
+_RECORD_TRIES = 20
+_RECORD_SECONDS = 0.5  # between two tries to record an outcome
+_CLOCK_READS = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitResult:
-    ended: EntryOutcome
-    signal: Signal = "none"
-    halted: bool = False
+class Lease:
+    """How long a claim lasts, and how much of that one send may take."""
+
+    seconds: float
+    sending: float
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptContext:
-    plan: ReplayPlan
-    step: Step
-    lane: VenueLane
+class HeldClaim:
+    """A claim of this process. A send that begins after `last_call` could outlast the lease."""
+
     claim: Claim
-    why: ActContext
-    since: float = field(default_factory=time.monotonic)
+    last_call: float  # by time.monotonic()
 
     @property
-    def command(self) -> Command:
-        return self.step.command
+    def entry_id(self) -> str:
+        return self.claim.entry_id
 
     @property
     def too_late(self) -> bool:
-        """Another console may soon take the claim for abandoned: nothing may be sent under it any more."""
-        return time.monotonic() - self.since > self.lane.last_call
-
-    def ended(self, word: OutcomeKind, venue_order_id: str | None = None, detail: str | None = None) -> EntryOutcome:
-        command = self.command
-        return EntryOutcome(command.entry_id, word, self.plan.mode, venue_order_id, command.client_order_id, detail)
-
-
-_RECORD_TRIES = 20
-_RECORD_SECONDS = 0.5
+        """Another console may soon take the entry over: nothing may be sent under this claim any more."""
+        return time.monotonic() > self.last_call
 
 
 class AttemptLedger:
-    def __init__(self, store: Store, actor: Actor, moment: Clock) -> None:
+    """Records the attempts of one run under one operation id, by the store's clock.
+
+    `stopped` ends the waiting for a store that is away. `record_tries` bounds how often an outcome is recorded again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        actor: Actor,
+        *,
+        reason: str = "replay",
+        note: str | None = None,
+        stopped: asyncio.Event | None = None,
+        record_tries: int | None = None,
+    ) -> None:
+        self.halted = False  # the store refused a claim or an intent because a halt is set
         self._store = store
         self._actor = actor
-        self._moment = moment
-        self._owed: list[
-            tuple[AttemptContext, ActContext | None]
-        ] = []  # claims, and where its moment is named an intent, to undo
+        self._act = uuid.uuid4().hex, reason, note
+        self._stopped = stopped or asyncio.Event()
+        self._record_tries = record_tries
+        self._moment: Clock | None = None
+        self._away_since: float | None = None
+        self._owed: list[tuple[HeldClaim, str | None]] = []  # claims to give back; started_at of an intent to withdraw
 
-    async def intend(self, context: AttemptContext, prepared: Prepared, detail: str) -> Attempt | ClaimRefused:
-        """Committed when it returns; where it does not, nothing may be sent and the claim is free again."""
-        why = self._now(context.why)
-        intent = self._intent(context, prepared, detail)
+    @property
+    def moment(self) -> Clock:
+        """The store's time. Known from the first claim on."""
+        assert self._moment is not None, "the first claim reads the store's clock"
+        return self._moment
+
+    def now(self) -> ActContext:
+        """The audit context of this run, at this moment."""
+        operation, reason, note = self._act
+        return ActContext(at=self.moment(), operation=operation, reason=reason, note=note)
+
+    async def claim(self, entry_id: str, version: Version, lease: Lease) -> HeldClaim | ClaimRefused:
+        """Claim an entry. Claims wait for a store that is away, `_PATIENCE_SECONDS` in all; then they raise at once."""
+        while True:
+            try:
+                if self._moment is None:
+                    moment = await anchored(self._store)
+                    self._moment = self._moment or moment  # another task may have read it meanwhile
+                since = time.monotonic()
+                claim = await self._store.claim(entry_id, version, self._actor, lease.seconds)
+            except Unreachable:
+                self._away_since = self._away_since or time.monotonic()
+                if self._stopped.is_set() or time.monotonic() - self._away_since > _PATIENCE_SECONDS:
+                    raise
+            else:
+                self._away_since = None
+                if isinstance(claim, ClaimRefused):
+                    self.halted = self.halted or claim.code == "halt"
+                    return claim
+                return HeldClaim(claim, since + lease.seconds - lease.sending)
+            await wait_unless_stopped(_AGAIN_SECONDS, self._stopped)
+
+    async def intend(self, held: HeldClaim, intent: Intent) -> Attempt | ClaimRefused:
+        """Commit the intent. When this refuses or raises, nothing may be sent and the claim is given back."""
+        why = self.now()
         try:
-            attempt = await self._store.intend(context.claim, intent, self._actor, why)
+            attempt = await self._store.intend(held.claim, intent, self._actor, why)
         except StoreError:
-            await self._withdraw(context, why)
+            await self._withdraw(held, why.at.isoformat())
             raise
         if isinstance(attempt, ClaimRefused):
-            await self.release(context)
+            self.halted = self.halted or attempt.code == "halt"
+            await self.release(held)
         return attempt
 
-    async def _withdraw(self, context: AttemptContext, why: ActContext) -> None:
-        """The intent's commit is in doubt, but it is certain that nothing was sent."""
-        try:
-            attempts = await self._store.attempts(context.command.entry_id)
-            if any(one.outcome is None and one.started_at == why.at.isoformat() for one in attempts):
-                text = "the intent's commit was in doubt: nothing was sent"
-                result = Result("not_sent", error=text, evidence=text)
-                await self._store.conclude(context.claim, result, self._actor, self._now(context.why))
-            await self._store.release(context.claim)
-        except StoreError:
-            self._owed.append((context, why))
+    async def begin(
+        self,
+        entry_id: str,
+        version: Version,
+        lease: Lease,
+        prepare: Callable[[], Awaitable[tuple[Intent, T] | EntryOutcome]],
+    ) -> tuple[HeldClaim, T] | EntryOutcome:
+        """Claim an entry, prepare what to send and commit its intent.
 
-    async def conclude(
-        self, context: AttemptContext, result: Result, signal: Signal, detail: str | None = None
-    ) -> SubmitResult:
-        """The outcome must reach the ledger: a store that is away for a moment is waited for."""
-        ended = context.ended(result.outcome, result.venue_order_id, detail or result.error)
-        for remaining in reversed(range(_RECORD_TRIES)):
+        Returns the claim and what `prepare` made, to be sent once and concluded; or the outcome of an entry of which
+        nothing may be sent. Raises StoreError when the store is away; nothing may be sent then either.
+        """
+        held = await self.claim(entry_id, version, lease)
+        if isinstance(held, ClaimRefused):
+            return refused(held)
+        try:
+            prepared = await prepare()
+        except StoreError:
+            await self.release(held)
+            raise
+        if isinstance(prepared, EntryOutcome):
+            await self.release(held)
+            return prepared
+        intent, request = prepared
+        attempt = await self.intend(held, intent)
+        if isinstance(attempt, ClaimRefused):
+            return refused(attempt)
+        if held.too_late:
+            told = EntryOutcome(entry_id, "not_sent", None, None, intent.client_order_id or None, TOO_LATE)
+            return await self.conclude(held, Result("not_sent", error=TOO_LATE, evidence=TOO_LATE), told)
+        return held, request
+
+    async def conclude(self, held: HeldClaim, result: Result, told: EntryOutcome) -> EntryOutcome:
+        """Record how the attempt ended. Returns `told`, or what the record says instead.
+
+        A store that is away is tried again; after the last try the attempt stays in flight and the outcome is unknown.
+        """
+        for remaining in reversed(range(self._record_tries or _RECORD_TRIES)):
             try:
-                mine = await self._store.conclude(context.claim, result, self._actor, self._now(context.why))
-                return SubmitResult(ended if mine else await self._settled_elsewhere(context, ended), signal)
+                mine = await self._store.conclude(held.claim, result, self._actor, self.now())
+                return told if mine else await self._settled_elsewhere(told)
             except StoreError as problem:
                 if not remaining:
-                    order = f" {result.venue_order_id}" if result.venue_order_id else ""
-                    text = f"the venue said {result.outcome}{order} but it could not be recorded: {problem}"
-                    return SubmitResult(context.ended("unknown", result.venue_order_id, text), signal)
-                await asyncio.sleep(_RECORD_SECONDS)
+                    return replace(told, outcome="unknown", detail=_unrecorded(told, problem))
+            await asyncio.sleep(_RECORD_SECONDS)
         raise AssertionError("the last try returns")
 
-    async def _settled_elsewhere(self, context: AttemptContext, ended: EntryOutcome) -> EntryOutcome:
-        """Somebody reconciled this attempt while we waited: theirs is the record, ours is in the audit."""
-        attempts = await self._store.attempts(context.command.entry_id)
-        last = next((one for one in reversed(attempts) if one.outcome), None)
-        word = _word(last.outcome) if last else None
-        if last is None or word is None:
-            return replace(ended, outcome="unknown", detail="settled elsewhere meanwhile: look again")
-        if (word, last.venue_order_id) == (ended.outcome, ended.venue_order_id):
-            return ended  # our own commit, whose answer was lost
-        return replace(ended, outcome=word, venue_order_id=last.venue_order_id, detail="reconciled elsewhere meanwhile")
-
-    async def release(self, context: AttemptContext) -> None:
+    async def release(self, held: HeldClaim) -> None:
+        """Give a claim back under which nothing was sent. `settle_up` repeats what fails."""
         try:
-            await self._store.release(context.claim)
+            await self._store.release(held.claim)
         except StoreError:
-            self._owed.append((context, None))
+            self._owed.append((held, None))
 
     async def settle_up(self) -> None:
-        """What could not be given back while the store was away; what cannot even now, runs out by itself."""
+        """Give back the claims and withdraw the intents that a store that was away did not take.
+
+        Tries a bounded number of times; the lease ends what is left.
+        """
         for remaining in reversed(range(_RECORD_TRIES)):
             owed, self._owed = self._owed, []
-            for context, why in owed:
-                await (self.release(context) if why is None else self._withdraw(context, why))
+            for held, started_at in owed:
+                await (self.release(held) if started_at is None else self._withdraw(held, started_at))
             if not self._owed or not remaining:
                 return
             await asyncio.sleep(_RECORD_SECONDS)
 
-    def _intent(self, context: AttemptContext, prepared: Prepared, detail: str) -> Intent:
-        overridden = ", ".join(context.step.overridden)
-        return Intent(
-            mode=context.plan.mode,
-            venue=context.command.venue,
-            client_order_id=prepared.client_order_id,
-            payload=payload.encode(prepared),
-            payload_hash=payload.fingerprint_of(prepared),
-            rehearsal=context.plan.rehearsal,
-            detail=f"{detail}; overridden: {overridden}" if overridden else detail,
-        )
+    async def _withdraw(self, held: HeldClaim, started_at: str) -> None:
+        """Conclude an intent as not sent, if it was committed after all, and give its claim back."""
+        try:
+            attempts = await self._store.attempts(held.entry_id)
+            if any(one.outcome is None and one.started_at == started_at for one in attempts):
+                result = Result("not_sent", error=_WITHDRAWN, evidence=_WITHDRAWN)
+                await self._store.conclude(held.claim, result, self._actor, self.now())
+            await self._store.release(held.claim)
+        except StoreError:
+            self._owed.append((held, started_at))
 
-    def _now(self, why: ActContext) -> ActContext:
-        return replace(why, at=self._moment())
+    async def _settled_elsewhere(self, told: EntryOutcome) -> EntryOutcome:
+        """What the record says of an attempt that the store counts as settled already."""
+        attempts = await self._store.attempts(told.entry_id)
+        last = next((one for one in reversed(attempts) if one.outcome), None)
+        kind = _kind(last.outcome) if last else None
+        if last is None or kind is None:
+            return replace(told, outcome="unknown", detail="settled elsewhere meanwhile: look again")
+        if (kind, last.venue_order_id) == (told.outcome, told.venue_order_id):
+            return told  # an earlier try was committed and only its answer was lost
+        return replace(told, outcome=kind, venue_order_id=last.venue_order_id, detail="reconciled elsewhere meanwhile")
 
 
-def _word(outcome: str | None) -> OutcomeKind | None:
+def refused(taken: ClaimRefused, mode: str | None = None, key: str | None = None) -> EntryOutcome:
+    """The outcome of an entry whose claim, intent or requeue the store refused."""
+    if taken.code in ("settled", "changed", "gone"):
+        return EntryOutcome(taken.entry_id, "skipped", mode, None, key, taken.why)
+    return EntryOutcome(taken.entry_id, "refused", mode, None, key, f"{taken.code}: {taken.why}")
+
+
+def unsent(entry_id: str, problem: StoreError, mode: str | None = None) -> EntryOutcome:
+    """The outcome of an entry of which nothing was sent because the store failed before its intent was committed."""
+    return EntryOutcome(entry_id, "skipped", mode, detail=f"{problem}: nothing was sent")
+
+
+def _unrecorded(told: EntryOutcome, problem: StoreError) -> str:
+    order = f" {told.venue_order_id}" if told.venue_order_id else ""
+    detail = f" ({told.detail})" if told.detail else ""
+    return f"the outcome {told.outcome}{order}{detail} could not be recorded: {problem}"
+
+
+def _kind(outcome: str | None) -> OutcomeKind | None:
     match outcome:
         case "accepted" | "rejected" | "unknown" | "not_sent":
             return outcome
@@ -182,12 +243,15 @@ def _word(outcome: str | None) -> OutcomeKind | None:
             return None
 
 
-_LOOKS = 3  # the first may open a connection, or meet a busy machine: the quickest answer is the truest
-
-
 async def anchored(store: Store) -> Clock:
+    """The store's time, counted on by this machine's monotonic clock.
+
+    Reads the store's clock a few times and keeps the quickest answer: a first read may open a connection. The count
+    starts before that read, so the result is never earlier than the store's own time, and later by less than the read
+    took.
+    """
     quickest, since, start = float("inf"), 0.0, None
-    for _ in range(_LOOKS):
+    for _ in range(_CLOCK_READS):
         before = time.monotonic()
         told = await store.clock()
         took = time.monotonic() - before
@@ -195,5 +259,4 @@ async def anchored(store: Store) -> Clock:
             quickest, since, start = took, before, told
     assert start is not None
     anchor = start
-    # Counted from before the look: never earlier than the store's own time, and later by less than the look took.
     return lambda: anchor + timedelta(seconds=time.monotonic() - since)

@@ -1,36 +1,35 @@
-"""Runs a plan: waves, breakers and stopping around `send`. Every entry of the plan ends with a word.
+"""Runs a plan of orders in waves, with a breaker per venue. Every planned entry gets exactly one outcome.
 
-Stopping takes effect between entries; what has begun is brought to its recorded end.
+Stopping takes effect between entries; an entry that has begun is finished and recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from backends.records import ActContext, Actor, Selection
+from backends.records import Actor, Selection
 from backends.store import Store, StoreError
 from console.clock import Clock
-from console.services.replay.attempt import LEASE_SECONDS, SubmitResult, VenueLane, anchored
+from console.services.replay.attempt import AttemptLedger, unsent
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Pace
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.outcome import EntryOutcome, HoldReason, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step, Superseded
-from console.services.replay.submit import At, OrderSubmitter
+from console.services.replay.submit import LEASE_SECONDS, At, OrderSubmitter, SubmitResult, VenueLane
 from console.services.replay.venue_pool import VenuePool
 from venues import Mode, VenueError
 
 Tell = Callable[[EntryOutcome], None]
 _SENT = ("accepted", "rejected", "unknown")
-_HALT_SECONDS = 0.4  # how often a running batch looks whether somebody has set the halt
+_HALT_SECONDS = 0.4  # how often a running batch checks whether a halt is set
 
 
 @dataclass(slots=True)
 class _Traffic:
-    """What is under way at one venue."""
+    """The requests under way at one venue."""
 
     lane: VenueLane
     breaker: Breaker = field(default_factory=Breaker)
@@ -42,14 +41,13 @@ class _Traffic:
 @dataclass(frozen=True, slots=True)
 class _Run:
     plan: ReplayPlan
-    why: ActContext
     ended: Tell
+    ledger: AttemptLedger
     sender: OrderSubmitter
-    moment: Clock
 
 
 class ReplayBatch:
-    """`at` hears of every boundary between two steps; `lease` is the least time a claim lasts."""
+    """`at` is called at every boundary between two steps; `lease` is the shortest time that a claim lasts."""
 
     def __init__(
         self,
@@ -72,12 +70,12 @@ class ReplayBatch:
         self._traffic: dict[str, _Traffic] = {}
 
     def breakers(self) -> dict[str, str]:
-        """From any thread."""
+        """The state of each venue's breaker. May be called from any thread."""
         now = time.monotonic()
         return {venue: traffic.breaker.at(now).state for venue, traffic in list(self._traffic.items())}
 
     def stop(self) -> None:
-        """No further entry is begun. Call from this object's own loop."""
+        """Begin no further entry. Call from this object's own loop."""
         self._stopped.set()
         for traffic in self._traffic.values():
             traffic.moved.set()
@@ -96,23 +94,18 @@ class ReplayBatch:
             ended(EntryOutcome(blocked.entry_id, "skipped" if settled else "refused", plan.mode, detail=blocked.text))
         if not plan.steps:
             return tuple(results)
-        run = await self._begin(plan, ended, note)
+        ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped)
+        sender = OrderSubmitter(ledger, self._clock, stopped=self._stopped, at=self._point)
+        run = _Run(plan, ended, ledger, sender)
         async with self._watching_for_halt():
             for wave in sorted({step.wave for step in plan.steps}):
                 await self._wave(run, [step for step in plan.steps if step.wave == wave])
-        await run.sender.settle_up()
+        await ledger.settle_up()
         return tuple(results)
-
-    async def _begin(self, plan: ReplayPlan, ended: Tell, note: str | None) -> _Run:
-        moment = await anchored(self._store)
-        why = ActContext(at=moment(), operation=uuid.uuid4().hex, reason="replay", note=note)
-        clocks = self._clock, moment
-        sender = OrderSubmitter(self._store, self._actor, clocks=clocks, stopped=self._stopped, at=self._point)
-        return _Run(plan, why, ended, sender, moment)
 
     @asynccontextmanager
     async def _watching_for_halt(self) -> AsyncIterator[None]:
-        """The store itself refuses every claim and intent while halted; this ends the waiting for them, too."""
+        """Stop the batch when a halt is set. The store refuses claims by itself; this ends the waits before them."""
         watching = asyncio.create_task(self._watch_for_halt())
         try:
             yield
@@ -126,7 +119,7 @@ class ReplayBatch:
             try:
                 halted = await self._store.halted()
             except StoreError:
-                continue  # nothing can be claimed meanwhile either
+                continue  # a store that is away refuses claims too
             if halted is not None:
                 self._halt()
 
@@ -135,7 +128,7 @@ class ReplayBatch:
         self.stop()
 
     async def _wave(self, run: _Run, steps: Sequence[Step]) -> None:
-        """Each venue at its own pace: one that is slow or shut holds only its own entries."""
+        """Send to each venue at its own pace: a slow venue holds up only its own entries."""
         venues: dict[str, list[Step]] = {}
         for step in steps:
             venues.setdefault(step.command.venue, []).append(step)
@@ -146,7 +139,9 @@ class ReplayBatch:
             traffic = await self._at(venue, run.plan.mode)
         except VenueError as problem:
             for step in steps:
-                self._unsent(run, step, "not_sent", f"{problem}: nothing was sent")
+                command, text = step.command, f"{problem}: nothing was sent"
+                ended = EntryOutcome(command.entry_id, "not_sent", run.plan.mode, None, command.client_order_id, text)
+                self._unsent(run, ended)
             return
         running: list[asyncio.Task[None]] = []
         for step in steps:
@@ -166,7 +161,7 @@ class ReplayBatch:
         return self._traffic[venue]
 
     async def _has_room(self, traffic: _Traffic, *, single: bool) -> bool:
-        """Waits for a place in this venue's traffic; False once stopped, or when the breaker will not close."""
+        """Wait for room in this venue's traffic; False when stopped, or when the breaker does not close."""
         while not self._stopped.is_set():
             traffic.moved.clear()
             traffic.breaker = traffic.breaker.at(time.monotonic())
@@ -187,53 +182,52 @@ class ReplayBatch:
         return False
 
     def _held(self, run: _Run, step: Step) -> None:
-        reason = "halt" if self._halted else "stopped" if self._stopped.is_set() else "breaker open"
-        self._unsent(run, step, "refused" if self._halted else "skipped", f"{reason}: nothing was sent")
+        reason: HoldReason = "halt" if self._halted else "stopped" if self._stopped.is_set() else "breaker open"
+        self._unsent(run, not_begun(step.command.entry_id, reason, run.plan.mode, step.command.client_order_id))
 
-    def _unsent(self, run: _Run, step: Step, word: OutcomeKind, detail: str) -> None:
-        command = step.command
-        run.ended(EntryOutcome(command.entry_id, word, run.plan.mode, None, command.client_order_id, detail))
-        for one in run.plan.beneath(command.entry_id):
+    def _unsent(self, run: _Run, head: EntryOutcome) -> None:
+        """Tell the outcome of an entry that was not sent, and of the entries that it supersedes."""
+        run.ended(head)
+        for one in run.plan.beneath(head.entry_id):
             text = f"superseded by {one.by}, which was not sent"
             run.ended(EntryOutcome(one.entry_id, "skipped", run.plan.mode, detail=text))
 
     async def _one(self, run: _Run, step: Step, traffic: _Traffic) -> None:
         try:
-            sent = await run.sender.send(run.plan, step, traffic.lane, run.why)
+            sent = await run.sender.send(run.plan, step, traffic.lane)
         except StoreError as problem:
-            # Only before the intent: nothing was sent, and it says nothing of the venue.
-            text = f"{problem}: nothing was sent"
-            sent = SubmitResult(EntryOutcome(step.command.entry_id, "skipped", run.plan.mode, detail=text))
+            # Raised only before the intent is committed: nothing was sent, and the breaker learns nothing.
+            sent = SubmitResult(unsent(step.command.entry_id, problem, run.plan.mode))
         finally:
             traffic.under_way -= 1
             traffic.moved.set()
+        if run.ledger.halted:
+            self._halt()
         self._learn(traffic, sent)
         run.ended(self._because_of_halt(sent.ended))
         for one in run.plan.beneath(step.command.entry_id):
             run.ended(await self._supersede(run, one, sent.ended))
 
     def _because_of_halt(self, ended: EntryOutcome) -> EntryOutcome:
-        """What was given up half-way because of a halt says so."""
+        """Name the halt in the outcome of an entry that was given up half-way because of it."""
         if self._halted and ended.outcome == "skipped" and (ended.detail or "").startswith("stopped"):
             return replace(ended, outcome="refused", detail="halt: nothing was sent")
         return ended
 
     def _learn(self, traffic: _Traffic, sent: SubmitResult) -> None:
-        if sent.halted:
-            self._halt()
         if sent.signal == "good":
             traffic.breaker = traffic.breaker.succeeded()
         elif sent.signal == "bad":
             traffic.breaker = traffic.breaker.failed(time.monotonic())
 
     async def _supersede(self, run: _Run, one: Superseded, head: EntryOutcome) -> EntryOutcome:
-        """Recorded as superseded once the command that stands for it has gone out."""
+        """Record an entry as superseded when the command that replaces it was sent."""
         mode, detail = run.plan.mode, f"superseded by {one.by}"
         if head.outcome not in _SENT:
             return EntryOutcome(one.entry_id, "skipped", mode, detail=f"{detail}, which was not sent")
         if run.plan.rehearsal:
             return EntryOutcome(one.entry_id, "superseded", mode, detail=detail)
-        reason = replace(run.why, at=run.moment(), reason="superseded", note=detail)
+        reason = replace(run.ledger.now(), reason="superseded", note=detail)
         try:
             result = await self._store.dismiss(Selection(((one.entry_id, one.version),)), self._actor, reason)
         except StoreError as problem:

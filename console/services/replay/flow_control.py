@@ -1,48 +1,72 @@
-"""A breaker per venue: five failures in a row open it, thirty seconds later one try, two successes close it. Pure."""
+"""When the next request may go out: a breaker and a pace per venue, and waits that stopping a run ends."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 FAILURES = 5
 OPEN_SECONDS = 30.0
 SUCCESSES = 2
+Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
+
+
+async def unless_stopped(work: Awaitable[T], stopped: asyncio.Event) -> T | None:
+    """The result of `work`; None when `stopped` is set first, and then the work is cancelled."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def wait_unless_stopped(seconds: float, stopped: asyncio.Event, sleep: Sleep = asyncio.sleep) -> bool:
+    """Wait so many seconds, or until `stopped` is set. True when it is not set."""
+    if seconds > 0 and not stopped.is_set():
+        await unless_stopped(sleep(seconds), stopped)
+    return not stopped.is_set()
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
+    """Opens after five failures in a row, lets one try through after thirty seconds, closes after two successes."""
+
     state: Literal["closed", "open", "half-open"] = "closed"
     failures: int = 0
     successes: int = 0
     opened_at: float = 0.0
 
     def succeeded(self) -> Breaker:
-        """A definite answer: accepted, rejected, or told to slow down."""
+        """The breaker after a definite answer: accepted, rejected, or told to slow down."""
         if self.state == "half-open":
             done = self.successes + 1
             return Breaker() if done >= SUCCESSES else replace(self, successes=done)
         return Breaker()
 
     def failed(self, now: float) -> Breaker:
-        """Not sent, or no clear answer."""
+        """The breaker after a request that was not sent or got no clear answer."""
         failures = self.failures + 1
         if self.state != "closed" or failures >= FAILURES:
             return Breaker("open", FAILURES, 0, now)
         return replace(self, failures=failures)
 
     def at(self, now: float) -> Breaker:
-        """As it stands at this moment: an open one lets a try through after its time."""
+        """The breaker at this moment: an open one is half-open once its time is over."""
         if self.state == "open" and now - self.opened_at >= OPEN_SECONDS:
             return replace(self, state="half-open", successes=0)
         return self
 
     @property
     def room(self) -> int:
-        """How many sends may be under way at once without a sixth failure being possible."""
+        """How many sends may be under way at once, so that no sixth failure is possible."""
         match self.state:
             case "open":
                 return 0
@@ -53,7 +77,7 @@ class Breaker:
 
 
 class Pace:
-    """`turn()` returns when it is this request's turn. A venue's "slow down" moves every later turn."""
+    """Spaces the requests to one venue. `hold` delays every later turn when a venue asks to slow down."""
 
     def __init__(self, per_minute: int | None, now: Callable[[], float] = time.monotonic) -> None:
         self.gap = 60.0 / per_minute if per_minute else 0.0
@@ -61,7 +85,7 @@ class Pace:
         self._next = 0.0
 
     def book(self) -> float:
-        """Seconds to wait for a turn that is now taken."""
+        """Take the next turn and return the seconds until it begins."""
         now = self._now()
         turn = max(self._next, now)
         self._next = turn + self.gap

@@ -1,4 +1,4 @@
-"""How each entry of a batch ended, in the words the outside knows, and what that means for the exit code. Pure."""
+"""The outcome of each entry of a batch, as users and scripts see it, and the exit code that follows. Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 OutcomeKind = Literal["accepted", "rejected", "unknown", "not_sent", "refused", "skipped", "superseded", "planned"]
+HoldReason = Literal["halt", "stopped", "breaker open"]
 
 
 @dataclass(frozen=True, slots=True)
 class EntryOutcome:
     entry_id: str
     outcome: OutcomeKind
-    mode: str | None  # None: the layout knows neither paper nor live
+    mode: str | None  # None: the layout has neither paper nor live
     venue_order_id: str | None = None
     client_order_id: str | None = None
     detail: str | None = None
 
 
+def not_begun(entry_id: str, reason: HoldReason, mode: str | None = None, key: str | None = None) -> EntryOutcome:
+    """The outcome of an entry that a batch did not begin. A halt refuses it, anything else skips it."""
+    kind: OutcomeKind = "refused" if reason == "halt" else "skipped"
+    return EntryOutcome(entry_id, kind, mode, None, key, f"{reason}: nothing was sent")
+
+
 def exit_code(results: Iterable[EntryOutcome], *, dry_run: bool = False) -> int:
-    """3 in doubt, then 1 rejected, then 4 not acted on; a dry run is 0, or 4 where nothing would go."""
+    """3 if an entry is in doubt, else 1 if one was rejected, else 4 if one was not acted on, else 0.
+
+    A dry run is 0, or 4 when it would send nothing.
+    """
     words = {result.outcome for result in results}
     if dry_run:
         return 0 if "planned" in words else 4
@@ -32,7 +42,7 @@ def exit_code(results: Iterable[EntryOutcome], *, dry_run: bool = False) -> int:
 
 
 def spoken(outcome: str | None) -> str:
-    """As people say it: an unknown outcome is an entry in doubt."""
+    """The outcome in words for people. An attempt without one is in flight; an unknown one is in doubt."""
     if outcome is None:
         return "in flight"
     return "in doubt" if outcome == "unknown" else outcome.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Attempts in doubt, and in flight with their owner gone, against what the venue says. Never submits anything."""
+"""Settles attempts in doubt, or in flight without an owner, by what the venue shows. Never submits anything."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from backends.store import Result, Store
 from console.clock import Clock
 from console.services.replay import payload
 from console.services.replay.background_run import RunHandle
-from console.services.replay.flow_control import Pace
+from console.services.replay.flow_control import Pace, wait_unless_stopped
 from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
 from console.services.replay.venue_pool import VenuePool
 from console.services.triage.approvals import Approvals, absence_hash
 from venues import Mode, Prepared, VenueClient, VenueError
 
-LOOK_UPS = 3  # good ones that must all show nothing before absence is said
+LOOK_UPS = 3  # successful look-ups that must all show nothing before an order counts as absent
 _BETWEEN_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one attempt; `result` is None where nothing changes."""
+    """The outcome of one attempt; `result` is None when the ledger stays as it is."""
 
     word: OutcomeKind
     text: str
     result: Result | None = None
-    needs_second: bool = False  # absence that nothing bounds, in live: another person must agree
+    needs_second: bool = False  # absent in live, and it could still arrive at any time: another person must agree
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Is the venue's window over, and may absence be said at all?"""
+    """Whether the venue's window is over, so that "not found" proves that the order is absent."""
 
     over: bool
     text: str
     unbounded: bool
-    owned: bool = False  # its sender may still be at it
+    owned: bool = False  # its sender may still be sending it
 
 
 class Reconciliation:
@@ -53,16 +53,16 @@ class Reconciliation:
         self._clock = clock
         self._paces: dict[str, Pace] = {}
         self._stopped = asyncio.Event()
-        self.needing_second: list[Attempt] = []  # where only another person's word is missing
+        self.needing_second: list[Attempt] = []  # attempts that lack only another person's approval
 
     def stop(self) -> None:
-        """No further attempt is asked about. Call from this object's own loop."""
+        """Ask about no further attempt. Call from this object's own loop."""
         self._stopped.set()
 
     async def settle(self, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle) -> tuple[EntryOutcome, ...]:
-        """The whole act, for the command line and the console alike: open attempts of these entries, or of all.
+        """Settle the open attempts of these entries, or of all when there are no ids.
 
-        What a second person agreed to counts; what lacks their word is put up for them, see `needing_second`.
+        Uses the approvals that a second person gave, and asks for those that are missing: see `needing_second`.
         """
         handle.attend(self)
         attempts = tuple([one for mode in modes for one in await self.open(ids, mode)])
@@ -90,7 +90,7 @@ class Reconciliation:
         return [EntryOutcome(one, "skipped", mode, detail=words.get(one, "not in doubt")) for one in free]
 
     async def open(self, ids: tuple[str, ...], mode: Mode) -> tuple[Attempt, ...]:
-        """Open attempts of this mode, of these entries or of all."""
+        """The open attempts in this mode: of these entries, or of all when there are no ids."""
         attempts = await self._store.open_attempts()
         return tuple(one for one in attempts if one.mode == mode and (not ids or one.entry_id in ids))
 
@@ -111,7 +111,7 @@ class Reconciliation:
         return tuple(results)
 
     async def _one(self, attempt: Attempt, *, approved: bool) -> EntryOutcome:
-        # First the clock, then the question: an answer from within the window must not count as one from after it.
+        # Read the clock before asking the venue: an answer from within the window must not count as one from after it.
         waited = await self._waited(attempt)
         settled = decide(attempt, await self._ask(attempt, sure=waited.over), waited, approved=approved)
         if settled.needs_second:
@@ -127,7 +127,7 @@ class Reconciliation:
         return _ended(attempt, settled.word, settled.text, order_id)
 
     async def _ask(self, attempt: Attempt, *, sure: bool) -> LookupVerdict:
-        """What the venue says; before absence may be said, it says so several times."""
+        """What the venue shows. When the window is over, only several look-ups in a row count as absent."""
         prepared = payload.decode(attempt.payload)
         if prepared is None:
             return LookupVerdict("no-answer", "the stored request cannot be read: look at the venue yourself")
@@ -139,11 +139,11 @@ class Reconciliation:
             return LookupVerdict("no-answer", str(problem))
         verdict = LookupVerdict("no-answer", "stopped before the venue was asked")
         for turn in range(LOOK_UPS if sure else 1):
-            if not await self._wait(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0)):
+            if not await wait_unless_stopped(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0), self._stopped):
                 return LookupVerdict("no-answer", "stopped before the venue was asked")
             verdict = await _looked_up(client, prepared)
             if verdict.kind == "absent" and not client.profile.lookup:
-                # It may find an order, but its silence says nothing.
+                # This venue may find an order, but "not found" proves nothing.
                 return LookupVerdict(
                     "no-answer", f"{attempt.venue} cannot be asked by client order id: look there yourself"
                 )
@@ -151,16 +151,6 @@ class Reconciliation:
             if verdict.kind != "absent":
                 return verdict
         return verdict
-
-    async def _wait(self, seconds: float) -> bool:
-        """False when stopped meanwhile."""
-        if seconds <= 0:
-            return not self._stopped.is_set()
-        try:
-            await asyncio.wait_for(self._stopped.wait(), seconds)
-        except TimeoutError:
-            return True
-        return False
 
     async def _waited(self, attempt: Attempt) -> Waited:
         now = await self._store.clock()
@@ -171,7 +161,7 @@ class Reconciliation:
         owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
         if owned:
             return Waited(False, "its owner may still be sending it", unbounded=bound is None, owned=True)
-        # Until its end was recorded the request may have been under way.
+        # The request may have been under way until its outcome was recorded.
         last = max(filter(None, (parse_time(attempt.started_at), parse_time(attempt.finished_at))), default=None)
         over = last is not None and now >= last + timedelta(seconds=window)
         ends = "" if last is None else (last + timedelta(seconds=window)).strftime("%H:%M:%SZ")
@@ -183,7 +173,7 @@ async def _looked_up(client: VenueClient, prepared: Prepared) -> LookupVerdict:
 
 
 def decide(attempt: Attempt, verdict: LookupVerdict, waited: Waited, *, approved: bool) -> Settled:
-    """Evidence → what the attempt becomes. Pure."""
+    """The outcome of an attempt by what the venue shows. Pure."""
     order_id, text = verdict.order_id, verdict.text
     match verdict.kind:
         case "ours":
@@ -193,7 +183,7 @@ def decide(attempt: Attempt, verdict: LookupVerdict, waited: Waited, *, approved
         case "conflict":
             return Settled("unknown", text, Result("unknown", order_id, text, text))
         case "unclear":
-            # While its sender is at it, its own answer says more than a status nobody knows.
+            # While its sender may still be sending it, the answer to that send will say more.
             return Settled("unknown", text, None if waited.owned else Result("unknown", order_id, text, text))
         case "no-answer":
             return Settled("unknown", f"look-up failed: {text}")

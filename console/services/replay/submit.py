@@ -1,64 +1,107 @@
-"""One entry's way to its venue: claim → look up → intent → one submit → outcome. No step is skipped or repeated."""
+"""Sends one order to its venue: claim → look up → intent → one submit → outcome. Skips and repeats no step."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from backends.records import ActContext, Actor
-from backends.store import Claim, ClaimRefused, Result, Store, Unreachable
+from backends.records import Attempt
+from backends.store import ClaimRefused, Intent, Result
 from console.clock import Clock
-from console.services.replay.attempt import AttemptContext, AttemptLedger, Signal, SubmitResult, VenueLane
+from console.services.replay import payload
+from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.command import Command
+from console.services.replay.flow_control import Pace, unless_stopped, wait_unless_stopped
 from console.services.replay.lookup_verdict import LookupVerdict, judge
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
-from venues import Accepted, Learner, Lookup, NotSent, Outcome, Prepared, RateLimited, Refused, Rejected, Unknown
+from venues import (
+    Accepted,
+    Learner,
+    Lookup,
+    NotSent,
+    Outcome,
+    Prepared,
+    RateLimited,
+    Refused,
+    Rejected,
+    Unknown,
+    VenueClient,
+)
 
+LEASE_SECONDS = 60.0
 _SLOW_DOWN_SECONDS = 1.0
-_PATIENCE_SECONDS = 10.0
-_AGAIN_SECONDS = 0.25
+_SEND_SLACK_SECONDS = 2.0
 _STOPPED = "stopped: nothing was sent"
+Signal = Literal["good", "bad", "none"]  # what an outcome says about the venue's health
 Point = Literal[
     "begun", "claimed", "looked-up", "adopted", "cleared", "intended", "answered", "confirmed", "concluded", "given-up"
 ]
 At = Callable[[Point], None]
 
 
-class OrderSubmitter:
-    """`moment` is the store's time, `clock` this machine's. `at` hears of every boundary between two steps."""
+@dataclass(frozen=True, slots=True)
+class VenueLane:
+    """The client, pace and time limits with which a batch reaches one venue."""
 
-    def __init__(
-        self,
-        store: Store,
-        actor: Actor,
-        *,
-        clocks: tuple[Clock, Clock],
-        stopped: asyncio.Event,
-        at: At = lambda _: None,
-    ) -> None:
-        self._store = store
-        self._actor = actor
-        self._clock, self._moment = clocks
-        self._recorder = AttemptLedger(store, actor, self._moment)
+    client: VenueClient
+    pace: Pace
+    timeout: float
+    window: float  # seconds for which "not found" proves nothing
+    grace: float = LEASE_SECONDS
+
+    @property
+    def lease(self) -> Lease:
+        """Covers a look-up, the wait for the next turns, a send and its confirmation."""
+        return Lease(self.grace + 3 * self.timeout + 12 * self.pace.gap, self.timeout + _SEND_SLACK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    ended: EntryOutcome
+    signal: Signal = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    """A claimed entry of a plan, and how to reach its venue."""
+
+    plan: ReplayPlan
+    step: Step
+    lane: VenueLane
+    held: HeldClaim
+
+    @property
+    def command(self) -> Command:
+        return self.step.command
+
+    def ended(self, kind: OutcomeKind, venue_order_id: str | None = None, detail: str | None = None) -> EntryOutcome:
+        command = self.command
+        return EntryOutcome(command.entry_id, kind, self.plan.mode, venue_order_id, command.client_order_id, detail)
+
+
+class OrderSubmitter:
+    """Sends the orders of one run. `clock` is this machine's; `at` is called at every boundary between two steps."""
+
+    def __init__(self, ledger: AttemptLedger, clock: Clock, *, stopped: asyncio.Event, at: At = lambda _: None) -> None:
+        self._ledger = ledger
+        self._clock = clock
         self._stopped = stopped
         self._at = at
-        self._away_since: float | None = None
 
-    async def send(self, plan: ReplayPlan, step: Step, lane: VenueLane, why: ActContext) -> SubmitResult:
+    async def send(self, plan: ReplayPlan, step: Step, lane: VenueLane) -> SubmitResult:
         command = step.command
         self._at("begun")
-        # Waiting for a turn is done before the claim: others see it taken only while it is worked on.
+        # The turn comes before the claim: other consoles see the entry as claimed only while it is worked on.
         if not await self._turn(lane):
-            ended = EntryOutcome(command.entry_id, "skipped", plan.mode, None, command.client_order_id, _STOPPED)
-            return SubmitResult(ended)
-        claim = await self._claim(command, lane)
-        if isinstance(claim, ClaimRefused):
-            return _taken(plan, step, claim)
+            return SubmitResult(not_begun(command.entry_id, "stopped", plan.mode, command.client_order_id))
+        held = await self._ledger.claim(command.entry_id, command.version, lane.lease)
+        if isinstance(held, ClaimRefused):
+            return _refused(plan, step, held)
         self._at("claimed")
-        context = AttemptContext(plan, step, lane, claim, why)
+        context = AttemptContext(plan, step, lane, held)
         if isinstance(lane.client, Learner):
             await lane.client.learn((command.action.market_id,))
         asked = self._should_ask(command, lane)
@@ -69,29 +112,12 @@ class OrderSubmitter:
         self._at("cleared")
         return await self._intend_and_submit(context)
 
-    async def settle_up(self) -> None:
-        await self._recorder.settle_up()
-
-    async def _claim(self, command: Command, lane: VenueLane) -> Claim | ClaimRefused:
-        """A store that is away for a moment holds the batch; once it was away too long, nobody waits for it again."""
-        while True:
-            try:
-                claim = await self._store.claim(command.entry_id, command.version, self._actor, lane.lease)
-            except Unreachable:
-                self._away_since = self._away_since or time.monotonic()
-                if self._stopped.is_set() or time.monotonic() - self._away_since > _PATIENCE_SECONDS:
-                    raise
-            else:
-                self._away_since = None
-                return claim
-            await self._wait(_AGAIN_SECONDS)
-
     def _should_ask(self, command: Command, lane: VenueLane) -> bool:
         known = command.own_id or not command.fresh
         return known and lane.client.profile.lookup and command.action.verb == "new"
 
     async def _asked_before(self, context: AttemptContext) -> SubmitResult | None:
-        """Look the entry's own id up; None when the way is clear."""
+        """Look up the entry's own id at the venue; None when the order may be sent."""
         prepared = _prepare(context)
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", f"unparsable: {prepared.why}")
@@ -120,23 +146,15 @@ class OrderSubmitter:
                 assert_never(verdict.kind)
 
     async def _look_up(self, context: AttemptContext, prepared: Prepared) -> Lookup | None:
-        """The venue's answer; None when the batch was stopped first. Nothing is lost with a look-up."""
-        asking = asyncio.ensure_future(context.lane.client.lookup(prepared))
-        stopping = asyncio.ensure_future(self._stopped.wait())
-        await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if asking.done():
-            return asking.result()
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-        return None
+        """The venue's answer; None when the batch was stopped first. A look-up can be dropped at any time."""
+        return await unless_stopped(context.lane.client.lookup(prepared), self._stopped)
 
     def _is_young(self, context: AttemptContext) -> bool:
-        """Could the engine's own send still be on its way? By whichever clock makes the entry younger."""
+        """Whether the engine's own send may still be on its way, by the clock that makes the entry younger."""
         captured = context.command.captured_at
         if not context.command.may_have_arrived:
             return False
-        now = min(self._clock(), self._moment())
+        now = min(self._clock(), self._ledger.moment())
         return captured is None or (now - captured).total_seconds() < context.lane.window
 
     async def _unanswered(self, context: AttemptContext, verdict: LookupVerdict) -> SubmitResult:
@@ -150,32 +168,45 @@ class OrderSubmitter:
     async def _adopt(
         self, context: AttemptContext, prepared: Prepared, verdict: LookupVerdict, result: Result
     ) -> SubmitResult:
-        """The venue has it already: recorded as an attempt, nothing is sent."""
-        attempt = await self._recorder.intend(context, prepared, "found at the venue, not sent")
+        """Record the order that the venue already has as an attempt, and send nothing."""
+        attempt = await self._intend(context, prepared, "found at the venue, not sent")
         if isinstance(attempt, ClaimRefused):
-            return _taken(context.plan, context.step, attempt)
+            return _refused(context.plan, context.step, attempt)
         self._at("adopted")
         evidence = f"looked up before sending: {verdict.text}"
         adopted = Result(result.outcome, result.venue_order_id, result.error, evidence)
         return await self._conclude(context, adopted, "good", f"{verdict.text}; nothing was sent")
 
     async def _intend_and_submit(self, context: AttemptContext) -> SubmitResult:
-        prepared = _prepare(context)  # anew: a signature made before the wait may have run out
+        prepared = _prepare(context)  # again: a signature made before the wait may have expired
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", f"unparsable: {prepared.why}")
         detail = f"to {context.lane.client.host}, plan {context.plan.hash}"
-        attempt = await self._recorder.intend(context, prepared, detail)
+        attempt = await self._intend(context, prepared, detail)
         if isinstance(attempt, ClaimRefused):
-            return _taken(context.plan, context.step, attempt)
+            return _refused(context.plan, context.step, attempt)
         self._at("intended")
-        if context.too_late:
-            return await self._outcome(context, NotSent("the claim was about to run out: nothing was sent"))
+        if context.held.too_late:
+            return await self._outcome(context, NotSent(TOO_LATE))
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
         if isinstance(outcome, Unknown) and outcome.arrived and context.command.action.verb == "new":
             outcome = await self._arrived(context, prepared, outcome)
             self._at("confirmed")
         return await self._outcome(context, outcome)
+
+    async def _intend(self, context: AttemptContext, prepared: Prepared, detail: str) -> Attempt | ClaimRefused:
+        overridden = ", ".join(context.step.overridden)
+        intent = Intent(
+            mode=context.plan.mode,
+            venue=context.command.venue,
+            client_order_id=prepared.client_order_id,
+            payload=payload.encode(prepared),
+            payload_hash=payload.fingerprint_of(prepared),
+            rehearsal=context.plan.rehearsal,
+            detail=f"{detail}; overridden: {overridden}" if overridden else detail,
+        )
+        return await self._ledger.intend(context.held, intent)
 
     async def _submit(self, lane: VenueLane, prepared: Prepared) -> Outcome:
         sends: dict[str, Callable[[Prepared], Awaitable[Outcome]]] = {
@@ -185,13 +216,13 @@ class OrderSubmitter:
         }
         sending = asyncio.ensure_future(sends[prepared.verb](prepared))
         try:
-            return await asyncio.wait_for(asyncio.shield(sending), lane.timeout + 2)
+            return await asyncio.wait_for(asyncio.shield(sending), lane.timeout + _SEND_SLACK_SECONDS)
         except TimeoutError:
             sending.cancel()
             return Unknown(f"no answer in {lane.timeout:g} s")
 
     async def _arrived(self, context: AttemptContext, prepared: Prepared, outcome: Unknown) -> Outcome:
-        """ "Duplicate id" is evidence of arrival: look it up, compare, adopt."""
+        """Look up an order that the venue calls a duplicate: it has arrived, and may be ours."""
         if not await self._turn(context.lane):
             return outcome
         looked_up = await self._look_up(context, prepared)
@@ -229,29 +260,22 @@ class OrderSubmitter:
     async def _conclude(
         self, context: AttemptContext, result: Result, signal: Signal, detail: str | None = None
     ) -> SubmitResult:
-        sent = await self._recorder.conclude(context, result, signal, detail)
+        told = context.ended(result.outcome, result.venue_order_id, detail or result.error)
+        ended = await self._ledger.conclude(context.held, result, told)
         self._at("concluded")
-        return sent
+        return SubmitResult(ended, signal)
 
     async def _turn(self, lane: VenueLane) -> bool:
         """Wait for this request's turn; False when the batch was stopped meanwhile."""
-        wait = lane.pace.book()
-        return await self._wait(wait) if wait > 0 else not self._stopped.is_set()
-
-    async def _wait(self, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(self._stopped.wait(), seconds)
-        except TimeoutError:
-            return True
-        return False
+        return await wait_unless_stopped(lane.pace.book(), self._stopped)
 
     async def _give_up(
-        self, context: AttemptContext, word: OutcomeKind, text: str, signal: Signal = "none"
+        self, context: AttemptContext, kind: OutcomeKind, text: str, signal: Signal = "none"
     ) -> SubmitResult:
-        """Nothing was sent: the claim is given back."""
-        await self._recorder.release(context)
+        """Give the claim back; nothing was sent under it."""
+        await self._ledger.release(context.held)
         self._at("given-up")
-        return SubmitResult(context.ended(word, None, text), signal)
+        return SubmitResult(context.ended(kind, None, text), signal)
 
 
 def _prepare(context: AttemptContext) -> Prepared | Refused:
@@ -259,8 +283,5 @@ def _prepare(context: AttemptContext) -> Prepared | Refused:
     return context.lane.client.prepare(command.action, command.client_order_id)
 
 
-def _taken(plan: ReplayPlan, step: Step, taken: ClaimRefused) -> SubmitResult:
-    word: OutcomeKind = "refused" if taken.code in ("halt", "in-doubt", "claimed") else "skipped"
-    detail = taken.why if taken.code in ("settled", "changed", "gone") else f"{taken.code}: {taken.why}"
-    ended = EntryOutcome(taken.entry_id, word, plan.mode, client_order_id=step.command.client_order_id, detail=detail)
-    return SubmitResult(ended, halted=taken.code == "halt")
+def _refused(plan: ReplayPlan, step: Step, taken: ClaimRefused) -> SubmitResult:
+    return SubmitResult(refused(taken, plan.mode, step.command.client_order_id))

@@ -1,6 +1,6 @@
-"""A batch of retries through a hub's API: claim → intent → asked for → followed → outcome. The hub itself sends.
+"""Asks a hub to retry its entries and follows each retry until the hub has finished it. The hub itself sends.
 
-Also settles retries that were still queued when nobody waited any more; that only asks.
+Also settles retries that were still queued when their batch ended; that sends nothing and asks for no retry.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import assert_never
 
 from backends.layouts.mask import masked_text
 from backends.records import ActContext, Actor, Attempt, Entry, readable
-from backends.store import Claim, ClaimRefused, Intent, Result, Store, StoreError
+from backends.store import Intent, Result, Store, StoreError
 from console.clock import Clock
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease, unsent
+from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.triage.approvals import Approvals, absence_hash
 from console.settings.config import HUB_WAIT
 from venues.client import VenueError
@@ -32,12 +33,12 @@ _AGREED = "the hub's entry has not changed, and a second person agreed that no r
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A retry the hub has queued, or may have, and the entry as it was before."""
+    """A retry that the hub has queued or may have queued, and the entry as it was before."""
 
     entry: Entry
-    claim: Claim
+    held: HeldClaim
     key: str | None
-    doubt: str | None = None  # why it is not known to be queued
+    doubt: str | None = None  # why it may not be queued
 
     @property
     def words(self) -> str:
@@ -46,8 +47,10 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
+    """How long a batch waits for queued retries. The hub may keep them for longer."""
+
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    wait: float = HUB_WAIT  # for a queued retry to end; the hub itself may hold it longer
+    wait: float = HUB_WAIT
 
     @property
     def looks(self) -> int:
@@ -55,58 +58,56 @@ class Patience:
 
 
 class HubBatch:
+    """Every entry gets exactly one outcome. What counts is the hub's entry after the retry, not the queueing."""
+
     def __init__(self, store: Store, hub: Hub, actor: Actor, clock: Clock, *, patience: Patience | None = None) -> None:
         self._store = store
         self._hub = hub
         self._actor = actor
         self._clock = clock
         self._patience = patience or Patience()
-        self._stopped = False
+        self._stopped = asyncio.Event()
+        self._halted = False
 
     def stop(self) -> None:
-        """No further retry is asked for, nor about; what this batch queued is followed to its end, or for its wait."""
-        self._stopped = True
+        """Ask for no further retry and settle no further attempt. The batch still follows what it queued."""
+        self._stopped.set()
 
     async def run(
         self, entries: Sequence[Entry], *, note: str | None = None, tell: Tell = lambda _: None
     ) -> tuple[EntryOutcome, ...]:
-        why = ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="replay", note=note)
+        ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped)
         results: list[EntryOutcome] = []
         queued: list[_Asked] = []
         for entry in entries:
-            asked = await self._ask(entry, why)
+            asked = await self._ask(entry, ledger)
             if isinstance(asked, _Asked):
                 queued.append(asked)
             else:
                 results.append(asked)
                 tell(asked)
-        async for ended in self._follow(queued, why):
+        async for ended in self._follow(queued, ledger):
             results.append(ended)
             tell(ended)
+        await ledger.settle_up()
         return tuple(results)
 
-    async def _ask(self, entry: Entry, why: ActContext) -> _Asked | EntryOutcome:
-        if self._stopped:
-            return EntryOutcome(entry.id, "skipped", None, detail="stopped: nothing was asked for")
+    async def _ask(self, entry: Entry, ledger: AttemptLedger) -> _Asked | EntryOutcome:
+        if self._halted or self._stopped.is_set():
+            return not_begun(entry.id, "halt" if self._halted else "stopped")
+        lease = Lease(self._patience.wait + _SLACK_SECONDS, self._patience.wait)
         try:
-            now = await self._store.get(entry.id)
-            if now is None or now.version != entry.version:
-                return EntryOutcome(
-                    entry.id, "skipped", None, detail="changed since it was looked at" if now else "gone"
-                )
-            lease = self._patience.wait + _SLACK_SECONDS
-            claim = await self._store.claim(entry.id, entry.version, self._actor, lease)
-            if isinstance(claim, ClaimRefused):
-                return self._taken(claim)
-            attempt = await self._store.intend(claim, self._intent(entry), self._actor, self._now(why))
+            begun = await ledger.begin(entry.id, entry.version, lease, lambda: self._prepare(entry))
         except StoreError as problem:
-            return EntryOutcome(entry.id, "skipped", None, detail=f"{problem}: nothing was asked for")
-        if isinstance(attempt, ClaimRefused):
-            return self._taken(attempt)
+            return unsent(entry.id, problem)
+        self._halted = ledger.halted
+        if isinstance(begun, EntryOutcome):
+            return begun
+        held, _ = begun
         answer = await self._hub.retry(entry.id)
         match answer:
             case Queued(key):
-                return _Asked(entry, claim, key)
+                return _Asked(entry, held, key)
             case Rejected(code, said):
                 result = Result("rejected", error=f"{code}: {said}")
             case RateLimited():
@@ -114,12 +115,22 @@ class HubBatch:
             case NotSent(reason):
                 result = Result("not_sent", error=reason)
             case Unknown(reason):
-                return _Asked(entry, claim, None, reason)  # the entry itself will tell
+                return _Asked(entry, held, None, reason)  # following the hub's entry shows whether it was queued
             case _:
                 assert_never(answer)
-        return await self._conclude(claim, result, None, why)
+        return await _concluded(ledger, held, result, None)
 
-    async def _follow(self, queued: list[_Asked], why: ActContext) -> AsyncIterator[EntryOutcome]:
+    async def _prepare(self, entry: Entry) -> tuple[Intent, None] | EntryOutcome:
+        """The intent to retry an entry that is still as it was seen. The ledger cannot tell: the hub owns the entry."""
+        now = await self._store.get(entry.id)
+        if now is None or now.version != entry.version:
+            text = "changed since it was looked at" if now else "gone"
+            return EntryOutcome(entry.id, "skipped", None, detail=text)
+        seen = json.dumps({"version": list(entry.version)}).encode()
+        host = self._hub.host
+        return Intent("live", host, "", seen, "", detail=f"retry asked of the hub at {host}"), None
+
+    async def _follow(self, queued: list[_Asked], ledger: AttemptLedger) -> AsyncIterator[EntryOutcome]:
         waiting = list(queued)
         for _ in range(self._patience.looks):
             if not waiting:
@@ -128,15 +139,15 @@ class HubBatch:
                 result = await self.verdict(asked.entry.id, asked.entry.version, asked.key)
                 if result.outcome != "unknown":
                     waiting.remove(asked)
-                    yield await self._conclude(asked.claim, result, asked.key, why)
+                    yield await _concluded(ledger, asked.held, result, asked.key)
             if waiting:
                 await self._patience.sleep(POLL_SECONDS)
         for asked in waiting:
             text = f"{asked.words}, no end within {self._patience.wait:g} s"
-            yield await self._conclude(asked.claim, Result("unknown", error=text), asked.key, why)
+            yield await _concluded(ledger, asked.held, Result("unknown", error=text), asked.key)
 
     async def verdict(self, entry_id: str, seen: tuple[object, ...], key: str | None) -> Result:
-        """What the hub's entry says of a retry of it; unknown while nothing has changed."""
+        """The result of a retry by the hub's entry; unknown while that has not changed since it was `seen`."""
         try:
             now = await self._hub.get(entry_id)
         except VenueError as problem:
@@ -148,30 +159,8 @@ class HubBatch:
         said = masked_text(readable(now.columns.get("error") or ""))
         return Result("rejected", error=f"the hub's retry failed, attempts {now.attempts}: {said}"[:1000])
 
-    async def _conclude(self, claim: Claim, result: Result, key: str | None, why: ActContext) -> EntryOutcome:
-        ended = EntryOutcome(claim.entry_id, result.outcome, None, None, key, result.error or result.evidence)
-        try:
-            mine = await self._store.conclude(claim, result, self._actor, self._now(why))
-        except StoreError as problem:
-            return replace(ended, outcome="unknown", detail=f"{ended.detail}; could not be recorded: {problem}")
-        return ended if mine else replace(ended, detail=f"{ended.detail}; recorded elsewhere meanwhile")
-
-    def _intent(self, entry: Entry) -> Intent:
-        seen = json.dumps({"version": list(entry.version)}).encode()
-        return Intent("live", self._hub.host, "", seen, "", detail=f"retry asked of the hub at {self._hub.host}")
-
-    def _taken(self, taken: ClaimRefused) -> EntryOutcome:
-        self._stopped = self._stopped or taken.code == "halt"
-        word: OutcomeKind = "refused" if taken.code in ("halt", "in-doubt", "claimed") else "skipped"
-        return EntryOutcome(
-            taken.entry_id, word, None, detail=f"{taken.code}: {taken.why}" if word == "refused" else taken.why
-        )
-
-    def _now(self, why: ActContext) -> ActContext:
-        return replace(why, at=self._clock())
-
     async def settle(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[EntryOutcome, ...]:
-        """Ask the hub about retries without an end: of these entries, or of all."""
+        """Settle the open retries of these entries, or of all when there are no ids, by what the hub shows."""
         attempts = [one for one in await self._store.open_attempts() if not ids or one.entry_id in ids]
         asked = {one.entry_id for one in attempts}
         results = [EntryOutcome(one, "skipped", None, detail="not in doubt") for one in ids if one not in asked]
@@ -179,7 +168,7 @@ class HubBatch:
             tell(ended)
         for attempt in attempts:
             ended = EntryOutcome(attempt.entry_id, "skipped", None, detail="stopped: nothing was asked")
-            if not self._stopped:
+            if not self._stopped.is_set():
                 ended = await self._settled(attempt)
             results.append(ended)
             tell(ended)
@@ -198,14 +187,22 @@ class HubBatch:
         return replace(ended, outcome="skipped", detail="settled elsewhere meanwhile")
 
     async def _second_word(self, attempt: Attempt) -> Result:
-        """Nothing bounds how long a hub may keep a retry: only two people may say that there is none."""
+        """The result when a second person agreed that no retry is under way; else it asks for their approval.
+
+        Nothing bounds how long a hub may keep a retry, so one person alone may not say so.
+        """
         if attempt.outcome is None and attempt.lease_until > (await self._store.clock()).timestamp():
-            return _UNCHANGED  # its owner is still at it
+            return _UNCHANGED  # its owner may still be following it
         plan_hash, approvals = absence_hash(attempt), Approvals(self._store, self._actor, self._clock)
         if await approvals.given_or_asked(plan_hash, f"declare the retry of {attempt.entry_id} absent at the hub"):
             return Result("not_sent", error=_AGREED, evidence=_AGREED)
         asked = f"{_UNCHANGED.error}; where the hub has none, a second person may agree: dlq approve {plan_hash}"
         return replace(_UNCHANGED, error=asked)
+
+
+async def _concluded(ledger: AttemptLedger, held: HeldClaim, result: Result, key: str | None) -> EntryOutcome:
+    told = EntryOutcome(held.entry_id, result.outcome, None, None, key, result.error or result.evidence)
+    return await ledger.conclude(held, result, told)
 
 
 def _under(key: str | None) -> str:

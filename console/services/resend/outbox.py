@@ -1,4 +1,4 @@
-"""A batch of an outbox's replays: each is one transaction of the store; every entry ends with a word."""
+"""Puts dead-lettered messages back into their outbox, one store transaction each. Every entry gets one outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import assert_never
 from backends.records import ActContext, Actor, Entry
 from backends.store import ClaimRefused, CommitUnknown, Requeued, Requeues, Store, StoreError
 from console.clock import Clock
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.attempt import refused
+from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.triage.triage import Triage
 
 Tell = Callable[[EntryOutcome], None]
@@ -23,10 +24,10 @@ class OutboxBatch:
         self._triage = Triage(store, actor, clock)
         self._actor = actor
         self._clock = clock
-        self._stopped = False
+        self._stopped = self._halted = False
 
     def stop(self) -> None:
-        """No further entry is begun."""
+        """Begin no further entry."""
         self._stopped = True
 
     async def run(
@@ -34,15 +35,13 @@ class OutboxBatch:
     ) -> tuple[EntryOutcome, ...]:
         self._store.check_requeue()
         results = []
-        operation, halted = uuid.uuid4().hex, False
+        operation = uuid.uuid4().hex
         for entry in entries:
-            why = ActContext(at=self._clock(), operation=operation, reason="replay", note=note)
-            if self._stopped or halted:
-                text = "halt: nothing was changed" if halted else "stopped: nothing was changed"
-                ended = EntryOutcome(entry.id, "refused" if halted else "skipped", None, detail=text)
+            if self._stopped or self._halted:
+                ended = not_begun(entry.id, "halt" if self._halted else "stopped")
             else:
+                why = ActContext(at=self._clock(), operation=operation, reason="replay", note=note)
                 ended = await self._one(entry, why)
-                halted = (ended.detail or "").startswith("halt")
             results.append(ended)
             tell(ended)
         return tuple(results)
@@ -60,10 +59,10 @@ class OutboxBatch:
                 text = f"in {result.outbox} for {result.queue}{gone}"
                 return EntryOutcome(entry.id, "accepted", None, result.row_id, result.key, text)
             case ClaimRefused():
-                word: OutcomeKind = "refused" if result.code in ("halt", "conflict") else "skipped"
-                if word == "refused":
+                self._halted = result.code == "halt"
+                ended = refused(result)
+                if ended.outcome == "refused":
                     await self._triage.refuse("replay", (entry.id,), result.why)
-                prefix = "halt: " if result.code == "halt" else ""
-                return EntryOutcome(entry.id, word, None, detail=prefix + result.why)
+                return ended
             case _:
                 assert_never(result)

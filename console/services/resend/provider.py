@@ -1,7 +1,7 @@
-"""A batch of an integration's replays: claim → intent → the call, with its own tries → outcome. Breaker per provider.
+"""Sends an integration's failed calls to their providers again, with several tries each and a breaker per provider.
 
-A provider cannot be asked what became of a call. As the hub does, a retry without a clear answer counts as failed; its
-detail and the ledger say that the provider may have acted on it, and under which key.
+A provider cannot be asked what became of a call. A retry without a clear answer counts as failed, as it does in the
+hub; its detail and the ledger say that the provider may have acted on it, and under which key.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import assert_never
 
 from backends.layouts.mask import masked_document, masked_text
 from backends.records import ActContext, Actor, Attempt, Entry
-from backends.store import Claim, ClaimRefused, Intent, Requests, Result, Store, StoreError
+from backends.store import Intent, Requests, Result, Store, StoreError
 from console.clock import Clock
 from console.services import layout_fields as layout
 from console.services.layout_fields import text
-from console.services.replay.flow_control import OPEN_SECONDS, Breaker
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.attempt import AttemptLedger, Lease, unsent
+from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Sleep, wait_unless_stopped
+from console.services.replay.outcome import EntryOutcome, not_begun
 from console.settings.config import ProviderConfig
 from venues.client import BadCredentials, UnknownVenue, VenueError
 from venues.credentials import Credentials
@@ -35,20 +36,21 @@ AuthorizationSource = Callable[[str], Credentials | None]  # by the provider's n
 
 
 class Providers:
+    """The configured providers and their clients. A batch that passes `breakers` keeps them for the next batch."""
+
     def __init__(
         self,
         known: Mapping[str, ProviderConfig],
         authorization: AuthorizationSource,
         breakers: dict[str, Breaker] | None = None,
     ) -> None:
-        """`breakers` outlive a batch where they are given: a provider that just failed is not tried at once again."""
         self._known = known
         self._authorization = authorization
         self.breakers = {} if breakers is None else breakers
         self._clients: dict[str, Provider] = {}
 
     def name(self, entry: Entry) -> str:
-        """How the config calls the entry's provider: by its id, else by its name. Raises UnknownVenue."""
+        """The name of the entry's provider in the config: its id, else its name. Raises UnknownVenue."""
         names = [text(entry, "providerId"), text(entry, "providerName")]
         found = next((name for name in names if name in self._known), None)
         if found is None:
@@ -60,7 +62,7 @@ class Providers:
         return self.breakers.get(name, Breaker())
 
     def client(self, name: str) -> Provider:
-        """Raises VenueError."""
+        """The client of a provider. Raises VenueError when its settings or its authorization do not do."""
         if name not in self._clients:
             self._clients[name] = self._connect(name)
         return self._clients[name]
@@ -86,12 +88,10 @@ class Providers:
 WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)  # seconds before each further try
 JITTER = 0.2  # share of a wait by which it is longer or shorter
 
-Sleep = Callable[[float], Awaitable[None]]
-
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """`spread` gives a number between -1 and 1; `sleep` waits that long, or until the batch is stopped."""
+    """The waits between tries. `spread` gives a number between -1 and 1; `sleep` waits so many seconds."""
 
     sleep: Sleep = asyncio.sleep
     spread: Callable[[], float] = lambda: random.uniform(-1, 1)  # noqa: S311 - spreads load, guards nothing
@@ -106,7 +106,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How a retry ended, after how many tries; `may_have_arrived` by any of them."""
+    """The last answer to a retry and the number of its tries; `may_have_arrived`: one of them got no clear answer."""
 
     answer: Answer
     tries: int
@@ -116,6 +116,7 @@ class Delivery:
 async def deliver(
     send: Callable[[], Awaitable[Answer]], backoff: Backoff, stopped: Callable[[], bool] = lambda: False
 ) -> Delivery:
+    """Send until there is a definite answer, the tries are used up or the batch is stopped."""
     doubted, tries = False, 0
     while True:
         answer = await send()
@@ -135,21 +136,22 @@ async def deliver(
 
 
 Tell = Callable[[EntryOutcome], None]
-_RECORD_TRIES = 60
-_RECORD_SECONDS = 1.0
+_RECORD_TRIES = 120  # nobody can ask a provider later: the outcome is worth a longer wait for the store
 _SLACK_SECONDS = 60.0
-_HOLDS = 2  # how often an open breaker is waited for; after that the provider is given up for this batch
+_HOLDS = 2  # how often a batch waits for an open breaker before it gives the provider up
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Time as the batch sees it: `ticks` in seconds, and the waiting between tries."""
+    """The clock of a batch in seconds, and its waits between tries."""
 
     backoff: Backoff = field(default_factory=Backoff)
     ticks: Callable[[], float] = time.monotonic
 
 
 class ProviderBatch:
+    """Sends calls one at a time per provider. Every entry gets exactly one outcome."""
+
     def __init__(
         self, store: Store, providers: Providers, actor: Actor, clock: Clock, *, pulse: Pulse | None = None
     ) -> None:
@@ -162,25 +164,25 @@ class ProviderBatch:
         self._clock = clock
         self._stop = asyncio.Event()
         self._halted = False
-        self._names: dict[str, str] = {}  # whatever a provider is called → its name in the config
+        self._names: dict[str, str] = {}  # id or name of a provider → its name in the config
         given = pulse or Pulse()
         self._ticks = given.ticks
         self._sleep = given.backoff.sleep
         self._backoff = replace(given.backoff, sleep=self._wait)
 
     def breakers(self) -> dict[str, str]:
-        """From any thread."""
+        """The state of each provider's breaker. May be called from any thread."""
         now = self._ticks()
         return {shown: self._providers.breaker(name).at(now).state for shown, name in list(self._names.items())}
 
     def stop(self) -> None:
-        """No further try is begun. Call from this object's own loop."""
+        """Begin no further try. Call from this object's own loop."""
         self._stop.set()
 
     async def run(
         self, entries: Sequence[Entry], *, note: str | None = None, tell: Tell = lambda _: None
     ) -> tuple[EntryOutcome, ...]:
-        why = ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="replay", note=note)
+        ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stop, record_tries=_RECORD_TRIES)
         results: list[EntryOutcome] = []
 
         def ended(result: EntryOutcome) -> None:
@@ -197,11 +199,12 @@ class ProviderBatch:
                 self._names |= dict.fromkeys(called, name)
             except VenueError as problem:
                 ended(EntryOutcome(entry.id, "refused", None, detail=str(problem)))
-        await asyncio.gather(*(self._at_provider(name, its, why, ended) for name, its in providers.items()))
+        await asyncio.gather(*(self._at_provider(name, its, ledger, ended) for name, its in providers.items()))
+        await ledger.settle_up()
         return tuple(results)
 
-    async def _at_provider(self, name: str, entries: Sequence[Entry], why: ActContext, ended: Tell) -> None:
-        """One call at a time; what an open breaker holds goes once it lets a try through."""
+    async def _at_provider(self, name: str, entries: Sequence[Entry], ledger: AttemptLedger, ended: Tell) -> None:
+        """Send one call at a time. Wait for an open breaker until it lets a try through."""
         breaker, holds = self._providers.breaker(name), 0
         for entry in entries:
             breaker = breaker.at(self._ticks())
@@ -210,9 +213,9 @@ class ProviderBatch:
                 await self._wait(max(0.0, OPEN_SECONDS - (self._ticks() - breaker.opened_at)))
                 breaker = breaker.at(self._ticks())
             if self._is_stopping() or breaker.state == "open":
-                ended(self._not_begun(entry, breaker))
+                ended(self._not_begun(entry))
                 continue
-            result, healthy = await self._one(entry, self._providers.client(name), why)
+            result, healthy = await self._one(entry, self._providers.client(name), ledger)
             if healthy is not None:
                 breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
                 self._providers.breakers[name] = breaker
@@ -220,108 +223,48 @@ class ProviderBatch:
                 holds = 0
             ended(result)
 
-    def _not_begun(self, entry: Entry, breaker: Breaker) -> EntryOutcome:
-        if self._halted:
-            return EntryOutcome(entry.id, "refused", None, detail="halt: nothing was sent")
-        reason = "stopped" if self._is_stopping() else "breaker open" if breaker.state == "open" else "not begun"
-        return EntryOutcome(entry.id, "skipped", None, detail=f"{reason}: nothing was sent")
+    def _not_begun(self, entry: Entry) -> EntryOutcome:
+        return not_begun(entry.id, "halt" if self._halted else "stopped" if self._is_stopping() else "breaker open")
 
     def _is_stopping(self) -> bool:
-        """Also when this task was cancelled: the transport brings a call to its end and does not raise."""
+        """Whether stop was called or this task cancelled: the transport finishes a call and swallows the cancel."""
         task = asyncio.current_task()
         return self._stop.is_set() or (task is not None and task.cancelling() > 0)
 
     async def _wait(self, seconds: float) -> None:
-        waiting = asyncio.ensure_future(self._sleep(seconds))
-        stopping = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for task in (waiting, stopping):
-            task.cancel()
-        await asyncio.gather(waiting, stopping, return_exceptions=True)
+        await wait_unless_stopped(seconds, self._stop, self._sleep)
 
-    async def _one(self, entry: Entry, provider: Provider, why: ActContext) -> tuple[EntryOutcome, bool | None]:
-        """How it ended, and whether the provider is well; None: nothing was learnt of it."""
-        lease = self._backoff.longest + 7 * provider.timeout + _SLACK_SECONDS
-        try:
-            claim = await self._store.claim(entry.id, entry.version, self._actor, lease)
-        except StoreError as problem:
-            return EntryOutcome(entry.id, "skipped", None, detail=f"{problem}: nothing was sent"), None
-        if isinstance(claim, ClaimRefused):
-            return self._taken(claim), None
+    async def _one(self, entry: Entry, provider: Provider, ledger: AttemptLedger) -> tuple[EntryOutcome, bool | None]:
+        """The outcome, and whether the provider is healthy; None when nothing was sent to it."""
         key = str(uuid.uuid4())
-        call = await self._intended(claim, provider, key, why)
-        if isinstance(call, EntryOutcome):
-            return call, None
-        done = await deliver(lambda: provider.send(call, key), self._backoff, self._is_stopping)
-        healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
-        return await self._conclude(claim, outcome(done, key), key, why), healthy
-
-    async def _intended(self, claim: Claim, provider: Provider, key: str, why: ActContext) -> StoredCall | EntryOutcome:
-        """The call, once it is in the ledger that it will be sent; else why it is not."""
-        entry_id = claim.entry_id
+        sending = self._backoff.longest + 6 * provider.timeout
+        lease = Lease(sending + provider.timeout + _SLACK_SECONDS, sending)
         try:
-            stored = await self._requests.request(entry_id)
-            call = Refused("the entry is gone") if stored is None else read_call(stored)
-            if isinstance(call, Refused):
-                await self._release(claim)
-                return EntryOutcome(entry_id, "refused", None, detail=f"unparsable: {call.why}")
-            attempt = await self._store.intend(claim, _intent(provider, call, key), self._actor, self._now(why))
+            begun = await ledger.begin(entry.id, entry.version, lease, lambda: self._prepare(entry, provider, key))
         except StoreError as problem:
-            await self._withdraw(claim, key, why)
-            return EntryOutcome(entry_id, "skipped", None, detail=f"{problem}: nothing was sent")
-        if isinstance(attempt, ClaimRefused):
-            await self._release(claim)
-            return self._taken(attempt)
-        return call
-
-    async def _withdraw(self, claim: Claim, key: str, why: ActContext) -> None:
-        """The intent's commit is in doubt, but it is certain that nothing was sent."""
-        try:
-            attempts = await self._store.attempts(claim.entry_id)
-            if any(one.outcome is None and one.client_order_id == key for one in attempts):
-                text = "the intent's commit was in doubt: nothing was sent"
-                result = Result("not_sent", error=text, evidence=text)
-                await self._store.conclude(claim, result, self._actor, self._now(why))
-        except StoreError:
-            return  # still away: the attempt, if there is one, is for reconcile
-        await self._release(claim)
-
-    async def _conclude(self, claim: Claim, result: Result, key: str, why: ActContext) -> EntryOutcome:
-        """The outcome must reach the ledger: a store that is away for a moment is waited for."""
-        ended = EntryOutcome(claim.entry_id, result.outcome, None, None, key, result.error or result.evidence)
-        for remaining in reversed(range(_RECORD_TRIES)):
-            try:
-                if await self._store.conclude(claim, result, self._actor, self._now(why)):
-                    return ended
-                return replace(ended, detail=f"{ended.detail}; recorded elsewhere meanwhile")
-            except StoreError as problem:
-                if not remaining:
-                    text = f"the provider's answer ({ended.detail}) could not be recorded: {problem}"
-                    return replace(ended, outcome="unknown", detail=text)
-                await asyncio.sleep(_RECORD_SECONDS)
-        raise AssertionError("the last try returns")
-
-    def _taken(self, taken: ClaimRefused) -> EntryOutcome:
-        if taken.code == "halt":
+            return unsent(entry.id, problem), None
+        if ledger.halted:
             self._halted = True
             self.stop()
-        word: OutcomeKind = "refused" if taken.code in ("halt", "in-doubt", "claimed") else "skipped"
-        return EntryOutcome(
-            taken.entry_id, word, None, detail=f"{taken.code}: {taken.why}" if word == "refused" else taken.why
-        )
+        if isinstance(begun, EntryOutcome):
+            return begun, None
+        held, call = begun
+        done = await deliver(lambda: provider.send(call, key), self._backoff, self._is_stopping)
+        healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
+        result = outcome(done, key)
+        told = EntryOutcome(entry.id, result.outcome, None, None, key, result.error or result.evidence)
+        return await ledger.conclude(held, result, told), healthy
 
-    async def _release(self, claim: Claim) -> None:
-        try:
-            await self._store.release(claim)
-        except StoreError:
-            return  # its lease runs out by itself
-
-    def _now(self, why: ActContext) -> ActContext:
-        return replace(why, at=self._clock())
+    async def _prepare(self, entry: Entry, provider: Provider, key: str) -> tuple[Intent, StoredCall] | EntryOutcome:
+        stored = await self._requests.request(entry.id)
+        call = Refused("the entry is gone") if stored is None else read_call(stored)
+        if isinstance(call, Refused):
+            return EntryOutcome(entry.id, "refused", None, detail=f"unparsable: {call.why}")
+        return _intent(provider, call, key), call
 
 
 def outcome(done: Delivery, key: str) -> Result:
-    """What a delivery means for the entry. Pure."""
+    """The result of an attempt after this delivery. Pure."""
     tries = f"{done.tries} {'try' if done.tries == 1 else 'tries'}"
     doubt = f"; an earlier try may have reached the provider under key {key}" if done.may_have_arrived else ""
     match done.answer:
@@ -356,6 +299,8 @@ def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
 
 
 class OrphanedCalls:
+    """Settles calls whose outcome nobody recorded as failed, once their lease is over. Sends nothing."""
+
     def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
         self._store = store
         self._actor = actor
@@ -363,10 +308,11 @@ class OrphanedCalls:
         self._stopped = False
 
     def stop(self) -> None:
+        """Settle no further attempt."""
         self._stopped = True
 
     async def run(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[EntryOutcome, ...]:
-        """These entries', or all."""
+        """Settle the open attempts of these entries, or of all when there are no ids."""
         attempts = [one for one in await self._store.open_attempts() if not ids or one.entry_id in ids]
         asked = {one.entry_id for one in attempts}
         results = [EntryOutcome(one, "skipped", None, detail="not in doubt") for one in ids if one not in asked]

@@ -15,9 +15,10 @@ import pytest
 
 from backends.records import Filter, Selection
 from backends.sql.hub_ledger import RemoteStore
-from backends.store import BadTarget, Unreachable
+from backends.store import BadTarget, ClaimRefused, Unreachable
 from console.cli.context import open_configured
 from console.services.layout_fields import days_left, origin, stored_credentials
+from console.services.replay import attempt as record
 from console.services.replay.background_run import RunHandle
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.target import WorkTools
@@ -234,7 +235,51 @@ async def test_halt_and_notes_live_in_the_ledger(attach: Open) -> None:
     await store.note(entry_id(1), ACTOR, why(note="asked"))
     assert [one.text for one in await store.notes(entry_id(1))] == ["asked"]
     await store.halt(ACTOR, why(note="stop"))
-    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "skipped"]
+    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "refused"]
+
+
+async def test_an_outcome_waits_for_a_store_that_is_away_for_a_moment(
+    attach: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_RECORD_SECONDS", 0.001)
+    store = await attach(hub())
+    conclude, failures = store.conclude, [1, 2, 3]
+
+    async def away(*given: Any) -> bool:
+        if failures:
+            failures.pop()
+            raise Unreachable("away")
+        return await conclude(*given)
+
+    monkeypatch.setattr(store, "conclude", away)
+    (ended,) = await retry(store, 1)
+    assert (ended.outcome, failures) == ("accepted", [])
+    assert [one.outcome for one in await store.attempts(entry_id(1))] == ["accepted"]
+
+
+async def test_a_refused_intent_gives_the_claim_back(attach: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = hub()
+    store = await attach(there)
+
+    async def refuse(*_: object) -> ClaimRefused:
+        return ClaimRefused(entry_id(1), "halt is set on this store", "halt")
+
+    monkeypatch.setattr(store, "intend", refuse)
+    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "refused"]
+    assert await store.live_claims((entry_id(1), entry_id(2))) == {}
+    assert there.queued == {}
+
+
+async def test_an_entry_that_changed_gives_its_claim_back(attach: Open) -> None:
+    there = hub(2)
+    store = await attach(there)
+    seen = [cast("Any", await store.get(entry_id(n))) for n in (1, 2)]
+    there.items[entry_id(1)]["attempts"] = 9
+    del there.items[entry_id(2)]
+    batch = HubBatch(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
+    assert [one.detail for one in await batch.run(seen)] == ["changed since it was looked at", "gone"]
+    assert await store.live_claims((entry_id(1), entry_id(2))) == {}
+    assert there.queued == {}
 
 
 async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -> None:
