@@ -1,4 +1,4 @@
-"""What a look-up at the venue means for a command of ours. Pure; "not found" is never yet "absent"."""
+"""What a look-up at the venue says about an order of this console. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Kind = Literal["ours", "refused", "ended", "conflict", "unclear", "absent", "no-
 
 @dataclass(frozen=True, slots=True)
 class LookupVerdict:
-    """ours: it stands, has filled or (a cancel) has taken effect · refused: the venue turned it down · ended:
-    cancelled or expired, unfilled · conflict: another order under our id · unclear: a status nobody knows ·
-    absent, no-answer: as the look-up said."""
+    """ours: it is open or filled, or (a cancel) it took effect · refused: the venue rejected it · ended: cancelled or
+    expired without a fill · conflict: a different order has our id · unclear: an unknown status · absent: the venue
+    does not show it, which proves nothing within its window · no-answer: the look-up failed."""
 
     kind: Kind
     text: str
@@ -54,7 +54,7 @@ def _found(action: OrderAction, order: VenueOrder) -> LookupVerdict:
 
 
 def _cancelled(order: VenueOrder) -> LookupVerdict:
-    """A cancel is looked up by the order it aims at: that one's end is the cancel's success."""
+    """Judge a cancel by the order that it cancels: the cancel succeeded when that order has ended."""
     shown = _shown(order)
     if order.status == "cancelled" or "cancel" in order.raw_status.lower():
         return LookupVerdict("ours", shown, order)

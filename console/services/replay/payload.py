@@ -1,4 +1,4 @@
-"""A prepared request as the bytes that the ledger keeps, and back. Pure; holds no secrets, loses no digit."""
+"""Turns a prepared request into the bytes that the ledger keeps, and back. Pure; keeps every digit and no secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encode(prepared: Prepared) -> bytes:
 
 
 def decode(payload: bytes) -> Prepared | None:
-    """None where these bytes were not written by `encode`."""
+    """The prepared request; None when `encode` did not write these bytes."""
     try:
         kept: Mapping[str, Any] = json.loads(payload)
         numbers = {name: None if (text := kept["action"][name]) is None else Decimal(text) for name in _DECIMALS}
@@ -54,5 +54,5 @@ def decode(payload: bytes) -> Prepared | None:
 
 
 def fingerprint_of(prepared: Prepared) -> str:
-    """The hash of exactly what goes on the wire."""
+    """The hash of the method, path and body that are sent."""
     return hashlib.sha256(f"{prepared.method} {prepared.path}\n".encode() + prepared.body).hexdigest()
