@@ -49,7 +49,9 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         request = _request(context, session)
         entries = await chosen_entries(context, session.triage)
         plan = await session.plan(Selection.of(entries), request)
-        if not args.json:
+        if plan.problem is not None:
+            say(plan.problem)
+        elif not args.json:
             say_plan(plan)
         if args.dry_run:
             return _told(handle, plan.planned())

@@ -76,8 +76,6 @@ def say_plan(plan: SendPlan) -> None:
             _say_orders(plan)
         case ResendPlan(going=going) if going:
             say(f"{len(going)} to send again: {safe(_where(plan), 1000)}")
-        case ResendPlan(problem=problem) if problem:
-            say(problem)
 
 
 def _where(plan: ResendPlan) -> str:

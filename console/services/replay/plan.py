@@ -72,6 +72,7 @@ class ReplayPlan:
     rates: tuple[tuple[str, int | None], ...] = ()
     needs_second: str | None = None  # why another person must approve
     overrides: frozenset[str] = field(default_factory=frozenset)
+    problem: str | None = None  # why nothing at all could go; each entry of an order plan names its own reason
 
     @property
     def gross(self) -> Decimal:
