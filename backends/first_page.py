@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from backends.layouts import orders
-from backends.records import Entry, State
+from backends.records import CLIP, Entry, State
 from backends.sqlite_file import check_file
 from backends.store import StoreError
 from backends.target import SQLiteTarget, Target
 
-_CLIP = 4096  # as in a page of the store
 _STATES: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "pending": "pending"}
 _TABLES = (
     'SELECT m.name, c.name, c.type, c."notnull", t.wr FROM sqlite_master m '
@@ -88,13 +87,13 @@ class _Shape(NamedTuple):
 
     def _exceeds(self, name: str) -> str:
         column = f"t.{orders.quoted(name)}"
-        return f"({column} >= '' AND length(CAST({column} AS BLOB)) > {_CLIP})"
+        return f"({column} >= '' AND length(CAST({column} AS BLOB)) > {CLIP})"
 
     def _shown(self, name: str) -> str:
         column = f"t.{orders.quoted(name)}"
         if name not in self.cut:
             return column
-        return f"CASE WHEN {self._exceeds(name)} THEN substr({column}, 1, {_CLIP}) ELSE {column} END"
+        return f"CASE WHEN {self._exceeds(name)} THEN substr({column}, 1, {CLIP}) ELSE {column} END"
 
     def pending(self, *, ledger: bool, limit: int) -> str:
         flag = "t.dismissed = 0" if self.flag_not_null else "(t.dismissed = 0 OR t.dismissed IS NULL)"

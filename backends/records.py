@@ -15,6 +15,7 @@ from backends.values import readable as readable
 from backends.values import storable as storable
 from backends.values import utc_time as utc_time
 
+CLIP = 4096  # characters or bytes of a value that a page carries; `get` gives it whole
 ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
 STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")

@@ -45,6 +45,11 @@ def is_encodable(text: str) -> bool:
     return True
 
 
+def is_plain(text: str) -> bool:
+    """Whether every database takes this text as it is: Unicode without NUL."""
+    return "\0" not in text and is_encodable(text)
+
+
 def to_bytes(text: str) -> bytes:
     """The bytes a database holds for this text, whether or not it is Unicode."""
     try:
@@ -60,30 +65,31 @@ def _escape(match: re.Match[str]) -> str:
 
 def parse_time(value: object) -> datetime | None:
     """The instant in UTC; None if the value is no time or has no zone."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
-    if not isinstance(value, datetime) or value.utcoffset() is None:
+    at = _time(value)
+    if at is None or at.utcoffset() is None:
         return None
     try:
-        return value.astimezone(UTC)
+        return at.astimezone(UTC)
     except OverflowError:
         return None
 
 
 def utc_time(value: object) -> datetime | None:
     """The instant in UTC, where a time without a zone counts as UTC; None if the value is no time."""
+    at = _time(value)
+    if at is not None and at.utcoffset() is None:
+        at = at.replace(tzinfo=UTC)
+        return None if at in _ENDLESS else at
+    return parse_time(at)
+
+
+def _time(value: object) -> datetime | None:
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.strip())
+            return datetime.fromisoformat(value.strip())
         except ValueError:
             return None
-    if isinstance(value, datetime) and value.utcoffset() is None:
-        at = value.replace(tzinfo=UTC)
-        return None if at in _ENDLESS else at
-    return parse_time(value)
+    return value if isinstance(value, datetime) else None
 
 
 def number(value: object) -> Decimal | None:
@@ -109,7 +115,5 @@ def _is_positional(value: Decimal) -> bool:
 
 
 def is_naive(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text.strip()).utcoffset() is None
-    except ValueError:
-        return False
+    at = _time(text)
+    return at is not None and at.utcoffset() is None

@@ -15,12 +15,12 @@ __all__ = ["Attached", "Candidate", "CatalogColumn", "detect"]
 async def detect(connection: AsyncConnection, target: Target, table: str | None, *, read_only: bool) -> Attached:
     if isinstance(target, SQLiteTarget):
         found = choose(await sqlite.tables(connection), table, target.label)
-        if found.foreign is not None:
-            raise NotADLQ(f"{target.label}: the {found.foreign.name} layout is known in Postgres alone")
+        if found.other_layout is not None:
+            raise NotADLQ(f"{target.label}: the {found.other_layout.name} layout is known in Postgres alone")
         return await sqlite.report(connection, target, found, read_only=read_only)
     found = choose(await postgres.tables(connection), table, target.label)
-    if found.foreign is not None:
-        from backends.detect import other_layouts as foreign
+    if found.other_layout is not None:
+        from backends.detect import other_layouts
 
-        return await foreign.report(connection, target.label, found, read_only=read_only)
+        return await other_layouts.report(connection, target.label, found, read_only=read_only)
     return await postgres.report(connection, target.label, found, read_only=read_only)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backends.layouts import columns as foreign
-from backends.layouts import integration, orders, outbox
+from backends.layouts import orders
+from backends.layouts.columns import LayoutColumns, fits, resolve
+from backends.layouts.roles import OTHER_LAYOUTS
 from backends.records import Finding, StoreInfo
 from backends.store import BadTarget, NotADLQ
 
-_FOREIGN = (outbox.DEAD, integration.FAILED_CALLS)
 TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables do
 
 
@@ -53,23 +53,23 @@ class Candidate:
         return (*(column.name for column in self.columns), *self.hidden)
 
     @property
-    def foreign(self) -> foreign.LayoutColumns | None:
-        """The layout, where it is somebody else's; an order table is never taken for one."""
+    def other_layout(self) -> LayoutColumns | None:
+        """The layout if somebody else owns it; None for an order table."""
         if set(self.every_name) >= orders.ANCHORS:
             return None
-        return next((layout for layout in _FOREIGN if foreign.fits(layout, self.every_name)), None)
+        return next((layout for layout in OTHER_LAYOUTS if fits(layout, self.every_name)), None)
 
     @property
     def is_dlq(self) -> bool:
-        return set(self.every_name) >= orders.ANCHORS or self.foreign is not None
+        return set(self.every_name) >= orders.ANCHORS or self.other_layout is not None
 
     @property
     def required(self) -> frozenset[str]:
         """As this table spells them; what it lacks, as the layout does."""
-        layout = self.foreign
+        layout = self.other_layout
         if layout is None:
             return orders.REQUIRED
-        spelt = foreign.resolve(layout, self.every_name)
+        spelt = resolve(layout, self.every_name)
         return frozenset(spelt.get(name, name) for name in layout.required)
 
 
@@ -104,7 +104,7 @@ def choose(candidates: Sequence[Candidate], wanted: str | None, label: str) -> C
         matching = _named(matching, wanted, label)
     tables = [found for found in matching if found.kind == "table"] or matching
     if not tables:
-        known = (orders.ANCHORS, *(layout.anchors for layout in _FOREIGN))
+        known = (orders.ANCHORS, *(layout.anchors for layout in OTHER_LAYOUTS))
         columns = "; or ".join(", ".join(sorted(names)) for names in known)
         raise NotADLQ(f"{label} has no dead-letter queue: no table with the columns {columns}")
     if len(tables) > 1:

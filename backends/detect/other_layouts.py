@@ -10,9 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import postgres
 from backends.detect.candidates import Attached, Candidate, CatalogColumn
-from backends.layouts import columns as foreign
 from backends.layouts import integration, mask, outbox
-from backends.layouts.columns import Options
+from backends.layouts.columns import LayoutColumns, Options, resolve
 from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA
 from backends.records import Finding, StoreInfo
@@ -160,7 +159,7 @@ _INTEGERS = ("bigint", "integer", "smallint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherAttached(Attached):
-    layout: foreign.LayoutColumns
+    layout: LayoutColumns
     spelt: tuple[tuple[str, str], ...]  # (the layout's name, the table's own)
     outboxes: tuple[Outbox, ...] = ()
     options: Options = field(default_factory=Options)
@@ -207,10 +206,10 @@ class OtherAttached(Attached):
 
 
 async def report(connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool) -> OtherAttached:
-    layout = found.foreign
+    layout = found.other_layout
     if layout is None:
         raise ValueError("an order table has a report of its own")
-    spelt = foreign.resolve(layout, (column.name for column in found.columns))
+    spelt = resolve(layout, (column.name for column in found.columns))
     role, can_write = await postgres.rights(connection, found.quoted)
     there = () if layout.sends else await outboxes(connection)
     findings = [*drift(found, layout, spelt)]
@@ -231,13 +230,13 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
     return OtherAttached(info, found, by_rowid=False, layout=layout, spelt=tuple(spelt.items()), outboxes=there)
 
 
-def by_number(found: Candidate, layout: foreign.LayoutColumns, spelt: dict[str, str]) -> bool:
+def by_number(found: Candidate, layout: LayoutColumns, spelt: dict[str, str]) -> bool:
     """Whether an indexed number that only grows gives the order of insertion."""
     column = found.column(spelt["id"])
     return not layout.sends and column is not None and column.type in _INTEGERS
 
 
-def drift(found: Candidate, layout: foreign.LayoutColumns, spelt: dict[str, str]) -> list[Finding]:
+def drift(found: Candidate, layout: LayoutColumns, spelt: dict[str, str]) -> list[Finding]:
     findings = [
         Finding("missing-column", f"{found.shown} has no column {name}: {effect}")
         for name, effect in layout.degraded.items()
@@ -257,7 +256,7 @@ def drift(found: Candidate, layout: foreign.LayoutColumns, spelt: dict[str, str]
 
 
 async def _index_holes(
-    connection: AsyncConnection, found: Candidate, layout: foreign.LayoutColumns, spelt: dict[str, str]
+    connection: AsyncConnection, found: Candidate, layout: LayoutColumns, spelt: dict[str, str]
 ) -> list[Finding]:
     if found.kind != "table":
         return []

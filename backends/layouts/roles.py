@@ -30,12 +30,13 @@ class Roles:
 
 
 _RETRIES = {DEAD.name: "deliveries_count", FAILED_CALLS.name: "attempts"}
-_OTHERS = {layout.name: layout for layout in (DEAD, FAILED_CALLS)}
+OTHER_LAYOUTS = (DEAD, FAILED_CALLS)  # the layouts that somebody else owns
+_BY_NAME = {layout.name: layout for layout in OTHER_LAYOUTS}
 
 
 @lru_cache(maxsize=64)
 def roles(layout: str, names: tuple[str, ...]) -> Roles:
-    return _other_roles(_OTHERS[layout], names) if layout in _OTHERS else _order_roles(frozenset(names))
+    return _other_roles(_BY_NAME[layout], names) if layout in _BY_NAME else _order_roles(frozenset(names))
 
 
 def _order_roles(there: frozenset[str]) -> Roles:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol, runtime_checkable
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
 
 from backends.records import DeadLetteredOrder
 from backends.store import StoreError
@@ -44,3 +45,16 @@ def check_usable(*, closed: bool, pid: int) -> None:
         raise SinkClosed("this sink is closed: open a new one")
     if pid != os.getpid():
         raise SinkClosed("this sink belongs to the process that opened it: open one of its own after a fork")
+
+
+class ClosingSink:
+    """A sink as a context manager."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

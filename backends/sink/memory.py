@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from backends.records import DeadLetteredOrder
-from backends.sink.contract import Entries, check_usable
+from backends.sink.contract import ClosingSink, Entries, check_usable
 from backends.sink.rows import values
 from backends.store import DuplicateEntry
 
 
-class InMemoryDLQ:
+class InMemoryDLQ(ClosingSink):
     def __init__(self) -> None:
         self._entries: dict[str, DeadLetteredOrder] = {}
         self._lock = threading.Lock()
@@ -61,12 +59,6 @@ class InMemoryDLQ:
 
     def _check(self) -> None:
         check_usable(closed=self._closed, pid=os.getpid())  # after a fork each process may use its own copy
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "InMemoryDLQ()"

@@ -9,15 +9,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, assert_never
+from typing import Any, Literal, TypeVar, assert_never
 
 import asyncpg
 
 from backends.error_codes import is_lost_state, postgres_error, sqlstate
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder
-from backends.sink.contract import Entries, check_usable
+from backends.sink.contract import ClosingSink, Entries, check_usable
 from backends.sink.rows import Table, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
 from backends.store import (
     ActRefused,
@@ -217,7 +216,7 @@ _READ_AS_IS = frozenset({"text", "double precision", "boolean", "smallint", "int
 _RACED = frozenset({"42P07", "42710", "42723", "23505", "XX000"})  # seen if others create it without that lock
 
 
-class PostgresDLQ:
+class PostgresDLQ(ClosingSink):
     """Takes `postgresql://user@host/db`; makes the layout where it is missing, else uses the table it finds.
 
     No call takes longer than `timeout` seconds; within it, a server that restarts is waited for. `url` (which never
@@ -306,12 +305,6 @@ class PostgresDLQ:
 
     async def _fetch(self, link: Any, dlq_id: str) -> Any:
         return await link.fetchrow(f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = $1", dlq_id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"PostgresDLQ({self._label!r}, table={self.table!r})"

@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from backends.error_codes import sqlite_error
 from backends.layouts import orders
 from backends.records import DeadLetteredOrder
-from backends.sink.contract import Entries, check_usable
+from backends.sink.contract import ClosingSink, Entries, check_usable
 from backends.sink.rows import Table, Values, choose, differing, pending, record, taken, values
 from backends.store import BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
 from backends.target import SQLiteTarget, parse_target
@@ -29,7 +28,7 @@ _TABLES = (
 )
 
 
-class SQLiteDLQ:
+class SQLiteDLQ(ClosingSink):
     """Takes a path or `sqlite:///path`; makes file and layout where they are missing, else uses the table it finds.
 
     `url` and `table` name the same entries to `open_store`.
@@ -131,12 +130,6 @@ class SQLiteDLQ:
         sql = f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = ?"
         row: tuple[Any, ...] | None = connection.execute(sql, (dlq_id,)).fetchone()
         return row
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"SQLiteDLQ({self._label!r}, table={self.table!r})"

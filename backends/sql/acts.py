@@ -20,16 +20,11 @@ from backends.sql.order_select import OrderSelect, RowOrder
 from backends.sql.reads import SQLReads
 from backends.sql.writer import StoreWriter, Transaction
 from backends.store import ActRefused, StoreError
-from backends.values import is_encodable
+from backends.values import is_plain
 
 SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
 _RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double precision": sa.Float}
-
-
-def is_plain(entry_id: str) -> bool:
-    """An id that both engines take as it is; no other can be acted on."""
-    return "\0" not in entry_id and (entry_id.isascii() or is_encodable(entry_id))
 
 
 def is_comparable(version: Version, attached: Attached) -> bool:
@@ -61,7 +56,7 @@ def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
 
 
 def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
-    is_open = _verbatim(OrderSelect(attached, with_ledger=False).pending_sql)
+    is_open = verbatim(OrderSelect(attached, with_ledger=False).pending_sql)
     seen = f"({is_open})" if dismiss else f"NOT ({is_open})"
     if attached.info.dialect == "postgresql":
         return _postgres(attached, seen, dismiss=dismiss)
@@ -69,19 +64,19 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
 
 
 def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
-    table, counted = _verbatim(attached.found.quoted), attached.counts_retries
+    table, counted = verbatim(attached.found.quoted), attached.counts_retries
     value = ("true" if dismiss else "false") if attached.column("dismissed").type.startswith("bool") else int(dismiss)
     same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
     arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
     return sa.text(
         f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
-        f"WHERE {_verbatim(RowOrder(attached).identity)} = p.id AND {seen}{same} "
+        f"WHERE {verbatim(RowOrder(attached).identity)} = p.id AND {seen}{same} "
         f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
     ).bindparams(*_binds(attached))
 
 
 def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
-    table = _verbatim(attached.found.quoted)
+    table = verbatim(attached.found.quoted)
     same = f" AND {table}.retry_count IS p.value" if attached.counts_retries else ""
     row = "_rowid_" if attached.by_rowid else "dlq_id"
     picks, listed = "json_each(:picks) AS p", ""
@@ -120,8 +115,8 @@ def counting(flips: sa.TextClause) -> str:
     return flips.text.rpartition(" RETURNING ")[0].replace("\\:", ":")
 
 
-def _verbatim(sql: str) -> str:
-    """A colon in a table's name is no parameter."""
+def verbatim(sql: str) -> str:
+    """Escape colons, which SQLAlchemy would take for parameters, in a table's name."""
     return sql.replace(":", "\\:")
 
 

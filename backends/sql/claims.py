@@ -12,11 +12,12 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, Attempt, Version, storable
-from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLLog, is_plain
+from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLLog
 from backends.sql.connection import PreparedQuery
 from backends.sql.order_select import OrderSelect
 from backends.sql.writer import Transaction
 from backends.store import Claim, ClaimRefused, Intent, Result
+from backends.values import is_plain
 
 _ATTEMPT = (
     "source", "entry_id", "attempt_no", "mode", "rehearsal", "venue", "client_order_id", "payload", "payload_hash",

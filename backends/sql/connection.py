@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -87,22 +87,19 @@ class Connection:
             raise UndecodableValue from None
 
 
-class ReadConnection:
-    """One held autocommit connection. Calls queue behind each other; a lost server is tried once more."""
+class ShieldedTasks:
+    """Runs work to its end even if the caller is cancelled: a connection must not stop in the middle of an answer."""
 
-    def __init__(self, engine: AsyncEngine, label: str) -> None:
-        self._engine = engine
+    def __init__(self, label: str) -> None:
         self._label = label
-        self._lock = asyncio.Lock()
-        self._link: Connection | None = None
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._closed:
+            work.close()
             raise Unreachable(f"{self._label} was closed")
-        # A cancelled caller must not tear a connection in the middle of an answer.
-        task = asyncio.ensure_future(self._run(work))
+        task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -111,6 +108,32 @@ class ReadConnection:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()
+
+    async def aclose(self) -> None:
+        """Refuse new work and wait for what is running."""
+        self._closed = True
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def discard(connection: AsyncConnection) -> None:
+    """Close a connection that may be broken; the pool does not get it back."""
+    await connection.invalidate()
+    await connection.close()
+
+
+class ReadConnection:
+    """One held autocommit connection. Calls queue behind each other; a lost server is tried once more."""
+
+    def __init__(self, engine: AsyncEngine, label: str) -> None:
+        self._engine = engine
+        self._label = label
+        self._lock = asyncio.Lock()
+        self._link: Connection | None = None
+        self._tasks = ShieldedTasks(label)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await self._tasks.run(self._run(work))
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         async with self._lock:
@@ -141,13 +164,10 @@ class ReadConnection:
     async def _drop(self) -> None:
         link, self._link = self._link, None
         if link is not None:
-            await link.connection.invalidate()
-            await link.connection.close()
+            await discard(link.connection)
 
     async def aclose(self) -> None:
-        self._closed = True
-        if self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        await self._tasks.aclose()
         link, self._link = self._link, None
         if link is not None:
             with store_errors(self._label):

@@ -16,7 +16,8 @@ from backends.filter_meaning import Bound, Condition, Contains, Equals, conditio
 from backends.layouts import orders
 from backends.layouts.roles import roles
 from backends.records import Filter
-from backends.values import is_encodable, to_bytes
+from backends.sql.postgres_columns import moment, text_value
+from backends.values import is_encodable, is_plain, to_bytes
 
 ESCAPE = "!"  # a backslash would mean different things to different servers
 
@@ -50,11 +51,6 @@ def _cases(char: str) -> str:
 
 _Way = Literal["bytes", "cases", "like"]
 END_OF_TIME, START_OF_TIME = "'infinity'", "'-infinity'"  # outside every span, so that an infinite time lies in none
-# The day is added apart, so that a 30th of February is a later day and not an error of the whole query.
-_SPELLED = (
-    r"^[1-9]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6}\d*)?)?"
-    r"(Z|[+-](0\d|1[0-5])(:?[0-5]\d)?)?$"
-)
 
 
 def answerable(where: Filter, attached: Attached) -> Filter | None:
@@ -63,21 +59,17 @@ def answerable(where: Filter, attached: Attached) -> Filter | None:
         return where
     for asked in _conditions(where, attached):
         match asked:
-            case Equals(text=text) | Contains(term=text, negated=False) if not _holdable(text):
+            case Equals(text=text) | Contains(term=text, negated=False) if not is_plain(text):
                 return None
             case _:
                 pass
-    if all(_holdable(text) for text in where.without):
+    if all(is_plain(text) for text in where.without):
         return where
-    return replace(where, without=tuple(filter(_holdable, where.without)))
+    return replace(where, without=tuple(filter(is_plain, where.without)))
 
 
 def _conditions(where: Filter, attached: Attached) -> Iterator[Condition]:
     return conditions(where, roles(attached.info.layout, attached.info.columns))
-
-
-def _holdable(text: str) -> bool:
-    return "\0" not in text and is_encodable(text)
 
 
 def key(where: Filter, attached: Attached) -> tuple[object, ...]:
@@ -138,12 +130,8 @@ def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]
 def _column(attached: Attached, name: str) -> ColumnElement[Any]:
     column = f"{attached.found.quoted}.{orders.quoted(name)}"
     if attached.info.dialect == "postgresql":
-        column = postgres_text(column, attached.column(name).type)
+        column = text_value(column, attached.column(name).type)
     return sa.literal_column(column, sa.Text)
-
-
-def postgres_text(column: str, declared: str) -> str:
-    return column if declared.startswith(("text", "character varying")) else f"CAST({column} AS text)"
 
 
 def _asked(name: str, attached: Attached) -> ColumnElement[Any]:
@@ -156,28 +144,14 @@ def _within(attached: Attached, asked: Bound) -> ColumnElement[bool]:
     column = f"{attached.found.quoted}.{orders.quoted(asked.column)}"
     if attached.info.dialect == "postgresql":
         limit = sa.bindparam(asked.name, type_=sa.TIMESTAMP(timezone=True))
-        moment: ColumnElement[Any] = sa.literal_column(
-            f"({postgres_moment(column, attached.column(asked.column).type)})"
-        )
+        at: ColumnElement[Any] = sa.literal_column(f"({moment(column, attached.column(asked.column).type)})")
         if asked.is_lower:
-            return sa.and_(moment >= limit, moment < sa.literal_column(END_OF_TIME))
-        return sa.and_(moment < limit, moment > sa.literal_column(START_OF_TIME))
+            return sa.and_(at >= limit, at < sa.literal_column(END_OF_TIME))
+        return sa.and_(at < limit, at > sa.literal_column(START_OF_TIME))
     stored: ColumnElement[Any] = sa.literal_column(column)
     here = sa.func.coalesce(sa.func.julianday(stored), sa.func.dlq_julianday(stored))
     there = sa.func.julianday(sa.bindparam(asked.name, type_=sa.Text))
     return here >= there if asked.is_lower else here < there
-
-
-def postgres_moment(column: str, declared: str) -> str:
-    """The moment as a time; NULL where a column of text holds none."""
-    if declared.startswith(("timestamp", "date")):
-        return column
-    text = f"CAST({column} AS text)"
-    first_of_month = f"substr({text}, 1, 7) || '-01' || substr({text}, 11)"
-    return (
-        f"CASE WHEN {text} ~ '{_SPELLED}' THEN CAST({first_of_month} AS timestamptz) "
-        f"+ (CAST(substr({text}, 9, 2) AS integer) - 1) * interval '1 day' END"
-    )
 
 
 def _contains(attached: Attached, asked: Contains) -> ColumnElement[bool]:

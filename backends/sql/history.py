@@ -16,9 +16,8 @@ from backends.detect import Attached
 from backends.ledger import audit_chain as chain
 from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.ledger_access import Presence, presence
-from backends.sql.order_select import RowOrder
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner
@@ -126,22 +125,8 @@ class SQLHistory:
         return hashlib.sha256(seed.encode()).hexdigest()[:32]
 
     async def _first_row(self) -> Sequence[Any]:
-        quoted, order = self._attached.found.quoted, RowOrder(self._attached)
-        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({quoted}.captured_at AS TEXT)")
-        table = sa.text(quoted)
-        first = sa.select(sa.literal_column(f"{quoted}.dlq_id"), captured).select_from(table).limit(1)
-
-        async def work(link: Connection) -> Sequence[Any]:
-            for stretch in order.stretches(None, descending=False):
-                row = (await link.execute(order.apply(first, stretch, descending=False))).first()
-                if row is not None:
-                    return tuple(row)
-            return ()
-
-        try:
-            return await self._quick.run(work)
-        except UndecodableValue:
-            return await self._tolerant.run(work)
+        """What tells this store from others before its first act; each layout reads its own."""
+        raise NotImplementedError
 
     async def clock(self) -> datetime:
         on_postgres = self._attached.info.dialect == "postgresql"

@@ -36,7 +36,7 @@ from backends.sql.connection import Connection, ReadConnection
 from backends.sql.ledger_access import ledger_finding
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
-from backends.sql.writer import StoreWriter, Transaction
+from backends.sql.writer import StoreWriter, Transaction, close_store
 from backends.store import Change, ClaimRefused
 from backends.target import PostgresTarget
 
@@ -246,10 +246,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         return self._source.changes()
 
     async def aclose(self) -> None:
-        if self._writer is not None:
-            await self._writer.aclose()
-        for lane in self._lanes:
-            await lane.aclose()
+        await close_store(self._writer, self._lanes)
         await self._source.aclose()
 
 
@@ -281,7 +278,6 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
     try:
         return RemoteStore(await quick.run(attach), source, (quick, slow), target)
     except BaseException:
-        for lane in lanes:
-            await lane.aclose()
+        await close_store(None, lanes)
         await source.aclose()
         raise

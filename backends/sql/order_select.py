@@ -14,10 +14,11 @@ from sqlalchemy.sql.elements import ColumnElement
 from backends.detect import Attached, Candidate
 from backends.layouts import orders
 from backends.ledger.schema import HELD, ledger, shown_state
-from backends.records import OPEN_STATES, Entry, Filter, RowKey, State, parse_time, readable
+from backends.records import CLIP, OPEN_STATES, Entry, Filter, RowKey, State, parse_time, readable
 from backends.sql import filter_sql as condition
 from backends.sql.connection import CompiledQuery, compiled
 from backends.sql.ledger_access import present_sql
+from backends.sql.postgres_columns import INFINITE, PLAIN_TYPES, TIME_TYPES, stored_value
 from backends.values import is_encodable, to_bytes
 
 Part = Literal["all", "dated", "undated"]
@@ -139,13 +140,7 @@ class _Named(sa.types.UserDefinedType[Any]):
         return self.name
 
 
-CLIP = 4096  # characters of a value that a page carries; `get` has it whole
-# What asyncpg makes of Postgres' two ends of time.
-_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - it makes them naive
 _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
-_PLAIN_TYPES = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
-_TIME_TYPES = ("timestamp", "date")
-_TEXT_TYPES = ("text", "character varying", "character(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +223,8 @@ class OrderSelect:
             identity, captured = values[0], values[1]
             if type(identity) is not str or not is_encodable(identity):
                 identity = _spelled(identity)
-            if type(captured) is datetime and captured.tzinfo is None and captured in _ENDS:
-                values = (values[0], _ENDS[captured], *values[2:])
+            if type(captured) is datetime and captured.tzinfo is None and captured in INFINITE:
+                values = (values[0], INFINITE[captured], *values[2:])
             return Entry(layout, identity, shown_state(row[0]), version, place, names, values, bool(row[1]))
 
         return read
@@ -308,13 +303,9 @@ class OrderSelect:
 
     def _value(self, name: str) -> str:
         quoted = f"{self.attached.found.quoted}.{orders.quoted(name)}"
-        declared = self.attached.column(name).type
-        if not self.on_postgres or declared.startswith(_TEXT_TYPES):
+        if not self.on_postgres:
             return quoted
-        if declared == "real":  # its text is shorter, and truer, than the double it would become
-            return f"CAST(CAST({quoted} AS text) AS numeric)"
-        plain = _PLAIN_TYPES if self.as_text else (*_PLAIN_TYPES, *_TIME_TYPES)
-        return quoted if declared.startswith(plain) and not declared.endswith("[]") else f"CAST({quoted} AS text)"
+        return stored_value(quoted, self.attached.column(name).type, as_text=self.as_text)
 
     def _exceeds(self, name: str) -> str:
         value = self._value(name)
@@ -330,7 +321,7 @@ class OrderSelect:
         if name in _UNCUT or (name == "captured_at" and not self.attached.by_rowid):
             return False
         declared = self.attached.column(name).type
-        return not self.on_postgres or not declared.startswith((*_PLAIN_TYPES, *_TIME_TYPES, "real"))
+        return not self.on_postgres or not declared.startswith((*PLAIN_TYPES, *TIME_TYPES, "real"))
 
     def _is_long(self) -> str:
         cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]

@@ -18,8 +18,8 @@ from backends.records import Entry, Filter, parse_time
 from backends.sql import filter_sql
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
-from backends.sql.order_select import OrderSelect
-from backends.values import is_encodable, to_bytes
+from backends.sql.order_select import OrderSelect, RowOrder
+from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
 _EARLIEST_AMONG = 1000  # pending entries, the first inserted
@@ -70,7 +70,7 @@ class SQLReads(EntryReads[OrderSelect]):
         return await EntryReads.get(self, entry_id) or await self._odd(entry_id)
 
     def _is_id(self, text: str) -> bool:
-        return "\0" not in text and is_encodable(text)
+        return is_plain(text)
 
     async def _ask_ids(self, link: Connection, ids: list[str], *, whole: bool, as_text: bool) -> list[Entry]:
         shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
@@ -126,6 +126,21 @@ class SQLReads(EntryReads[OrderSelect]):
             if rows:
                 return min((at for (text,) in rows if (at := parse_time(text)) is not None), default=None)
         return None
+
+    async def _first_row(self) -> Sequence[Any]:
+        quoted, order = self._attached.found.quoted, RowOrder(self._attached)
+        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({quoted}.captured_at AS TEXT)")
+        table = sa.text(quoted)
+        first = sa.select(sa.literal_column(f"{quoted}.dlq_id"), captured).select_from(table).limit(1)
+
+        async def work(link: Connection, as_text: bool) -> Sequence[Any]:  # noqa: ARG001 - it always reads text
+            for stretch in order.stretches(None, descending=False):
+                row = (await link.execute(order.apply(first, stretch, descending=False))).first()
+                if row is not None:
+                    return tuple(row)
+            return ()
+
+        return await self._read(self._quick, work)
 
     async def _look(self, link: Connection, *, as_text: bool) -> OrderSelect:
         return await self._shape(link, as_text=as_text, look=True)

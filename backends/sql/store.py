@@ -16,7 +16,7 @@ from backends.sql.ledger_access import ledger_finding
 from backends.sql.plan_reads import OrderPlanReads
 from backends.sql.reads import SQLReads
 from backends.sql.watch import SQLWatch
-from backends.sql.writer import StoreWriter
+from backends.sql.writer import StoreWriter, close_store
 from backends.sqlite_file import FileChangeProbe, check_file, identity
 from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
@@ -48,11 +48,7 @@ class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
         SQLWatch.__init__(self, attached, watch, check=check, still=still)
 
     async def aclose(self) -> None:
-        """An act that has begun is waited for; it may still need to read."""
-        if self._writer is not None:
-            await self._writer.aclose()
-        for lane in self._lanes:
-            await lane.aclose()
+        await close_store(self._writer, self._lanes)
 
 
 class _Same:
@@ -86,16 +82,15 @@ async def open_sql_store(
     lanes = quick, slow, tolerant, watch
     try:
         attached = await quick.run(attach)
-        if attached.found.foreign is not None:
-            return _foreign(attached, lanes, target, options)
+        if attached.found.other_layout is not None:
+            return _other_store(attached, lanes, target, options)
         return SQLStore(attached, lanes, target)
     except BaseException:
-        for lane in lanes:
-            await lane.aclose()
+        await close_store(None, lanes)
         raise
 
 
-def _foreign(
+def _other_store(
     attached: Attached,
     lanes: tuple[ReadConnection, ReadConnection, ReadConnection, ReadConnection],
     target: Target,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_erro
 from backends.ledger import audit_chain as chain
 from backends.ledger.schema import SCHEMA, VERSION, LedgerTables, create_statements
 from backends.records import ActContext, Actor
-from backends.sql.connection import PreparedQuery
+from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
 from backends.sql.ledger_access import is_newer, owner_sql, presence
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
@@ -176,25 +176,14 @@ class StoreWriter:
         self._ready = False
         self._lock = asyncio.Lock()
         self._on_postgres = attached.info.dialect == "postgresql"
-        self._running: set[asyncio.Task[Any]] = set()
-        self._closed = False
+        self._tasks = ShieldedTasks(attached.info.label)
 
     async def run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """One transaction. Once begun it is not torn by cancellation: it commits or fails.
 
         `work` may be run again where the connection was lost before the commit: it must only use its transaction.
         """
-        if self._closed:
-            raise Unreachable(f"{self._attached.info.label} was closed")
-        task = asyncio.ensure_future(self._run(work))
-        self._running.add(task)
-        task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()
+        return await self._tasks.run(self._run(work))
 
     async def _run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._lock:
@@ -252,8 +241,7 @@ class StoreWriter:
         connection, self._connection = self._connection, None
         self._version = None
         if connection is not None:
-            await connection.invalidate()
-            await connection.close()
+            await discard(connection)
 
     async def _begin(self, connection: AsyncConnection, store_id: str) -> Transaction:
         info, source = self._attached.info, self._attached.found.shown
@@ -332,11 +320,17 @@ class StoreWriter:
         return row is not None and bytes(row[0]) == transaction.hash
 
     async def aclose(self) -> None:
-        self._closed = True
-        if self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        await self._tasks.aclose()
         connection, self._connection = self._connection, None
         if connection is not None:
             with store_errors(self._attached.info.label):
                 await connection.close()
         await self._engine.dispose()
+
+
+async def close_store(writer: StoreWriter | None, lanes: Iterable[ReadConnection]) -> None:
+    """Closes the writer first: an act that is under way may still need to read."""
+    if writer is not None:
+        await writer.aclose()
+    for lane in lanes:
+        await lane.aclose()

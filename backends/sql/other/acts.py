@@ -14,7 +14,7 @@ from backends.layouts import outbox
 from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, storable
-from backends.sql.acts import POSTGRES_NOW, SQLLog, describe
+from backends.sql.acts import POSTGRES_NOW, SQLLog, describe, verbatim
 from backends.sql.claims import SQLClaims
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import Select
@@ -22,11 +22,6 @@ from backends.sql.writer import StoreWriter, Transaction
 from backends.store import ActRefused, ClaimRefused, OnSuccess, Requeued, StoreError
 
 _TEXTS = sa.ARRAY(sa.Text)
-
-
-def verbatim(sql: str) -> str:
-    """A colon in a table's name is no parameter."""
-    return sql.replace(":", "\\:")
 
 
 def statement(sql: str, **types: Any) -> sa.TextClause:

@@ -10,10 +10,11 @@ from typing import Any
 from backends.detect.other_layouts import OtherAttached
 from backends.layouts.mask import hints_in, masked_document, masked_text
 from backends.ledger.schema import SCHEMA, LedgerTables, shown_state
-from backends.records import STATES, Entry, Filter, utc_time
+from backends.records import CLIP, STATES, Entry, Filter, utc_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
-from backends.sql.other.select import CLIP, TIMES, FilterQuestion, Select, matching
+from backends.sql.other.select import FilterQuestion, Select, matching
+from backends.sql.postgres_columns import INFINITE, TIME_TYPES
 
 
 def state_tally(select: Select, where: Filter) -> CompiledQuery:
@@ -49,9 +50,6 @@ def marked(select: Select) -> CompiledQuery:
         f"JOIN {table} = {select.as_id('a.entry_id')} "
         f"WHERE a.source = {select.source} AND a.holds = 1 AND {unsettled}) known GROUP BY 1, 2"
     )
-
-
-_ENDS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - asyncpg makes them naive
 
 
 def entries(select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[Entry]:
@@ -102,11 +100,11 @@ def _mask(select: Select, columns: list[Sequence[Any]]) -> None:
 def _name_the_ends(select: Select, columns: list[Sequence[Any]]) -> None:
     """Postgres' two ends of time, as it spells them."""
     for number, (name, _) in enumerate(select.attached.spelt):
-        if not select.attached.part(name).type.startswith(TIMES):
+        if not select.attached.part(name).type.startswith(TIME_TYPES):
             continue
         held = columns[number]
         if [value for value in held if type(value) is datetime and value.tzinfo is None]:
-            columns[number] = [_ENDS.get(value, value) if type(value) is datetime else value for value in held]
+            columns[number] = [INFINITE.get(value, value) if type(value) is datetime else value for value in held]
 
 
 _EVERYTHING = Filter(states=frozenset(STATES))

@@ -18,21 +18,11 @@ from backends.filter_meaning import Bound, Contains, Equals, conditions
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
 from backends.ledger.schema import SCHEMA, SHOWN
-from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
+from backends.records import CLIP, OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
-from backends.sql.filter_sql import (
-    END_OF_TIME,
-    ESCAPE,
-    START_OF_TIME,
-    is_cased,
-    like,
-    postgres_moment,
-    postgres_text,
-    regex,
-)
-from backends.values import is_encodable
-
-TIMES = ("timestamp", "date")
+from backends.sql.filter_sql import END_OF_TIME, ESCAPE, START_OF_TIME, is_cased, like, regex
+from backends.sql.postgres_columns import PLAIN_TYPES, TIME_TYPES, moment, stored_value, text_value
+from backends.values import is_plain
 
 
 @dataclass(slots=True)
@@ -58,9 +48,9 @@ def matching(attached: OtherAttached, where: Filter, ask: FilterQuestion) -> Ite
                 text = ask.bind(asked.text, "text") if asked.columns else ""
                 yield _any([f"{_text(attached, name)} = {text}" for name in asked.columns])
             case Bound():
-                moment, limit = postgres_moment(*_column(attached, asked.column)), ask.bind(asked.limit, "timestamptz")
-                yield f"{moment} {'>=' if asked.is_lower else '<'} {limit}"
-                yield f"{moment} {f'< {END_OF_TIME}' if asked.is_lower else f'> {START_OF_TIME}'}"
+                at, limit = moment(*_column(attached, asked.column)), ask.bind(asked.limit, "timestamptz")
+                yield f"{at} {'>=' if asked.is_lower else '<'} {limit}"
+                yield f"{at} {f'< {END_OF_TIME}' if asked.is_lower else f'> {START_OF_TIME}'}"
             case Contains():
                 yield f"{'NOT ' if asked.negated else ''}{_contains(attached, asked, ask)}"
 
@@ -75,7 +65,7 @@ def _column(attached: OtherAttached, name: str) -> tuple[str, str]:
 
 
 def _text(attached: OtherAttached, name: str) -> str:
-    return postgres_text(*_column(attached, name))
+    return text_value(*_column(attached, name))
 
 
 def _contains(attached: OtherAttached, asked: Contains, ask: FilterQuestion) -> str:
@@ -94,10 +84,8 @@ def _contains(attached: OtherAttached, asked: Contains, ask: FilterQuestion) -> 
     return _any(choices)
 
 
-CLIP = 4096  # characters or bytes of a value that a page carries; `get` has it whole
 _PENDING: frozenset[State] = frozenset({"pending"})
 _HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})
-_PLAIN = ("boolean", "smallint", "integer", "bigint", "numeric", "double precision", "bytea")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _BOUNDED = re.compile(r"character varying\((\d+)\)")
 
@@ -277,7 +265,7 @@ class Select:
                 return False
         if kind in ("bigint", "integer", "smallint"):
             return _NUMBER.fullmatch(text) is not None
-        return "\0" not in text and is_encodable(text)
+        return is_plain(text)
 
     # what is shown
 
@@ -298,20 +286,14 @@ class Select:
         return f"CASE WHEN octet_length({value}) > {CLIP} THEN {cut} ELSE {value} END" if made else cut
 
     def _value(self, name: str) -> str:
-        column, declared = self.attached.sql(name), self.attached.part(name).type
-        if declared == "real":
-            return f"CAST(CAST({column} AS text) AS numeric)"
-        plain = _PLAIN if self.as_text else (*_PLAIN, *TIMES)
-        if declared == "text" or (declared.startswith(plain) and not declared.endswith("[]")):
-            return column
-        return f"CAST({column} AS text)"
+        return stored_value(self.attached.sql(name), self.attached.part(name).type, as_text=self.as_text)
 
     def may_be_long(self, name: str) -> bool:
         declared = self.attached.part(name).type
         bounded = _BOUNDED.fullmatch(declared)
         if name == "id" or (bounded is not None and int(bounded[1]) <= CLIP):
             return False
-        return declared == "bytea" or not declared.startswith((*_PLAIN, *TIMES, "real", "uuid"))
+        return declared == "bytea" or not declared.startswith((*PLAIN_TYPES, *TIME_TYPES, "real", "uuid"))
 
     def places(self, row: Sequence[Any]) -> tuple[str, ...]:
         """Where a selected row stands: a number by itself, else by its moment first."""

@@ -13,7 +13,7 @@ from backends.sql.other.acts import OtherActs, OtherClaims, RequeueStatements
 from backends.sql.other.reads import OtherReads
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
-from backends.sql.writer import StoreWriter
+from backends.sql.writer import StoreWriter, close_store
 from backends.store import OnSuccess
 from backends.target import Target
 
@@ -46,11 +46,7 @@ class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
         return tuple((await self.many(tuple({one.entry_id for one in attempts}))).values())
 
     async def aclose(self) -> None:
-        """An act that has begun is waited for; it may still need to read."""
-        if self._writer is not None:
-            await self._writer.aclose()
-        for lane in self._lanes:
-            await lane.aclose()
+        await close_store(self._writer, self._lanes)
 
 
 class OutboxStore(OtherStore, RequeueStatements):

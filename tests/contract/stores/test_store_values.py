@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.layouts import orders
-from backends.records import Entry, Filter, Selection, malformed, number, parse_time, readable
-from backends.sql.order_select import CLIP
+from backends.records import CLIP, Entry, Filter, Selection, malformed, number, parse_time, readable
 from backends.sql.store import SQLStore
 from tests.support.store import (
     ACTOR,
