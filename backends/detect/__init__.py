@@ -1,4 +1,4 @@
-"""Which dead-letter queue lives in this database: found by its columns, with its drift, holes and privileges."""
+"""Finds the dead-letter queue of a database by its columns, and reports its drift, missing guards and rights."""
 
 from __future__ import annotations
 

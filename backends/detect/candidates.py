@@ -1,4 +1,4 @@
-"""A table that looks like a dead-letter queue: which of several it is, and how far it drifted from its layout. Pure."""
+"""Tables that look like a dead-letter queue: chooses one, and compares it with its layout. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backends.layouts.roles import OTHER_LAYOUTS
 from backends.records import Finding, StoreInfo
 from backends.store import BadTarget, NotADLQ
 
-TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables do
+TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables have
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class CatalogColumn:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate, with what its database says about it. Columns that may not be read are not among its columns."""
+    """A table or view as its database describes it; `columns` leaves out what this role may not read."""
 
     schema: str | None
     name: str
@@ -42,7 +42,7 @@ class Candidate:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that nobody may change, as far as they are there."""
+        """The columns of this table that nobody may change."""
         return tuple(name for name in orders.IDENTITY if self.column(name))
 
     def column(self, name: str) -> CatalogColumn | None:
@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def required(self) -> frozenset[str]:
-        """As this table spells them; what it lacks, as the layout does."""
+        """Required columns in this table's spelling; in the layout's if it lacks them."""
         layout = self.other_layout
         if layout is None:
             return orders.REQUIRED
@@ -75,13 +75,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Everything the reader and the writer need to know about the table they work on."""
+    """What reads and acts need to know about the attached table."""
 
     info: StoreInfo
     found: Candidate
     by_rowid: bool
-    channel: str | None = None  # what the store notifies on, where it does
-    counts_retries: bool = False  # retry_count is there and can be counted up
+    channel: str | None = None  # the channel that the store notifies on, if any
+    counts_retries: bool = False  # retry_count is there and can be incremented
 
     def column(self, name: str) -> CatalogColumn:
         column = self.found.column(name)
@@ -90,7 +90,7 @@ class Attached:
         return column
 
     def grants(self) -> tuple[str, ...]:
-        """What a role that acts must be granted of the owner's: `RIGHTS ON THING` each."""
+        """The rights on the owner's tables that an acting role needs, each as `RIGHTS ON THING`."""
         columns = [name for name in orders.WRITTEN if name in self.info.columns]
         return (f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}",)
 
@@ -142,7 +142,7 @@ def drift(found: Candidate) -> list[Finding]:
 
 
 def type_drift(found: Candidate, types: Mapping[str, str], expected: Mapping[str, Sequence[str]]) -> list[Finding]:
-    """`types`: what each column holds, in the words of `expected`."""
+    """Findings on columns of an unexpected type; `types` uses the words of `expected`."""
     return [
         Finding(
             "changed-type", f"{found.shown}.{name} is {held or 'of no type'}, not {expected[name][0]}: {_effect(name)}"

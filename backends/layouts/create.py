@@ -1,4 +1,4 @@
-"""Creates an order store for `dlq init`. No other module creates an owner's table."""
+"""Creates an order store for `dlq init`. The console creates an owner's table nowhere else."""
 
 from __future__ import annotations
 

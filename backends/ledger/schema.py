@@ -1,4 +1,4 @@
-"""Our own tables beside the store's: `console_*` in a SQLite file, schema `dlq_console` in Postgres."""
+"""The ledger's tables (`console_*` in SQLite, schema `dlq_console` in Postgres), their DDL, and states of attempts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backends.records import STATES, State
 
 SCHEMA = "dlq_console"
 VERSION = "1"
-# What a role that acts needs on Postgres: evidence is added to, never changed.
+# What an acting role needs on Postgres. Evidence can be added but never changed.
 GRANTS = {
     "meta": "SELECT, INSERT",
     "attempt": "SELECT, INSERT, UPDATE",
@@ -29,7 +29,7 @@ GRANTS = {
 }
 
 
-# An attempt's stored state that holds its entry → the state the entry is shown in.
+# Stored states of an attempt that holds its entry, and the state the entry then shows.
 HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
 SHOWN: dict[str, State] = {**{state: state for state in STATES}, **HELD}
 
@@ -51,7 +51,7 @@ class LedgerTables:
     audit: sa.Table
     audit_entry: sa.Table  # entry → events that name few
     audit_bulk: sa.Table  # event that names many → its entries
-    settled: sa.Table  # entries of layouts that are not ours to mark; on Postgres alone
+    settled: sa.Table  # settled entries of layouts that others own; only on Postgres
 
 
 @cache
@@ -80,9 +80,9 @@ def ledger(dialect: str) -> LedgerTables:
     halt = table("halt", sa.Column("id", sa.Integer, primary_key=True), *_required("since", "operator", "note"))
     approval = table("approval", *_approval_items())
     audit = table("audit", _key("seq"), *(sa.Column(name, sa.LargeBinary, nullable=False) for name in ("body", "hash")))
-    # A short number instead of the id: a bulk act adds many, and the event itself names its entries.
+    # Keeps a short number instead of the id, as a bulk act adds many rows; the event itself names the entries.
     audit_entry = table("audit_entry", _key("mark"), _key("seq"), sqlite_with_rowid=False)
-    # In the order of writing: ids are random, and an index led by them would be rewritten all over by each bulk act.
+    # Ordered by event: marks are random, and an index that began with them would be rewritten by each bulk act.
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
     return LedgerTables(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, audit_bulk, settled)
@@ -120,7 +120,7 @@ def _attempt_items() -> list[SchemaItem]:
         *_required("payload_hash", "started_at", "operator", "os_user"),
         _number("token"),
         _text("state", required=True),
-        # 1 while this attempt may be, or is, the entry's one venue order; else NULL. The unique index is the rule.
+        # 1 while this attempt is or may be the entry's one venue order, else NULL; a unique index enforces it.
         sa.Column("holds", sa.Integer),
         _text("venue_order_id"),
         _text("error"),
@@ -154,14 +154,14 @@ def _approval_items() -> list[SchemaItem]:
 
 def _settled_items() -> list[SchemaItem]:
     return [
-        # One row per entry is the rule "handled at most once". `born` tells an entry from a later one of the same id.
+        # One row per entry enforces "handled at most once". `born` tells an entry from a later one with the same id.
         *(sa.Column(name, sa.Text, primary_key=True) for name in ("source", "entry_id", "born")),
         *_required("state", "at", "operation"),
     ]
 
 
 def create_statements(dialect: str) -> tuple[str, ...]:
-    """What makes the ledger; each is harmless where the thing is already there."""
+    """The statements that create the ledger; each does nothing if its object is already there."""
     compiler: sa.Dialect = make_url(f"{dialect}://").get_dialect()()
     book = ledger(dialect)
     statements = []
@@ -178,7 +178,7 @@ def create_statements(dialect: str) -> tuple[str, ...]:
 
 
 def _append_only(book: LedgerTables) -> tuple[tuple[sa.Table, bool], ...]:
-    """(table, may some columns still be updated?): evidence that nobody may change."""
+    """The tables that hold evidence, and whether some of their columns may be updated."""
     whole = (book.audit, book.audit_entry, book.audit_bulk, book.note)
     return (*((table, False) for table in whole), (book.attempt, True))
 
@@ -197,7 +197,7 @@ def _sqlite_worm(book: LedgerTables) -> list[str]:
                 f"BEGIN SELECT RAISE(ABORT, 'the console''s ledger is append-only'); END"
             )
     seq, attempt, note = book.audit.name, book.attempt.name, book.note.name
-    # INSERT OR REPLACE removes a row without firing DELETE triggers; of the audit's indexes it could only repeat one.
+    # INSERT OR REPLACE removes a row without firing DELETE triggers. In the audit's indexes it could only repeat a row.
     for table_name, wrong in (
         (seq, f"NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM {seq})"),
         (note, f"EXISTS (SELECT 1 FROM {note} WHERE id = NEW.id)"),

@@ -1,1 +1,1 @@
-"""The store contract over SQLAlchemy Core: one transaction per act, rows to records, driver errors to store errors."""
+"""Implements the store contract over SQLAlchemy Core, for the order layout and, in `other`, for layouts of others."""

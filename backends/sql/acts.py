@@ -1,4 +1,7 @@
-"""Acting on an attached store: each method is one short transaction, conditional on what was seen, with its audit."""
+"""Dismisses and restores orders, and writes notes and the halt flag: one audited transaction each.
+
+An entry is changed only if it is still as it was seen.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double pre
 
 
 def is_comparable(version: Version, attached: Attached) -> bool:
-    """The seen retry count can be told to the store, so that it can say whether it still is so."""
+    """Whether the database can compare the seen retry count with the stored one."""
     retries = version[0] if attached.counts_retries else None
     if type(retries) is int:
         return True
@@ -80,13 +83,13 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     same = f" AND {table}.retry_count IS p.value" if attached.counts_retries else ""
     row = "_rowid_" if attached.by_rowid else "dlq_id"
     picks, listed = "json_each(:picks) AS p", ""
-    led = f"{picks} CROSS JOIN {table}"  # the picks lead, the id's index follows
+    led = f"{picks} CROSS JOIN {table}"  # reads the picks first, then each row by the index on the id
     if any(finding.code == "no-unique-id" for finding in attached.info.findings):
-        # Without an index on the id the table leads, once, and finds each row's pick by an index made for the moment.
+        # Without an index on the id, walks the table once and finds each row's pick by a temporary index.
         led, listed = f"{table} CROSS JOIN p", f"WITH p AS MATERIALIZED (SELECT key, value FROM {picks}) "
     still = seen
-    if orders.sqlite_affinity(attached.column("dismissed").type) != "text":  # a text is only equal to 0 as a text
-        # The plus keeps SQLite from walking every open row for each pick.
+    if orders.sqlite_affinity(attached.column("dismissed").type) != "text":  # a text never equals 0
+        # The + keeps SQLite from walking every open row for each pick.
         still = seen.replace(f"{table}.dismissed", f"+{table}.dismissed")
     chosen = (
         f"SELECT {table}.{row} FROM {led} WHERE {table}.dlq_id = p.key AND {still}{same} AND {_nobody_or_free('p.key')}"
@@ -95,7 +98,7 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
 
 
 def _free(ledger: str, identity: str, now: str) -> str:
-    """Nobody holds it: no attempt that may be an order, no claim that still runs."""
+    """The entry is free: no attempt that may have become an order, and no running claim."""
     held = f"h WHERE h.source = :source AND h.entry_id = {identity}"
     return (
         f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND h.holds = 1) AND NOT EXISTS "
@@ -104,14 +107,14 @@ def _free(ledger: str, identity: str, now: str) -> str:
 
 
 def _nobody_or_free(identity: str) -> str:
-    """SQLite looks once whether anything is held at all, and only then at each entry."""
+    """For SQLite: looks once whether anything is held, and only then at each entry."""
     held = "SELECT 1 FROM console_attempt x WHERE x.source = :source AND x.holds = 1"
     claimed = "SELECT 1 FROM console_claim x WHERE x.source = :source AND x.released IS NULL"
     return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free('console_', identity, SQLITE_NOW)}))"
 
 
 def counting(flips: sa.TextClause) -> str:
-    """The same for SQLite itself, without naming what moved."""
+    """The same statement for the driver itself, without returning the changed ids."""
     return flips.text.rpartition(" RETURNING ")[0].replace("\\:", ":")
 
 
@@ -132,12 +135,12 @@ def _binds(attached: Attached) -> list[sa.BindParameter[Any]]:
 
 
 class SomeMoved(StoreError):
-    """Fewer moved than were asked for, and it was not asked which."""
+    """Fewer rows changed than were selected, and the statement did not say which."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """One selection, dismissed or restored; where it is tried again, everything but the transaction is the same."""
+    """One selection to dismiss or restore, prepared once so that a second try only needs a new transaction."""
 
     attached: Attached
     selection: Selection
@@ -147,7 +150,7 @@ class Move:
     why: ActContext
 
     async def whole(self, tx: Transaction) -> tuple[list[str], bool]:
-        """SQLite counts what moves while the event that says so is composed: mostly it is all of them."""
+        """For SQLite: change the rows while composing an event that names all of them, as mostly all change."""
         before = tx.driver.total_changes
         moving = asyncio.ensure_future(tx.rows(counting(self.statement), self._asked))
         try:
@@ -160,7 +163,7 @@ class Move:
         return self.ids, tx.contended
 
     async def part(self, tx: Transaction) -> tuple[list[str], bool]:
-        """What can be moved, by its names."""
+        """Change what can be changed, and return the ids."""
         done = [str(row[0]) for row in await tx.execute(self.statement, self._asked)]
         if len(done) != len(set(done)):
             raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
@@ -178,7 +181,7 @@ class Move:
 
     def _detail(self, done: Sequence[str]) -> dict[str, object]:
         seen = dict(self.selection.picks)
-        # Versions repeat, entries do not: each version is spelled once.
+        # Many entries share a version, so each version is spelled once.
         spelled = {version: [_plain(value) for value in version] for version in set(seen.values())}
         columns = [name for name in ("dlq_id", "retry_count", "dismissed") if name in self.attached.info.columns]
         entries = [[entry_id, *spelled[seen[entry_id]]] for entry_id in done]
@@ -186,14 +189,14 @@ class Move:
 
 
 def _plain(value: object) -> object:
-    """As the audit names it: what JSON has no word for, as text."""
+    """The value as the audit writes it: as text if JSON cannot hold it."""
     if isinstance(value, bool):
         return int(value)
     return value if value is None or isinstance(value, (int, str)) else readable(value)
 
 
 class SQLLog:
-    """What acting on a store of any layout begins with."""
+    """Acts that are the same for every layout: notes, the halt flag, bare audit events."""
 
     def __init__(self, attached: Attached, book: LedgerTables, writer: StoreWriter | None) -> None:
         self._attached = attached
@@ -240,7 +243,7 @@ class SQLLog:
         await self.writing.run(work)
 
 
-_MANY = 100  # entries from which on SQLite is asked for their number before their names
+_MANY = 100  # from this many entries on, SQLite returns their number instead of their ids
 
 
 class SQLActs(SQLLog):
@@ -274,7 +277,7 @@ class SQLActs(SQLLog):
             return await self.writing.run(move.part)
 
     async def _now(self, missed: Selection) -> list[tuple[str, str]]:
-        """What the entries that could not be changed are by now."""
+        """The state of each entry that could not be changed."""
         found = await self._reads.states(missed.ids)
         now = []
         for entry_id, version in missed.picks:

@@ -1,4 +1,4 @@
-"""Claims, intents and outcomes: who may send an entry, what was sent, how it ended. Fenced, one transaction each."""
+"""Claims an entry for sending, records the intent and the outcome: one transaction each, fenced by a token."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SendStatements:
 
     @cached_property
     def entry(self) -> PreparedQuery:
-        """Is it open, and the columns by which it was known."""
+        """Whether the entry is open, and its version columns."""
         return self._made(self._entry())
 
     @cached_property
@@ -268,7 +268,7 @@ class SQLClaims:
     async def _finish(
         self, tx: Transaction, row: Mapping[str, Any], result: Result, actor: Actor, why: ActContext
     ) -> None:
-        """The attempt's end, its audit, and what it does to the entry's own columns."""
+        """End the attempt, write its audit event and update the entry's own columns."""
         entry_id, was_doubted = str(row["entry_id"]), row["state"] == "in_doubt"
         state = _state(result, was_doubted=was_doubted)
         values = {
@@ -307,7 +307,7 @@ class SQLClaims:
     async def _obstacle(
         self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False
     ) -> ClaimRefused | None:
-        """Why this entry may not be sent now, by what the store itself says at this moment."""
+        """Why this entry may not be sent now, as the store says within this transaction; None if it may."""
         send = self._sending
         if await tx.ask(send.halted):
             return ClaimRefused(entry_id, "halt is set on this store", "halt")

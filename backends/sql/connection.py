@@ -1,4 +1,4 @@
-"""Held connections that only read: they queue their calls, and come back after the server was gone."""
+"""Compiled queries, and held read connections that queue their calls and reconnect after a loss."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from backends.store import Unreachable
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
     text: str
-    names: tuple[str, ...]  # of the values, in their order
-    own: Mapping[str, object]  # values that the statement itself brought along
+    names: tuple[str, ...]  # of the values, in the order the statement takes them
+    own: Mapping[str, object]  # values that are part of the statement itself
 
     def values(self, given: Mapping[str, object]) -> list[object]:
         return [given[name] if name in given else self.own[name] for name in self.names]
@@ -28,11 +28,11 @@ class CompiledQuery:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A statement that is run again and again within transactions, and its text for a driver that takes it at once."""
+    """A statement that transactions run again and again, also compiled to text for calling the driver directly."""
 
     statement: sa.Executable
     query: CompiledQuery
-    columns: tuple[str, ...]  # of what it selects
+    columns: tuple[str, ...]  # of its result
 
     @classmethod
     def of(cls, statement: Any, *, on_postgres: bool) -> PreparedQuery:
@@ -56,11 +56,11 @@ T = TypeVar("T")
 
 
 class UndecodableValue(Exception):
-    """A row holds a value that the driver cannot turn into Python's: read it again, more tolerantly."""
+    """A row holds a value that the driver cannot convert; the tolerant connection can read it."""
 
 
 class Connection:
-    """One connection: Core statements by `execute`, compiled queries straight through the driver by `fetch`."""
+    """One connection: `execute` runs Core statements, `fetch` runs compiled queries directly on the driver."""
 
     def __init__(self, connection: AsyncConnection, driver: Any) -> None:
         self.connection = connection

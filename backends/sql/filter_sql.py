@@ -1,4 +1,4 @@
-"""A filter as SQL over the order layout, and the spelling of terms and times that every layout shares. Runs nothing."""
+"""Turns a filter into SQL over the order layout, and terms into patterns for every layout. Runs nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backends.records import Filter
 from backends.sql.postgres_columns import moment, text_value
 from backends.values import is_encodable, is_plain, to_bytes
 
-ESCAPE = "!"  # a backslash would mean different things to different servers
+ESCAPE = "!"  # servers treat a backslash in different ways
 
 
 def like(term: str) -> str:
@@ -27,7 +27,7 @@ def like(term: str) -> str:
 
 
 def is_cased(term: str) -> bool:
-    """Has it letters that LIKE may not know the other case of?"""
+    """Whether the term has letters whose other case LIKE may not know."""
     return not term.isascii() and any(len(_cases(char)) > 1 for char in term if not char.isascii())
 
 
@@ -45,7 +45,7 @@ def _class(char: str) -> str:
 
 
 def _cases(char: str) -> str:
-    """ß and its like have no other case of one character."""
+    """The character in both cases; ß, for one, has no other case of one character."""
     return "".join(dict.fromkeys(case for case in (char, char.lower(), char.upper()) if len(case) == 1))
 
 
@@ -54,7 +54,7 @@ END_OF_TIME, START_OF_TIME = "'infinity'", "'-infinity'"  # outside every span, 
 
 
 def answerable(where: Filter, attached: Attached) -> Filter | None:
-    """The filter as this store can be asked it; None where nothing in it could match."""
+    """The filter without what this database cannot hold; None if nothing could match."""
     if attached.info.dialect == "sqlite":
         return where
     for asked in _conditions(where, attached):
@@ -73,7 +73,7 @@ def _conditions(where: Filter, attached: Attached) -> Iterator[Condition]:
 
 
 def key(where: Filter, attached: Attached) -> tuple[object, ...]:
-    """What of a filter changes the statement rather than its values."""
+    """The part of a filter that changes the statement and not only its values."""
     asked = _conditions(where, attached)
     return (where.states, *((one.name, _way(one.term) if isinstance(one, Contains) else None) for one in asked))
 
@@ -93,7 +93,7 @@ def values(where: Filter, attached: Attached) -> dict[str, object]:
 
 
 def _text(value: str) -> str | bytes:
-    """SQLite takes what is not Unicode as its bytes, cast to text; Postgres never gets such a value."""
+    """SQLite takes text that is not Unicode as bytes, cast to text; Postgres never gets such a value."""
     return value if is_encodable(value) else to_bytes(value)
 
 
@@ -157,7 +157,7 @@ def _within(attached: Attached, asked: Bound) -> ColumnElement[bool]:
 def _contains(attached: Attached, asked: Contains) -> ColumnElement[bool]:
     pattern, way = _asked(asked.name, attached), _way(asked.term)
     texts = [sa.func.coalesce(_column(attached, name), sa.literal_column("''")) for name in asked.columns]
-    if way == "bytes":  # SQLite's LIKE ends at NUL; bytes do not
+    if way == "bytes":  # SQLite's LIKE stops at a NUL; instr over bytes does not
         part = sa.cast(pattern, sa.BLOB)
         return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))
     on_postgres = attached.info.dialect == "postgresql"

@@ -1,4 +1,4 @@
-"""What the ledger remembers: attempts, audit events, notes, the halt flag, the store's name. Never writes."""
+"""Reads the ledger: attempts, audit events, notes, the halt flag and the store's id. Never writes; knows no layout."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.ledger_access import Presence, presence
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
-_MOST_EVENTS = 2000  # what stays in the processor's cache is verified sooner
+_MOST_EVENTS = 2000  # a block that fits the processor's cache is verified faster
 _SAMPLE = 20
-_UNDER_WAY = 4  # turns of the event loop until a question has left this process
-_event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as quick as _make
+_UNDER_WAY = 4  # turns of the event loop until a query has been sent
+_event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as fast as _make
 _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 
 
 class SQLHistory:
-    """`quick` answers keys, `slow` walks the chain, `tolerant` reads rows that hold odd values."""
+    """The connection `quick` reads by key, `slow` walks the chain, `tolerant` reads rows with odd values."""
 
     def __init__(
         self, attached: Attached, book: LedgerTables, lanes: tuple[ReadConnection, ReadConnection, ReadConnection]
@@ -108,8 +108,8 @@ class SQLHistory:
                 sample = block[-1 : -len(block) - 1 : -(len(block) // _SAMPLE + 1)]
                 size = sum(len(body or b"") for _, body, _ in sample) // len(sample)
                 coming = fetch(block[-1][0], max(1, min(_MOST_EVENTS, _BLOCK_BYTES // (size + 100))))
-                # A server works while this one is looked at, if it was asked before; a thread of ours would only take
-                # the interpreter's lock in turns with it.
+                # Sends the next query before this block is used, so that the server works meanwhile. For SQLite it
+                # would only compete with the driver's thread for the interpreter's lock.
                 for _ in range(_UNDER_WAY if on_postgres else 0):
                     await asyncio.sleep(0)
                 yield block
@@ -152,7 +152,7 @@ class SQLHistory:
 
 
 def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
-    """As bytes, whatever somebody put there: the verdict is the verifier's."""
+    """Reads body and hash as bytes, whatever is stored there; the verifier judges them."""
     body, digest = ("body", "hash") if on_postgres else ("CAST(body AS BLOB)", "CAST(hash AS BLOB)")
     after, count = ("$1", "$2") if on_postgres else ("?", "?")
     text = f"SELECT seq, {body}, {digest} FROM {book.audit.fullname} WHERE seq > {after} ORDER BY seq LIMIT {count}"
@@ -160,7 +160,7 @@ def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
 
 
 def _events_of(book: LedgerTables, mark: int) -> sa.Executable:
-    """By the index where an event names few; else one look into each bulk, found by skipping from one to the next."""
+    """Finds events with few entries by the index, and looks into each bulk event, skipping from one to the next."""
     audit, few, bulk = book.audit.fullname, book.audit_entry.fullname, book.audit_bulk.fullname
     return sa.text(
         f"WITH RECURSIVE b(seq) AS (SELECT min(seq) FROM {bulk} UNION ALL "

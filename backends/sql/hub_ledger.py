@@ -1,6 +1,6 @@
-"""A store whose entries are kept elsewhere, behind somebody's API: they are asked for, our ledger says what we did.
+"""A store whose entries live behind an API, with the console's ledger in Postgres.
 
-Knows no API: a `Source` brings the entries. Postgres keeps the ledger.
+Knows no API: an `EntrySource` brings the entries.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from backends.target import PostgresTarget
 
 
 class EntrySource(Protocol):
-    """Where the entries are. What it raises are store errors."""
+    """Brings the entries; raises store errors."""
 
     name: str
     columns: tuple[str, ...]
     shortfall: str | None  # what `every` left out
 
     async def every(self) -> tuple[Entry, ...]:
-        """All it holds, oldest first, as pending."""
+        """All entries, oldest first, as pending."""
 
     async def one(self, entry_id: str) -> Entry | None: ...
 
     def fits(self, entry: Entry, where: Filter) -> bool: ...
 
     async def dismissed(self, ids: Iterable[str]) -> None:
-        """Told after the ledger has it."""
+        """Called once the ledger holds the dismissal."""
 
     def changes(self) -> AsyncIterator[Change]: ...
 
@@ -64,7 +64,7 @@ class EntrySource(Protocol):
 
 
 class RemoteAttached(Attached):
-    """There is no table of an owner's."""
+    """Attached to a source without a table."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class RemoteAttached(Attached):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the ledger says of the source's entries."""
+    """What the ledger knows about the source's entries."""
 
     held: dict[str, str]
     settled: dict[tuple[str, str], str]
@@ -127,7 +127,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         before: RowKey | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """The first page asks anew; the next ones go on in what was seen then, so that none is missed or twice."""
+        """The first page reads the source; later pages use that snapshot, so that no entry is missed or repeated."""
         if after is None and before is None:
             self._snapshot = await self._source.every()
         entries = await self._matching(self._snapshot, where)
@@ -160,8 +160,8 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         oldest = next((born(entry) for entry in entries if entry.state == "pending"), None)
         return Counts(tally, parse_time(oldest))
 
-    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:  # noqa: ARG002 - the contract's
-        """What succeeded is no longer there."""
+    async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:  # noqa: ARG002 - part of the contract
+        """The source no longer has what succeeded."""
         return ()
 
     async def _known(self) -> _Known:
@@ -220,11 +220,11 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         self,
         tx: Transaction,
         entry_id: str,
-        version: Version,  # noqa: ARG002 - compared by whoever has just asked the source
+        version: Version,  # noqa: ARG002 - the caller compared it with the source
         *,
         lock: bool = False,  # noqa: ARG002 - there is no row to lock
     ) -> ClaimRefused | None:
-        """By the ledger alone: nobody waits for an API with the chain's lock in hand."""
+        """Asks only the ledger: an API call must not hold the chain's lock."""
         attempt, settled = self._book.attempt, self._book.settled
         if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
             return ClaimRefused(entry_id, "halt is set on this store", "halt")
@@ -240,7 +240,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         return None
 
     async def _mark(self, *_: object, **__: object) -> dict[str, object]:
-        return {}  # the entry is not ours: its keeper counts
+        return {}  # the source counts its retries itself
 
     def changes(self) -> AsyncIterator[Change]:
         return self._source.changes()

@@ -1,4 +1,4 @@
-"""Is the ledger there, may this role use it, and what would its owner run so that it may? Runs one query at most."""
+"""Finds out whether the ledger is there and this role may use it, and writes the SQL that would allow it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.records import Finding
 
 Presence = Literal["ready", "absent", "unreadable"]
 _SQLITE = "(EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'))"
-# NULL: it has yet to be made, or (`settled`, which no order needs) to be completed by the next act.
+# NULL if the next act has to create the ledger, or to add `settled`, which order stores do not need.
 _POSTGRES = (
     "SELECT CASE WHEN count(*) > 0 AND {complete} THEN count(*) >= {count} AND bool_and("
     "has_schema_privilege(n.oid, 'usage') AND has_table_privilege(c.oid, 'select')) END "
@@ -31,7 +31,7 @@ def _postgres_sql(*, settles: bool = False) -> str:
 
 
 def present_sql(*, on_postgres: bool) -> str:
-    """True where a ledger is there and can be read."""
+    """An SQL condition: there is a ledger and this role can read it."""
     return f"(({_postgres_sql()}) IS TRUE)" if on_postgres else _SQLITE
 
 
@@ -45,7 +45,7 @@ async def presence(connection: AsyncConnection, attached: Attached) -> Presence:
 
 
 async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
-    """What an operator must know of the ledger when attaching."""
+    """A finding on attaching, if the ledger cannot be read or is newer than this console."""
     match await presence(connection, attached):
         case "absent":
             return None
@@ -68,7 +68,7 @@ def is_newer(version: object) -> bool:
 
 
 def owner_sql(attached: Attached) -> str:
-    """What makes acts possible for this role, run by the owner of the database."""
+    """The SQL by which the owner of the database lets this role act."""
     statements = list(create_statements(attached.info.dialect))
     if attached.info.dialect == "postgresql":
         role = quoted(attached.info.role)

@@ -1,4 +1,4 @@
-"""The order layout as SELECTs: which columns, how long at most, in which state; and rows back to entries. Pure."""
+"""SELECTs over the order layout: columns, states and order of rows; and turning rows into entries. Runs nothing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TEXT = ("text", "character varying", "varchar")
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """A part of the order, from just behind a place on (or from its beginning)."""
+    """A stretch of the row order, from just behind a row key or from the beginning."""
 
     part: Part
     behind: RowKey | None
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What of it changes the statement rather than its values."""
+        """The part that changes the statement and not only its values."""
         return (self.part, None if self.behind is None else tuple(_kind(value) for value in self.behind))
 
     @property
@@ -47,7 +47,7 @@ def _kind(value: object) -> str:
 
 
 def _bound(value: object) -> object:
-    """SQLite takes text that is not Unicode as its bytes, cast back."""
+    """SQLite takes text that is not Unicode as bytes, cast back to text."""
     return to_bytes(value) if isinstance(value, str) and not is_encodable(value) else value
 
 
@@ -70,7 +70,7 @@ class RowOrder:
 
     @property
     def identity(self) -> str:
-        """The id as the text it is known by: a column of another type would not be compared with one on Postgres."""
+        """The id as text; Postgres would not compare a column of another type with text."""
         column = f"{self.attached.found.quoted}.dlq_id"
         plain = not self._on_postgres or self.attached.column("dlq_id").type.startswith(_TEXT)
         return column if plain else f"CAST({column} AS text)"
@@ -109,7 +109,7 @@ class RowOrder:
         return (captured, sa.bindparam("place_1", type_=sa.Text))
 
     def placer(self) -> Callable[[Sequence[Any]], RowKey]:
-        """Values of a row → where it stands; the layout begins with dlq_id and captured_at."""
+        """A function from a row's values to its row key; the values begin with dlq_id and captured_at."""
         if not self._on_postgres:
             return lambda values: (values[1], "" if values[0] is None else values[0])
         zoned = self.attached.column("captured_at").type.startswith("timestamp with time zone")
@@ -129,7 +129,7 @@ def _sqlite_value(name: str, value: object) -> ColumnElement[Any]:
 
 
 class _Named(sa.types.UserDefinedType[Any]):
-    """A type by the name the catalog gave it."""
+    """A type by its name in the catalog."""
 
     cache_ok = True
 
@@ -145,12 +145,12 @@ _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
 
 @dataclass(frozen=True, slots=True)
 class OrderSelect:
-    """How to ask one attached table."""
+    """The SELECTs over one attached table."""
 
     attached: Attached
     with_ledger: bool
-    stray: bool = False  # somebody dismissed an entry that is in flight or in doubt: it must still be seen
-    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
+    stray: bool = False  # an entry in flight or in doubt was dismissed behind our back, and must still show
+    as_text: bool = False  # read times as text, as some do not fit Python's types
 
     @property
     def on_postgres(self) -> bool:
@@ -165,7 +165,7 @@ class OrderSelect:
         return RowOrder(self.attached)
 
     def select(self, *, whole: bool, unfit: ColumnElement[Any] | None = None) -> sa.Select[Any]:
-        """State, cut?, does the shape no longer fit?, rowid if there is one, then the layout's columns as stored."""
+        """Selects state, whether a value is cut, whether the shape is outdated, the rowid if any, then all columns."""
         columns: list[ColumnElement[Any]] = [self.state()]
         columns.append(sa.literal_column("false" if whole else self._is_long()))
         columns.append(unfit if unfit is not None else sa.literal_column("0"))
@@ -188,7 +188,7 @@ class OrderSelect:
     def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
         statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where))
         statement = self.order.apply(statement, stretch, descending=descending)
-        # In the text: Postgres plans for a limit it knows.
+        # Not a parameter: Postgres plans better for a limit it knows.
         return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
 
     def by_ids(self, *, whole: bool) -> CompiledQuery:
@@ -201,13 +201,13 @@ class OrderSelect:
         return compiled(self.select(whole=whole).where(among), on_postgres=self.on_postgres)
 
     def by_bytes(self) -> CompiledQuery:
-        """SQLite: a row whose id is not plain text, by its bytes."""
+        """For SQLite: selects a row by the bytes of its id, which is not plain text."""
         column = f"{self.attached.found.quoted}.dlq_id"
         same = sa.literal_column(f"CAST({column} AS BLOB)") == sa.bindparam("raw", type_=sa.types.NullType())
         return compiled(self.select(whole=True).where(same), on_postgres=False)
 
     def reader(self) -> Callable[[Sequence[Any]], Entry]:
-        """Row → entry. A page calls it two hundred times: whatever does not hang on the row is settled here."""
+        """A function from a row to an entry. Decides everything that is the same for all rows once."""
         names, by_rowid, place_of = self.attached.info.columns, self.attached.by_rowid, self.order.placer()
         counted = "retry_count" in names
         layout, first = orders.NAME, 4 if by_rowid else 3
@@ -238,7 +238,7 @@ class OrderSelect:
 
     @property
     def pending_sql(self) -> str:
-        """Not dismissed, in the form the store's own partial index can answer."""
+        """Not dismissed, written so that the store's partial index applies."""
         column = self.attached.column("dismissed")
         quoted = f"{self.attached.found.quoted}.dismissed"
         if self.on_postgres and column.type.startswith("bool"):
@@ -274,16 +274,16 @@ class OrderSelect:
         return [sa.or_(*choices)] if choices else [sa.false()]
 
     def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
-        """Evaluated once a query: has a ledger appeared, or an entry that is held and yet dismissed?"""
+        """Evaluated once per query: has a ledger appeared, or was a held entry dismissed?"""
         if not self.with_ledger:
             return sa.literal_column(present_sql(on_postgres=self.on_postgres))
         return sa.literal_column(self.stray_sql()) if where.states == OPEN_STATES and not self.stray else None
 
     def stray_sql(self) -> str:
-        """Counted entry by entry: the few attempts that are open lead, never the store's table."""
+        """Whether a held entry is dismissed. Starts from the few open attempts, never from the store's table."""
         attempt, found = self._attempt, self.attached.found
         source = found.shown.replace("'", "''")
-        # Without statistics SQLite would walk every attempt of the source; the plus keeps it to those that are open.
+        # Without statistics SQLite would walk every attempt of the source; the + makes it use the open ones.
         of = "o.source" if self.on_postgres else "+o.source"
         return (
             f"(EXISTS (SELECT 1 FROM {attempt.fullname} o WHERE o.state IN ('submitting', 'in_doubt') AND o.holds = 1 "
@@ -311,8 +311,8 @@ class OrderSelect:
         value = self._value(name)
         if self.on_postgres:
             return f"octet_length({value}) > {CLIP}"
-        # length() of a text stops at NUL; of a blob it is exact and free. Of a number it would be that of its spelling,
-        # made for nothing: texts and blobs alone sort behind ''.
+        # length() of a text stops at a NUL; of a blob it is exact and costs nothing. Numbers, which sort before '', are
+        # left out, as they would have to be spelled first.
         size = f"length(CAST({value} AS BLOB)) > {CLIP}"
         texty = orders.sqlite_affinity(self.attached.column(name).type) == "text"
         return size if texty else f"({value} >= '' AND {size})"
@@ -329,7 +329,7 @@ class OrderSelect:
 
 
 def _verbatim(sql: str) -> ColumnElement[bool]:
-    """Without a type: SQLAlchemy would compare a boolean with 1 for SQLite, which no partial index answers."""
+    """Untyped SQL: for SQLite, SQLAlchemy would compare a boolean with 1, and then no partial index applies."""
     condition: ColumnElement[Any] = sa.literal_column(f"({sql})")
     return condition
 
@@ -341,7 +341,7 @@ def _table(found: Candidate) -> sa.TableClause:
 
 
 def _spelled(identity: object) -> str:
-    """An id that is not text, so that it cannot be taken for one that is."""
+    """Spells an id that is not text so that it cannot be confused with one that is."""
     match identity:
         case None:
             return "NULL"

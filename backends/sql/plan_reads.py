@@ -1,4 +1,4 @@
-"""What a plan must know of the store before anything is sent: claims, earlier attempts, recent replays, approvals."""
+"""Reads what a plan needs before anything is sent (claims, attempts, recent replays) and keeps its approvals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _CHUNK = 500
 
 
 class SQLPlanReads(SQLHistory, SQLLog):
-    """What lies between looking at an entry of any layout and sending it."""
+    """For every layout: claims, attempts and approvals."""
 
     @property
     def _clock_now(self) -> Any:
         return sa.literal_column(POSTGRES_NOW if self._attached.info.dialect == "postgresql" else SQLITE_NOW, sa.Float)
 
     async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]:
-        """entry id → who holds it right now."""
+        """Who holds each entry now, by entry id."""
         claim = self._book.claim
         where = (claim.c.released.is_(None), claim.c.expires_at > self._clock_now)
         rows = await self._each(ids, sa.select(claim.c.entry_id, claim.c.owner).where(*where), claim)
@@ -41,7 +41,7 @@ class SQLPlanReads(SQLHistory, SQLLog):
         return {entry_id: tuple(attempts) for entry_id, attempts in found.items()}
 
     async def ask(self, plan_hash: str, summary: str, actor: Actor, why: ActContext) -> None:
-        """Put a plan up for a second person; asking again changes nothing."""
+        """Ask a second person to approve a plan; asking again keeps an approval."""
         approval = self._book.approval
 
         async def work(tx: Transaction) -> None:
@@ -58,7 +58,7 @@ class SQLPlanReads(SQLHistory, SQLLog):
         await self.writing.run(work)
 
     async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False where the asker's own identity would approve; raises nothing for an unknown plan: ask `approval`."""
+        """False if the asker would approve their own plan, or if nobody asked."""
         approval = self._book.approval
 
         async def work(tx: Transaction) -> bool:
@@ -92,10 +92,10 @@ class SQLPlanReads(SQLHistory, SQLLog):
 
 
 class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
-    """Reads and acts of the order layout, and what of it was replayed."""
+    """Reads and acts of the order layout, and its recent replays."""
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
-        """Entries whose order a venue took since then, by this store's ledger."""
+        """Entries that a venue accepted since then, as this store's ledger says."""
         attempt = self._book.attempt
         recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
 

@@ -22,7 +22,7 @@ from backends.sql.order_select import OrderSelect, RowOrder
 from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
-_EARLIEST_AMONG = 1000  # pending entries, the first inserted
+_EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
@@ -79,7 +79,7 @@ class SQLReads(EntryReads[OrderSelect]):
         return list(map(shape.reader(), await link.fetch(query, asked)))
 
     async def _odd(self, entry_id: str) -> Entry | None:
-        """An entry whose id is not plain text, by the spelling that a page gives it."""
+        """An entry whose id is not plain text, by the spelling that a page shows."""
         if self.info.dialect == "postgresql":
             return None
         blob = re.fullmatch(r"x'((?:[0-9a-f]{2})*)'", entry_id)
@@ -146,7 +146,7 @@ class SQLReads(EntryReads[OrderSelect]):
         return await self._shape(link, as_text=as_text, look=True)
 
     async def _shape(self, link: Connection, *, as_text: bool = False, look: bool = False) -> OrderSelect:
-        """As last seen; with `look`, as it is now."""
+        """The SELECTs for the tables as last seen; with `look`, as they are now."""
         shape = OrderSelect(self._attached, self._ledger == "ready", self._stray, as_text)
         return await self._refit(link, shape) if look or self._stray else shape
 

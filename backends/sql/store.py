@@ -1,4 +1,4 @@
-"""A store over SQLAlchemy Core: reads, acts, claims and watch on one attached table, behind one set of connections."""
+"""Opens a store and puts it together from reads, acts, claims and watch on one set of connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
-    """Lanes: quick (keys), slow (counts, scans), tolerant (odd values), watch (its own data_version)."""
+    """Its connections: quick (keys), slow (counts, scans), tolerant (odd values), watch (changes)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
 
 
 class _Same:
-    """Raises where the file that was attached is no longer the one at its path: acts on it would be lost unseen."""
+    """Raises if another file is now at the path: acts on the attached one would be lost unnoticed."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -96,7 +96,7 @@ def _other_store(
     target: Target,
     options: Options,
 ) -> OtherStore:
-    """Imported only where such a store is attached: an order store opens a little sooner."""
+    """Imports these stores only when one is attached, so that an order store opens faster."""
     from backends.detect.other_layouts import OtherAttached
     from backends.sql.other.store import IntegrationStore, OutboxStore
 

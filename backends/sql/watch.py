@@ -1,4 +1,4 @@
-"""Noticing change: SQLite by data_version, Postgres by LISTEN or by its snapshot. May be spurious, never misses."""
+"""Watches a store for changes: SQLite by data_version, Postgres by LISTEN or its snapshot. Never misses a change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from backends.store import Change, StoreError
 
 
 class FileWatcher:
-    """`still` says that nothing moved since it was last asked; it is asked on the thread alone."""
+    """Watches from a thread; polling from the event loop costs several times as much.
+
+    `still` returns True if nothing changed since its last call; only the thread calls it.
+    """
 
     def __init__(self, still: Callable[[], bool], pause: float) -> None:
         self._still = still
@@ -25,7 +28,7 @@ class FileWatcher:
         self._over = threading.Event()
 
     async def moved(self) -> None:
-        """Waits until the store should be asked again."""
+        """Wait until the store may have changed."""
         await self._moved.wait()
         self._moved.clear()
 
@@ -53,12 +56,11 @@ SQLITE_POLL_SECONDS = 0.1
 POSTGRES_POLL_SECONDS = 0.25
 _LONGEST_BACKOFF = 2.0
 _HALF_OPEN_SECONDS = 15.0
-_ANSWER_SECONDS = 10.0  # SQLite itself waits up to five for a lock
+_ANSWER_SECONDS = 10.0  # SQLite waits up to five for a lock
 
 
 class SQLWatch:
-    """`check` raises where the store is no longer the one attached; `still` makes what says of a file that it surely
-    has not changed since it was last asked."""
+    """`check` raises if the store is no longer the attached one; `still` makes a probe for FileWatcher."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class SQLWatch:
         self._stillness = still
 
     async def changes(self) -> AsyncIterator[Change]:
-        """Runs until it is closed. After a loss the first word is "back", and everything may have changed."""
+        """Runs until it is closed. The first change after a loss is "back": anything may have changed."""
         lost, backoff = False, 0.1
         while True:
             try:
@@ -100,9 +102,9 @@ class SQLWatch:
                 yield
 
     async def _poll(self, text: str, pause: float) -> AsyncIterator[None]:
-        """Any committed write moves the mark; the first look counts, as what came before it is not known."""
+        """Yields whenever a commit changed the mark, and once at the start, since earlier changes are unknown."""
 
-        query = CompiledQuery(text, (), {})  # straight to the driver: this is all that an idle console does
+        query = CompiledQuery(text, (), {})  # bypasses SQLAlchemy, as an idle console does nothing else
 
         async def work(link: Connection) -> object:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -163,4 +165,4 @@ async def _unlisten(driver: Any, names: tuple[str, ...], callback: Any) -> None:
         for name in names:
             await driver.remove_listener(name, callback)
     except DRIVER_ERRORS:
-        return  # the connection is gone, and its listeners with it
+        return  # the connection is gone, and with it its listeners

@@ -1,6 +1,6 @@
-"""The only way to change anything: short transactions that begin with the write lock in hand.
+"""Runs every change as a short transaction that takes the write lock first, and appends its audit events.
 
-Owns the writing connection, the making of the ledger, and what a commit came to whose answer was lost.
+Owns the writing connection, creates the ledger, and finds out whether a commit took place if its answer was lost.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks
 from backends.sql.ledger_access import is_newer, owner_sql, presence
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
-_MANY = 32  # entries from which on an event is a bulk
+_MANY = 32  # from this many entries on, an event goes to the bulk index
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An audit event in the making, with the marks by which its entries find it."""
+    """An audit event to be written, with the marks of its entries."""
 
     seq: int
     body: bytes
@@ -41,16 +41,16 @@ class Event:
 @dataclass(slots=True)
 class Transaction:
     connection: AsyncConnection
-    driver: Any  # the same connection, as its driver has it
+    driver: Any  # the driver's own connection
     book: LedgerTables
     on_postgres: bool
     source: str
     role: str
-    session: int = 0  # Postgres: the server's process that works on it
-    hash: bytes | None = None  # of its last audit event: the proof that it took place
+    session: int = 0  # Postgres: the process id of the server's session
+    hash: bytes | None = None  # of its last audit event, which proves that it took place
     seq: int = 0
-    contended: bool = False  # SQLite: somebody else has written since our last act
-    tail: tuple[int, bytes] | None = None  # the chain's end, where it is known
+    contended: bool = False  # SQLite: somebody else wrote since our last act
+    tail: tuple[int, bytes] | None = None  # the end of the chain, if known
 
     async def execute(
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
@@ -58,7 +58,7 @@ class Transaction:
         return await self.connection.execute(statement, dict(args or {}))
 
     async def ask(self, prepared: PreparedQuery, **given: object) -> list[Any]:
-        """What a statement of a send returns; on SQLite in one crossing to the driver's thread instead of four."""
+        """Run a statement; on SQLite with one hop to the driver's thread instead of four."""
         told = {f"given_{name}": value for name, value in given.items()}
         if not self.on_postgres:
             return await self.rows(prepared.query.text, prepared.query.values(told))
@@ -74,7 +74,7 @@ class Transaction:
         *,
         detail: Mapping[str, object] | None = None,
     ) -> None:
-        """Append one event that names every entry; each of them finds it by the index."""
+        """Append one event that names these entries, and index it for each of them."""
         await self.append(await self.compose(kind, ids, actor, why, detail=detail))
 
     async def compose(
@@ -124,7 +124,7 @@ class Transaction:
             await self.execute(_postgres_index(index), {"marks": event.marks, "seq": event.seq})
 
     async def rows(self, sql: str, args: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        """SQLite: one statement in one crossing to the driver's thread."""
+        """For SQLite: run one statement with one hop to the driver's thread."""
         return list(await self.driver.execute_fetchall(sql, args))
 
     async def _read_tail(self) -> tuple[int, bytes]:
@@ -142,10 +142,10 @@ def _postgres_index(table: str) -> sa.TextClause:
 
 
 T = TypeVar("T")
-_AUDIT_LOCK = 0x646C71  # "dlq": one writer of the chain at a time, for as long as its transaction lasts
-_RESOLVE_SECONDS = 15.0  # for a lost server to come back and say what became of a commit
+_AUDIT_LOCK = 0x646C71  # "dlq": held to the end of a transaction, so that the chain has one writer at a time
+_RESOLVE_SECONDS = 15.0  # to wait for a lost server before a commit counts as unknown
 _RECONNECT_SECONDS = 0.25
-# A session of ours that the server still holds open, with the chain's lock, though its client is gone.
+# Ends a lost session of ours that the server still keeps open and that holds the chain's lock.
 _END_LOST_SESSION = f"""
 SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {_AUDIT_LOCK}
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted AND pid = {{}}
@@ -162,7 +162,7 @@ class StoreWriter:
         first_id: Callable[[], Awaitable[str]],
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`first_id` names the store at its first act; `check` raises where the store is no longer the one attached."""
+        """`first_id` gives the store's id for its first act; `check` raises if the store was replaced."""
         self._engine = engine
         self._attached = attached
         self._book = book
@@ -171,7 +171,7 @@ class StoreWriter:
         self._connection: AsyncConnection | None = None
         self._driver: Any = None
         self._session = 0
-        self._version: int | None = None  # SQLite: moves with every commit that is not ours
+        self._version: int | None = None  # SQLite: changes with every commit of others
         self._tail: tuple[int, bytes] | None = None
         self._ready = False
         self._lock = asyncio.Lock()
@@ -179,9 +179,9 @@ class StoreWriter:
         self._tasks = ShieldedTasks(attached.info.label)
 
     async def run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """One transaction. Once begun it is not torn by cancellation: it commits or fails.
+        """Run `work` in one transaction; cancelling the caller does not interrupt it.
 
-        `work` may be run again where the connection was lost before the commit: it must only use its transaction.
+        `work` runs again if the connection is lost before the commit, so it must use nothing but its transaction.
         """
         return await self._tasks.run(self._run(work))
 
@@ -212,7 +212,7 @@ class StoreWriter:
             await (connection.commit() if self._on_postgres else self._driver.commit())
             self._tail = transaction.tail
         except DRIVER_ERRORS as problem:
-            await self._drop()  # ends a transaction that the store still holds open, too
+            await self._drop()  # also ends a transaction that the store still holds open
             if not is_lost(problem):
                 raise
             await self._resolve(transaction)
@@ -288,7 +288,7 @@ class StoreWriter:
         return ActRefused(f"{text}; an owner would run:\n{owner_sql(self._attached)}")
 
     async def _resolve(self, transaction: Transaction) -> None:
-        """After a commit whose answer was lost: the chain tells. Returns where the act took place."""
+        """After a lost commit, look for its event in the chain. Returns if the act took place, else raises."""
         label = self._attached.info.label
         if transaction.hash is None:
             raise Unreachable(f"{label} was lost while it committed: try again")
@@ -313,7 +313,7 @@ class StoreWriter:
         audit = self._book.audit
         await connection.begin()
         await connection.exec_driver_sql(_END_LOST_SESSION.format(transaction.session))
-        # The lost transaction holds this lock until it has ended, one way or the other.
+        # The lost transaction holds this lock until it has committed or rolled back.
         await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
         row = (await connection.execute(sa.select(audit.c.hash).where(audit.c.seq == transaction.seq))).first()
         await connection.rollback()

@@ -118,7 +118,7 @@ async def test_the_newest_come_first_and_progress_is_told(rig: Rig, tmp_path: Pa
     await index.reader.aclose()
 
 
-async def foreign(rig: Rig, action: str, numbers: list[int]) -> None:
+async def by_others(rig: Rig, action: str, numbers: list[int]) -> None:
     """What an engine's own tool does, past every console."""
     change = {
         "dismiss": f"dismissed = {rig.flag(True)}",
@@ -170,7 +170,7 @@ async def happens(rig: Rig, index: Indexed, rng: random.Random, count: int) -> i
         case "feed":
             await index.settle()
         case action:
-            await foreign(rig, action, some)
+            await by_others(rig, action, some)
     return count
 
 
@@ -192,12 +192,12 @@ async def test_the_summary_equals_a_recount_after_anything(rig: Rig, tmp_path: P
 
 
 @pytest.mark.parametrize("action", ["dismiss", "restore"])
-async def test_foreign_changes_are_noticed_by_the_counts_alone(rig: Rig, tmp_path: Path, action: str) -> None:
+async def test_changes_by_others_are_noticed_by_the_counts_alone(rig: Rig, tmp_path: Path, action: str) -> None:
     rng = random.Random(5)
     await rig.make([{**a_row(number, rng), "dismissed": action == "restore"} for number in range(80)])
     index = await indexed(await rig.open(), tmp_path)
     await index.settle()
-    await foreign(rig, action, [3, 40, 41, 79])
+    await by_others(rig, action, [3, 40, 41, 79])
     assert await index.settle()
     await agrees(index)
     await index.reader.aclose()
@@ -208,9 +208,9 @@ async def test_a_swap_that_no_count_shows_is_found_by_the_patrol(rig: Rig, tmp_p
     index = await indexed(await rig.open(), tmp_path)
     with index.feed() as feed:
         await feed.settle()
-        await foreign(rig, "dismiss", [19])
-        await foreign(rig, "restore", [0])
-        await foreign(rig, "retry", [5])
+        await by_others(rig, "dismiss", [19])
+        await by_others(rig, "restore", [0])
+        await by_others(rig, "retry", [5])
         feed.hear()
         while await feed.step():
             pass
@@ -226,8 +226,8 @@ async def test_a_swap_behind_the_patrols_back_is_found_by_the_next_one(sqlite: S
         feed.hear()
         for _ in range(5):  # catches up, checks, and patrols the newest
             assert await feed.step()
-        await foreign(sqlite, "dismiss", [29])
-        await foreign(sqlite, "restore", [28])
+        await by_others(sqlite, "dismiss", [29])
+        await by_others(sqlite, "restore", [28])
         feed.hear()
         while await feed.step():
             pass
@@ -246,7 +246,7 @@ async def test_current_means_that_counting_would_say_the_same(sqlite: SQLiteRig,
 
     await index.settle()
     assert await current()
-    await foreign(sqlite, "dismiss", [3])
+    await by_others(sqlite, "dismiss", [3])
     assert not await current()  # the counts say so
     await index.settle()
     assert await current()

@@ -1,1 +1,1 @@
-"""Stores of the layouts that others own (outbox, integration), behind the same contract."""
+"""Stores of the layouts that others own, outbox and integration, behind the contract of every store."""

@@ -1,4 +1,4 @@
-"""Dismiss and restore where the row is not ours to mark: our ledger says so, conditional on what was seen."""
+"""Acts on rows of other owners: dismisses and restores in the ledger alone, claims them, and requeues messages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class OtherActs(SQLLog):
         )
 
     def _picked(self, select: Select) -> str:
-        """The rows that are as they were seen."""
+        """Selects the rows that are still as they were seen."""
         kind = self._table.part("id").type
         return (
             f"FROM unnest(CAST(:ids AS text[]), CAST(:stamps AS text[])) AS p(id, stamp) "
@@ -142,7 +142,7 @@ class OtherClaims(SQLClaims):
         return None
 
     async def _mark(self, tx: Transaction, entry_id: str, *, settled: bool, bump: bool) -> dict[str, object]:
-        """What the layout's file lists, and no more."""
+        """Writes only the columns that the layout's module allows."""
         if settled:
             return await self._succeed(tx, entry_id)
         if not bump:
@@ -175,7 +175,7 @@ class OtherClaims(SQLClaims):
         return await tx.execute(statement(update, id=sa.Text), {"id": entry_id})
 
     def _this_moment(self, name: str) -> str:
-        """This moment, as the column holds moments."""
+        """The current time in the column's type; true for a flag."""
         declared = self._table.part(name).type
         if declared.startswith("boolean"):
             return "true"
@@ -196,11 +196,11 @@ _UNIQUE = "23505"
 
 
 class _Collision(StoreError):
-    """A live row of the outbox has the timer: everything is rolled back."""
+    """A row of the outbox already has this timer, so the transaction is rolled back."""
 
 
 class RequeueStatements(OtherActs):
-    """Acts on an outbox's dead letters."""
+    """Acts of an outbox: requeues its dead letters."""
 
     def check_requeue(self) -> str:
         return self._into().shown
@@ -289,7 +289,7 @@ class RequeueStatements(OtherActs):
         return done
 
     def _copy(self, into: Outbox) -> sa.TextClause:
-        """One statement, one look at the row: what is deleted is what was copied."""
+        """Copies and deletes in one statement, so that exactly the copied row is deleted."""
         table, kinds = self._table, dict(into.types)
         copied = [name for name in into.copied if table.actual(name)]
         values = [self._value(name, kinds[name]) for name in copied]
@@ -344,7 +344,7 @@ class RequeueStatements(OtherActs):
     async def _tell(
         self, tx: Transaction, row: Mapping[str, Any], done: Requeued, actor: Actor, why: ActContext, *, number: int
     ) -> None:
-        """In the words of every other replay, so that whoever reads the chain counts it."""
+        """Writes the same audit events as every other replay, so that readers of the chain count it."""
         ids = (done.entry_id,)
         told: dict[str, object] = {"entries": list(ids), "attempt_no": number}
         sent = {"mode": "live", "venue": done.queue, "client_order_id": done.key, "payload_hash": row["hash"]}

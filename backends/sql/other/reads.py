@@ -1,4 +1,4 @@
-"""Reading a store of somebody else's layout: pages, entries, counts. Never writes, holds no transaction."""
+"""Reads a layout that others own: the queries of its counts, and masked entries from rows. Never writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from backends.sql.postgres_columns import INFINITE, TIME_TYPES
 
 
 def state_tally(select: Select, where: Filter) -> CompiledQuery:
-    """(state, count) of what a filter means."""
+    """Selects (state, count) of the entries that fit a filter."""
     ask = FilterQuestion()
     conditions = " AND ".join(matching(select.attached, where, ask))
     rows = f"{select.rows(each=False)} {f'WHERE {conditions}' if conditions else ''}"
@@ -26,13 +26,13 @@ def state_tally(select: Select, where: Filter) -> CompiledQuery:
 
 
 def totals(select: Select) -> CompiledQuery:
-    """(all that are open by their owner's word, all the others)."""
+    """Selects how many entries their owner left open, and how many not."""
     counts = f"count(*) FILTER (WHERE {select.is_open}), count(*) FILTER (WHERE NOT ({select.is_open}))"
     return FilterQuestion().query(f"SELECT {counts} FROM {select.attached.found.quoted} t")
 
 
 def marked(select: Select) -> CompiledQuery:
-    """(state, open by its owner's word, count) of the few that our ledger knows of; only where they still are there."""
+    """Selects (state, open by its owner, count) of the entries that the ledger knows and the table still holds."""
     held = f"{SCHEMA}.attempt a ON a.source = {select.source} AND a.holds = 1"
     table = f"{select.attached.found.quoted} t ON {select.attached.sql('id')}"
     settled = f"{SCHEMA}.settled s JOIN {table} = {select.as_id('s.entry_id')} AND {select.born} = s.born"
@@ -73,7 +73,7 @@ def entries(select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = Fals
 
 
 def _clip(select: Select, columns: list[Sequence[Any]]) -> set[int]:
-    """Cuts what is too long; which rows it was."""
+    """Cuts long values; returns the numbers of the rows that were cut."""
     cut: set[int] = set()
     for number, (name, _) in enumerate(select.attached.spelt):
         if not select.may_be_long(name):
@@ -98,7 +98,7 @@ def _mask(select: Select, columns: list[Sequence[Any]]) -> None:
 
 
 def _name_the_ends(select: Select, columns: list[Sequence[Any]]) -> None:
-    """Postgres' two ends of time, as it spells them."""
+    """Shows infinite times as Postgres spells them."""
     for number, (name, _) in enumerate(select.attached.spelt):
         if not select.attached.part(name).type.startswith(TIME_TYPES):
             continue

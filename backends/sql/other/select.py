@@ -1,8 +1,7 @@
-"""A layout of somebody else's as SELECTs: columns, states, filters and order. Pure.
+"""SELECTs over a layout that others own: columns, states, filters and order. Runs nothing.
 
-For a page a row's state is looked up once for each row by itself, where the planner cannot see into it (OFFSET 0): it
-would join, or take what is settled for the rule; so the order always comes from the table's index, and a page costs
-what it shows. A count joins at once.
+A page looks up the state of each row in a subquery that the planner cannot flatten (OFFSET 0). So rows always come in
+the order of the table's index, and a page costs what it shows. A count joins the ledger instead.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from backends.values import is_plain
 
 @dataclass(slots=True)
 class FilterQuestion:
-    """A statement in the making: its values take their numbers as they come."""
+    """Collects the values of a statement and numbers their placeholders."""
 
     values: list[object] = field(default_factory=list)
 
@@ -94,7 +93,7 @@ _BOUNDED = re.compile(r"character varying\((\d+)\)")
 class Select:
     attached: OtherAttached
     with_ledger: bool
-    as_text: bool = False  # times that Python's types cannot hold, as the server spells them
+    as_text: bool = False  # read times as text, as some do not fit Python's types
 
     # what an entry is
 
@@ -104,12 +103,12 @@ class Select:
 
     @property
     def born(self) -> str:
-        """Tells an entry from a later one of the same id, where a table was emptied and filled anew."""
+        """Tells an entry from a later one with the same id, after a table was emptied and filled again."""
         return f"coalesce(CAST({self.attached.sql(self.attached.layout.moment)} AS text), '')"
 
     @property
     def stamp(self) -> str:
-        """What others may change, as one text: an entry's version."""
+        """The entry's version: the columns that others may change, as one text."""
         seen = [self.attached.sql(name) for name in self.attached.layout.seen if self.attached.actual(name)]
         if not seen:
             return self.born
@@ -132,7 +131,7 @@ class Select:
         )
 
     def held(self) -> str:
-        """An attempt that may be, or is, this entry's; the outbox has none, as its replay is one transaction."""
+        """The state of the attempt that holds this entry; an outbox has none, as its replay is one transaction."""
         if not self.attached.layout.sends:
             return "CAST(NULL AS text)"
         return (
@@ -157,7 +156,7 @@ class Select:
         return f"coalesce({held}, {settled}, {plain})" if self.with_ledger else plain
 
     def rows(self, *, each: bool) -> str:
-        """The table with what the ledger says: of each row by itself, or joined for counts, which look at all of it."""
+        """The table with the ledger: looked up for `each` row, or joined, for counts that read the whole table."""
         table = f"FROM {self.attached.found.quoted} t"
         if not self.with_ledger:
             return table
@@ -175,7 +174,7 @@ class Select:
         return [*self._states(where.states), *matching(self.attached, where, ask)]
 
     def _states(self, states: frozenset[State]) -> Iterator[str]:
-        """Said so that the planner takes what is open for the rule and what is settled for the exception."""
+        """Written so that the planner expects most rows to be open and few to be settled."""
         if len(states) == len(STATES):
             return
         if not self.with_ledger:
@@ -205,13 +204,13 @@ class Select:
         return f"{self.joined_state} = ANY('{{{','.join(stored)}}}')" if stored else "false"
 
     def _among_held(self) -> str:
-        """The few that are held lead; the table is never walked for them."""
+        """Starts from the few held entries instead of walking the table."""
         held = f"SELECT entry_id FROM {SCHEMA}.attempt WHERE source = {self.source} AND holds = 1"
         known = f"SELECT {self.as_id('e.entry_id')} FROM ({held} AND state <> 'accepted') e"
         return f"{self.attached.sql('id')} = ANY(ARRAY({known}))"
 
     def as_id(self, entry_id: str) -> str:
-        """What the ledger keeps as text, as the table has it; NULL where it could not be one."""
+        """An id from the ledger in the type of the table's id; NULL if it does not fit."""
         kind = self.attached.part("id").type
         if kind.startswith(("text", "character")):
             return entry_id
@@ -222,7 +221,7 @@ class Select:
 
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
-        """(column, type) of what a row stands by."""
+        """The (column, type) pairs that rows are ordered by."""
         layout = self.attached.layout
         identity = (self.attached.sql("id"), self.attached.part("id").type)
         if self.attached.by_number:
@@ -256,7 +255,7 @@ class Select:
         return ask.query(f"{self._select(whole=whole)} {_where([among])}")
 
     def is_id(self, text: str) -> bool:
-        """Could this be an entry's id, spelled as the store spells it?"""
+        """Whether this could be an entry's id, in the store's spelling."""
         kind = self.attached.part("id").type
         if kind == "uuid":
             try:
@@ -277,7 +276,7 @@ class Select:
         return f"SELECT {', '.join(parts)} {self.rows(each=True)}"
 
     def _stored(self, name: str, *, whole: bool) -> str:
-        """Cut to one more than is shown, so that a cut is noticed."""
+        """Cuts to one more than a page shows, so that the cut is noticed."""
         value = self._value(name)
         if whole or not self.may_be_long(name):
             return value
@@ -296,7 +295,7 @@ class Select:
         return declared == "bytea" or not declared.startswith((*PLAIN_TYPES, *TIME_TYPES, "real", "uuid"))
 
     def places(self, row: Sequence[Any]) -> tuple[str, ...]:
-        """Where a selected row stands: a number by itself, else by its moment first."""
+        """A selected row's key: its number, or its moment and id."""
         return (row[1],) if self.attached.by_number else (row[3], row[1])
 
 

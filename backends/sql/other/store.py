@@ -1,4 +1,4 @@
-"""Stores of layouts that others own, behind the same contract as the order layout's; Postgres alone."""
+"""Puts the stores of outbox and integration together from their reads, acts and claims. Postgres only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backends.target import Target
 
 
 class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
-    """Lanes as in the order layout's store: quick, slow, tolerant, watch."""
+    """Its connections, as in the order layout's store: quick, slow, tolerant, watch."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
         SQLWatch.__init__(self, attached, watch)
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
-        """Handled since then, by this store's ledger, as far as the rows are still there."""
+        """Entries replayed since then, as this store's ledger says, if their rows are still there."""
         attempt = self._book.attempt
         recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
         attempts = await self._attempts(recent, attempt.c.id)
@@ -50,11 +50,11 @@ class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
 
 
 class OutboxStore(OtherStore, RequeueStatements):
-    """Messages that failed for good: a replay is one transaction."""
+    """Messages that failed for good; a replay is one transaction."""
 
 
 class IntegrationStore(OtherStore):
-    """Calls that failed for good: a replay leaves this machine, so an attempt holds its entry."""
+    """Calls that failed for good; a replay sends a request, so an attempt holds its entry."""
 
     @property
     def after_success(self) -> OnSuccess | None:

@@ -28,7 +28,7 @@ from tests.support.watch import Ear, listening
 FIRST = "dlq_0000000000000000"
 
 
-async def test_new_rows_foreign_dismissals_and_acts_are_noticed(store_rig: Rig) -> None:
+async def test_new_rows_dismissals_by_others_and_acts_are_noticed(store_rig: Rig) -> None:
     await store_rig.make(3)
     store, other = await store_rig.open(), await store_rig.open()
     async with listening(store) as ear:

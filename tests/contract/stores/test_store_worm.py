@@ -1,4 +1,4 @@
-"""WORM: the layout as `dlq init` makes it resists; a foreign store's holes are named with SQL that closes them."""
+"""The triggers of `dlq init` keep rows unchanged; a store without them gets findings with SQL that adds them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_init_with_a_long_name(store_rig: Rig) -> None:
     assert (await store.dismiss(await pick(store, 0), ACTOR, why())).done
 
 
-async def foreign(rig: Rig) -> None:
+async def other_store(rig: Rig) -> None:
     """The same columns, made by somebody who guards nothing."""
     await rig.make(3)
     await rig.sql("CREATE TABLE q AS SELECT * FROM order_dlq")
@@ -116,8 +116,8 @@ async def foreign(rig: Rig) -> None:
         await rig.sql("ALTER TABLE q ALTER dlq_id SET NOT NULL")
 
 
-async def test_the_holes_of_a_foreign_store_are_named_and_their_sql_closes_them(store_rig: Rig) -> None:
-    await foreign(store_rig)
+async def test_the_holes_of_another_owners_store_are_named_and_their_sql_closes_them(store_rig: Rig) -> None:
+    await other_store(store_rig)
     store = await store_rig.open(table="q")
     common = {"no-update-trigger", "no-delete-trigger", "no-unique-id"}
     expected = common | (
@@ -150,8 +150,8 @@ async def run_script(rig: Rig, sql: str) -> None:
         await rig.sql(sql)
 
 
-async def test_looking_at_a_foreign_store_changes_nothing_of_it(store_rig: Rig) -> None:
-    await foreign(store_rig)
+async def test_looking_at_another_owners_store_changes_nothing_of_it(store_rig: Rig) -> None:
+    await other_store(store_rig)
     before = await store_rig.schema()
     await store_rig.open(table="q")
     assert await store_rig.schema() == before
