@@ -80,10 +80,8 @@ def _recorded(
     try:
         begun = own.run(_begin(store, ledger, action, entry, mode=_mode(venue)))
     except StoreError as problem:
-        own.run(ledger.settle_up())
         return False, f"not sent: {problem}"
     if isinstance(begun, EntryOutcome):
-        own.run(ledger.settle_up())
         return False, begun.detail or begun.outcome
     held, action = begun
     result = _submitted(venue, action)  # on the engine's own thread
@@ -111,7 +109,7 @@ async def _begin(
 ) -> tuple[HeldClaim, OrderAction] | EntryOutcome:
     found = await store.get(entry.dlq_id)
     if found is None:
-        return EntryOutcome(entry.dlq_id, "skipped", None, detail="gone: no such entry")
+        return EntryOutcome(entry.dlq_id, "skipped", None, detail="no such entry")
 
     async def prepare() -> tuple[Intent, OrderAction]:
         named = action
@@ -120,7 +118,10 @@ async def _begin(
             named = replace(named, client_order_id=hashlib.sha256(seed.encode()).hexdigest()[:32])
         return _intent(named, entry.venue_name, mode), named
 
-    return await ledger.begin(entry.dlq_id, found.version, _LEASE, prepare)
+    try:
+        return await ledger.begin(entry.dlq_id, found.version, _LEASE, prepare)
+    finally:
+        await ledger.settle_up()
 
 
 def _intent(action: OrderAction, venue: str, mode: str) -> Intent:

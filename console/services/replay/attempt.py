@@ -94,7 +94,7 @@ class AttemptLedger:
         return ActContext(at=self.moment(), operation=operation, reason=reason, note=note)
 
     async def claim(self, entry_id: str, version: Version, lease: Lease) -> HeldClaim | ClaimRefused:
-        """Claim an entry. Claims wait for a store that is away, `_PATIENCE_SECONDS` in all; then they raise at once."""
+        """Claim an entry. A store that is away is waited for; once it was away too long, later claims raise at once."""
         while True:
             try:
                 if self._moment is None:

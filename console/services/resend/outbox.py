@@ -17,6 +17,8 @@ Tell = Callable[[EntryOutcome], None]
 
 
 class OutboxBatch:
+    """Replays entries one after another. A requeue needs no attempt: the store commits it in one transaction."""
+
     def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
         if not isinstance(store, Requeues):
             raise TypeError("this store's replays go to a venue")

@@ -136,7 +136,7 @@ async def deliver(
 
 
 Tell = Callable[[EntryOutcome], None]
-_RECORD_TRIES = 120  # nobody can ask a provider later: the outcome is worth a longer wait for the store
+_RECORD_TRIES = 120  # more than for orders: nobody can ask a provider later how a call ended
 _SLACK_SECONDS = 60.0
 _HOLDS = 2  # how often a batch waits for an open breaker before it gives the provider up
 
@@ -153,7 +153,13 @@ class ProviderBatch:
     """Sends calls one at a time per provider. Every entry gets exactly one outcome."""
 
     def __init__(
-        self, store: Store, providers: Providers, actor: Actor, clock: Clock, *, pulse: Pulse | None = None
+        self,
+        store: Store,
+        providers: Providers,
+        actor: Actor,
+        clock: Clock,  # noqa: ARG002 - taken as by every batch; the ledger dates attempts by the store's clock
+        *,
+        pulse: Pulse | None = None,
     ) -> None:
         if not isinstance(store, Requests):
             raise TypeError("this store's replays are no calls to a provider")
@@ -161,7 +167,6 @@ class ProviderBatch:
         self._requests: Requests = store
         self._providers = providers
         self._actor = actor
-        self._clock = clock
         self._stop = asyncio.Event()
         self._halted = False
         self._names: dict[str, str] = {}  # id or name of a provider → its name in the config
