@@ -1,17 +1,13 @@
-"""Fixtures every suite shares: a real Postgres per worker, a fresh database per test."""
+"""Fixtures every suite shares: a real Postgres per worker, an empty database per test."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import uuid
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Iterator
 
-import asyncpg
 import pytest
 
+from tests.support.databases import Databases
 from tests.support.postgres import Postgres
 
 
@@ -28,30 +24,16 @@ def postgres_dsn() -> Iterator[str]:
         server.stop()
 
 
-async def _admin(dsn: str, *statements: str) -> list[str]:
-    """→ what the last one answered, as text."""
-    connection = await asyncpg.connect(dsn.replace("{db}", "postgres"))
-    try:
-        rows: list[Any] = []
-        for statement in statements:
-            rows = await connection.fetch(statement)
-        return [str(row[0]) for row in rows]
-    finally:
-        await connection.close()
-
-
-def _apart(work: Coroutine[Any, Any, list[str]]) -> list[str]:
-    """Run on a loop of its own, whether or not the caller is on one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+@pytest.fixture(scope="session")
+def postgres_databases(postgres_dsn: str) -> Iterator[Databases]:
+    databases = Databases(postgres_dsn)
+    yield databases
+    databases.close()
 
 
 @pytest.fixture
-def postgres_db(postgres_dsn: str) -> Iterator[str]:
+def postgres_db(postgres_databases: Databases) -> Iterator[str]:
     """The DSN of an empty database of its own; roles named `…_<database>` go with it."""
-    name = f"t_{uuid.uuid4().hex[:12]}"
-    _apart(_admin(postgres_dsn, f'CREATE DATABASE "{name}"'))
-    yield postgres_dsn.replace("{db}", name)
-    roles = f"SELECT quote_ident(rolname) FROM pg_roles WHERE rolname LIKE '%\\_{name}'"
-    left = _apart(_admin(postgres_dsn, f'DROP DATABASE "{name}" WITH (FORCE)', roles))
-    _apart(_admin(postgres_dsn, *(f"DROP ROLE {role}" for role in left)))
+    name = postgres_databases.take()
+    yield postgres_databases.address(name)
+    postgres_databases.give_back(name)

