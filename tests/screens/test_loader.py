@@ -9,6 +9,7 @@ import pytest
 
 from backends import SQLiteDLQ
 from console.screens.queue.loader import QueueLoader, RowsRead
+from console.services.browse.queue_order import View
 from console.services.browse.queue_window import PAGE
 from console.services.session import StoreSession
 from tests.support.app import NOW, Stage, ident, make_store, order, twelve
@@ -47,15 +48,15 @@ async def test_a_start_lists_the_newest_first_and_counts_them_as_seen(loader: Qu
 
 async def test_a_list_without_rows_says_why(loader: QueueLoader) -> None:
     loader.set_filter("venue:nowhere")
-    assert (await loader.start()).blank == "unmatched"
+    assert await loader.start() == RowsRead("unmatched")
     loader.set_filter("")
-    assert (await loader.start()).blank is None
+    assert await loader.start() == RowsRead()
 
 
 async def test_an_empty_store_is_told_from_a_filter_without_matches(tmp_path: Path) -> None:
     stage = Stage(make_store(tmp_path / "empty.db", []))
     session = await stage.attach(stage.store_config)
-    assert (await QueueLoader(lambda: session, lambda: NOW).start()).blank == "empty"
+    assert await QueueLoader(lambda: session, lambda: NOW).start() == RowsRead("empty")
     await session.aclose()
 
 
@@ -104,12 +105,47 @@ async def test_the_window_grows_by_a_page_where_the_store_has_more(tmp_path: Pat
 async def test_a_search_is_followed_until_everything_was_looked_at(loader: QueueLoader) -> None:
     loader.set_filter("timeout")
     rows = await loader.start()
+    assert rows is not None
     assert loader.search is not None
     assert rows.continues is not loader.search.is_over
     async for _ in loader.search_on():
         pass
     assert loader.search.is_over
     assert (listed(loader), loader.matching) == ([ident(10), ident(4)], 2)
+
+
+async def test_a_renewal_leaves_a_search_alone_that_has_listed_nothing_yet(
+    loader: QueueLoader, session: StoreSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await loader.start()
+    newest, renewals = session.queue_order.newest, []
+
+    async def renews_meanwhile(view: View) -> object:
+        found = await newest(view)
+        renewals.append(await loader.renew())
+        return found
+
+    monkeypatch.setattr(session.queue_order, "newest", renews_meanwhile)
+    loader.set_filter("timeout")
+    await loader.start()
+    async for _ in loader.search_on():
+        pass
+    assert (renewals, loader.matching, listed(loader)) == ([None], 2, [ident(10), ident(4)])
+
+
+async def test_a_start_that_another_filter_overtook_lists_nothing(
+    loader: QueueLoader, session: StoreSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after = session.queue_order.after
+
+    async def filters_meanwhile(*asked: object) -> object:
+        found = await after(*asked)  # type: ignore[arg-type]  # passed through
+        loader.set_filter("venue:nowhere")
+        return found
+
+    monkeypatch.setattr(session.queue_order, "after", filters_meanwhile)
+    assert await loader.start() is None
+    assert listed(loader) == []
 
 
 async def test_arrivals_are_read_once_a_minute(loader: QueueLoader) -> None:

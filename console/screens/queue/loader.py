@@ -72,6 +72,7 @@ class QueueLoader:
         self.is_paused = False  # the table shows a preview instead of this window
         self._known: RowKey | None = None  # the newest entry counted
         self._growing: set[str] = set()
+        self._listed: IncrementalSearch | None = None  # the search whose results the window holds
         self._followed: IncrementalSearch | None = None  # the search that `search_on` is reading
         self._next_count = 0.0
         self._next_trend = 0.0
@@ -91,7 +92,8 @@ class QueueLoader:
 
     def forget(self) -> None:
         """Drop everything known of the previous store."""
-        self.text, self.matching, self.counts, self.search = "", None, None, None
+        self.text, self.matching, self.counts = "", None, None
+        self.search = self._listed = None
         self.seen, self.fresh, self._known = None, 0, None
         self.window.start(QueueSection((), more=False))
         self._growing.clear()
@@ -105,19 +107,24 @@ class QueueLoader:
 
     def adopt(self, text: str, search: IncrementalSearch, window: Window) -> None:
         """Continue with a filter whose first results are already in `window`."""
-        self.text, self.search, self.window = text, search, window
+        self.text, self.window = text, window
+        self.search = self._listed = search
         self.matching = search.found if search.is_over else None
 
-    async def start(self) -> RowsRead:
-        """Read from the top, as after a new filter."""
-        view = self.view
-        self.search = await self.search_for(view)
-        if self.search is not None:
-            search = self.search
+    async def start(self) -> RowsRead | None:
+        """Read from the top, as after a new filter. None: the filter changed before the rows were there."""
+        view, asked = self.view, (self.text, self.newest_first)
+        search = await self.search_for(view)
+        if asked != (self.text, self.newest_first):
+            return None
+        self.search = search
+        if search is not None:
             await self.look(view)
             rows = await self._step(search, anew=True)
-            return RowsRead() if rows is None else rows._replace(continues=not search.is_over)
+            return None if rows is None else rows._replace(continues=not search.is_over)
         stretch = await self.session.queue_order.after(view, None, PAGE)
+        if asked != (self.text, self.newest_first):
+            return None
         self.window.start(stretch)
         await self.look(view)
         return RowsRead(self._blank(stretch))
@@ -141,7 +148,7 @@ class QueueLoader:
         search = self.search
         self._followed = search
         try:
-            while search is not None and search is self.search and not search.is_over:
+            while search is not None and search is self.search is self._listed and not search.is_over:
                 if not self.window.wants_below and search.found >= _SEARCH_AHEAD:
                     return
                 if (rows := await self._step(search)) is not None:
@@ -155,7 +162,7 @@ class QueueLoader:
         spots = await search.step(PAGE)
         if search is not self.search:
             return None
-        stretch = QueueSection(spots, not search.is_over)
+        self._listed, stretch = search, QueueSection(spots, not search.is_over)
         self.window.start(stretch) if anew else self.window.grow_below(stretch)
         self.matching = search.found if search.is_over else None
         if not search.is_over:
@@ -194,7 +201,7 @@ class QueueLoader:
         if where in self._growing or not self.ready() or self.is_paused:
             return None
         if where == "below" and self.search is not None:
-            is_idle = self._followed is not self.search and not self.search.is_over
+            is_idle = self._followed is not self.search is self._listed and not self.search.is_over
             return RowsRead(cursor=False, continues=True) if is_idle else None
         self._growing.add(where)
         window, view = self.window, self.view
@@ -234,7 +241,7 @@ class QueueLoader:
         known, before = self._known, list(window.spots)
         come = await self.session.queue_order.newer(search.view, known, _NEWER_ROWS) if known is not None else ()
         entries = await self.session.store.many(tuple(spot.entry.id for spot in before)) if before else {}
-        if search is not self.search or window.spots != before:
+        if not (search is self.search is self._listed) or window.spots != before:
             return None  # the list has changed since: the next change reads it again
         window.replace(search.renewed(before, entries, come if window.at_top else ()), window.current)
         self._known = come[-1].row_key if come else known
