@@ -162,8 +162,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         from console.services.index.keeper import IndexSupervisor
 
         await asyncio.sleep(_CALM_SECONDS)
-        # A hub's own API is not walked in the background.
-        keep = None if self.header_state.read_only or store.hub_url is not None else self.setup.keep
+        keep = self.setup.keep if store.has_index and not self.header_state.read_only else None
         if self._attendant is not None:
             await self._attendant.aclose()
         self._attendant = IndexSupervisor(

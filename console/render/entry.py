@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from backends.records import Attempt, Entry, malformed, parse_time, readable
 from console.render import event, value
-from console.render import layout_tabs as foreign
+from console.render.layout_tabs import OWN_TABS, TabInput
 from console.render.line import HANG, Cell, Line, block, clip, columns, line, trusted, untrusted, width
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
@@ -20,7 +20,6 @@ from console.services.triage.triage import ClassifiedEntry, History
 from console.text.durations import long_age
 from console.text.untrusted import safe, safe_block
 
-TABS = ("Error", "Order", "History", "Audit", "Notes")
 _WHOLE = 100_000  # as wide as no text is: nothing is cut
 _FLOWING = ("error", "action_json")
 
@@ -37,7 +36,7 @@ class Shown(NamedTuple):
 
 def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
     """The tabs that fit the entry's layout, or that of the store where there is none."""
-    return foreign.TABS.get(shown.row.entry.layout if shown else kind, TABS)
+    return layout.LAYOUTS[shown.row.entry.layout if shown else kind].tabs
 
 
 def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
@@ -59,20 +58,14 @@ def _tally(shown: Shown | None, title: str) -> str:
 
 
 def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Line]:
-    entry = shown.row.entry
-    match titles(shown)[chosen]:
-        case "Error" if entry.layout in foreign.TABS:
-            return foreign.error(entry, None if shown.read_only else _next(shown), now)
+    entry, title = shown.row.entry, titles(shown)[chosen]
+    if (write := OWN_TABS[entry.layout].get(title)) is not None:
+        return write(TabInput(entry, None if shown.read_only else _next(shown), now))
+    match title:
         case "Error":
             return _error(shown, now)
         case "Order":
             return _order(shown)
-        case "Payload":
-            return foreign.payload(entry)
-        case "Headers":
-            return foreign.headers(entry)
-        case "Request":
-            return foreign.request(entry)
         case "History":
             return _history(shown)
         case "Audit":
@@ -207,23 +200,22 @@ def _history(shown: Shown) -> list[Line]:
         lines.append(line(trusted(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
     before: Attempt | None = None
     for attempt in history.attempts:
-        lines += _attempt(attempt, before, of_order=shown.row.entry.layout == layout.ORDERS)
+        lines += _attempt(attempt, before, layout.layout_of(shown.row.entry))
         before = attempt
     return lines or [line(trusted("never sent from here", "dim"))]
 
 
-def _attempt(attempt: Attempt, before: Attempt | None, *, of_order: bool) -> list[Line]:
+def _attempt(attempt: Attempt, before: Attempt | None, fields: layout.LayoutFields) -> list[Line]:
     tone, shown = value.OUTCOMES.get(attempt.outcome or "", "warning"), spoken(attempt.outcome)
     kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
-    made = "order" if of_order else "row"
-    order = f" → {made} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
-    where = f"{kind} at {safe(attempt.venue, 40)}" if of_order else f"to {safe(attempt.venue, 40)}"
+    order = f" → {fields.result} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
+    where = f"{kind} at {safe(attempt.venue, 40)}" if fields.has_modes else f"to {safe(attempt.venue, 40)}"
     head = line(
         trusted(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
         untrusted(shown, tone, limit=40),
         trusted(f"{order}  {where}  by {safe(attempt.operator, 40)}"),
     )
-    name = "id" if of_order else "key"
+    name = fields.replay_key
     lines = [head, line(trusted(f"   {name} {safe(attempt.client_order_id or '–', 80)}", "dim"))]
     if attempt.error:
         lines.append(line(trusted("   "), HANG, untrusted(attempt.error, "dim", limit=1000)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
@@ -11,14 +13,10 @@ from console.render import value
 from console.render.line import Line, body, columns, line, trusted, untrusted
 from console.render.row import state_cell
 from console.services import layout_fields as of
-from console.services.layout_fields import INTEGRATION, OUTBOX
+from console.services.layout_fields import INTEGRATION, ORDERS, OUTBOX
 from console.text.durations import long_age, span
 from console.text.untrusted import safe
 
-TABS = {
-    OUTBOX: ("Error", "Payload", "Headers", "History", "Audit", "Notes"),
-    INTEGRATION: ("Error", "Request", "History", "Audit", "Notes"),
-}
 _REASONS = {
     "max_deliveries": "delivered too often; the handler was not called again",
     "retry_terminal": "the retry strategy gave up",
@@ -27,24 +25,33 @@ _REASONS = {
 _FLOWING = frozenset(map(spelling, ("payload", "headers", "originalRequest", "last_exception", "error")))
 
 
-def error(entry: Entry, step: str | None, now: datetime) -> list[Line]:
+class TabInput(NamedTuple):
+    entry: Entry
+    step: str | None  # what to do next; None: nothing may be done here
+    now: datetime
+
+
+def _message_error(given: TabInput) -> list[Line]:
+    return _error(given, _message_facts(given.entry))
+
+
+def _call_error(given: TabInput) -> list[Line]:
+    return _error(given, _call_facts(given.entry, given.now))
+
+
+def _error(given: TabInput, facts: tuple[str, ...]) -> list[Line]:
     """What went wrong, what that means here, what to do next; then every short column."""
-    lines = body(of.error_text(entry) or "(no error text)")
-    lines.append(line(trusted(_told(entry, now), "dim")))
-    lines += findings(entry)
-    if step is not None:
-        lines.append(line(trusted("→ next: ", "accent"), untrusted(step, limit=300)))
+    entry, at = given.entry, of.occurred_at(given.entry)
+    since = f"{value.moment(at)} · {long_age(at, given.now)} ago" if at else "no time"
+    told = " · ".join((*facts, since))
+    lines = [*body(of.error_text(entry) or "(no error text)"), line(trusted(told, "dim")), *_findings(entry)]
+    if given.step is not None:
+        lines.append(line(trusted("→ next: ", "accent"), untrusted(given.step, limit=300)))
     pairs = [(safe(name, 40), _stored(entry.get(name))) for name in entry.names if spelling(name) not in _FLOWING]
     return [*lines, (), *columns(pairs, indent=0)]
 
 
-def _told(entry: Entry, now: datetime) -> str:
-    at = of.occurred_at(entry)
-    since = f"{value.moment(at)} · {long_age(at, now)} ago" if at else "no time"
-    return " · ".join((*(_of_message(entry) if entry.layout == OUTBOX else _of_call(entry, now)), since))
-
-
-def _of_message(entry: Entry) -> tuple[str, ...]:
+def _message_facts(entry: Entry) -> tuple[str, ...]:
     reason = of.text(entry, "failure_reason")
     known = _REASONS.get(reason)
     meaning = f"{safe(reason, 60)}: {known}" if known else safe(reason, 60)
@@ -53,15 +60,15 @@ def _of_message(entry: Entry) -> tuple[str, ...]:
     return meaning, f"{count} deliveries{'' if took is None else f' in {span(took)}'}"
 
 
-def _of_call(entry: Entry, now: datetime) -> tuple[str, ...]:
+def _call_facts(entry: Entry, now: datetime) -> tuple[str, ...]:
     days, tenant = of.days_left(entry, now), safe(of.text(entry, "tenantId"), 60)
     left = f"{days} of {RETENTION_DAYS} days left" if days else "its retention is over"
     whose = (f"tenant {tenant}",) if tenant else ()
     return (f"{safe(of.text(entry, 'attempts') or '?', 12)} attempts", *whose, *((left,) if days is not None else ()))
 
 
-def findings(entry: Entry) -> list[Line]:
-    """Credentials that should not be in the store; what they are is masked before it comes here."""
+def _findings(entry: Entry) -> list[Line]:
+    """Credentials that should not be in the store; their values were masked when they were read."""
     return [
         line(
             trusted("✗ stored-credentials: ", "danger"),
@@ -72,7 +79,8 @@ def findings(entry: Entry) -> list[Line]:
     ]
 
 
-def payload(entry: Entry) -> list[Line]:
+def _payload(given: TabInput) -> list[Line]:
+    entry = given.entry
     raw = of.value(entry, "payload")
     shown = of.payload(raw)
     size = len(raw) if isinstance(raw, bytes | bytearray | memoryview) else len(readable(raw or ""))
@@ -81,7 +89,8 @@ def payload(entry: Entry) -> list[Line]:
     return [head, *body(shown.text)] if shown.kind != "empty" else [line(trusted("the message is empty", "dim"))]
 
 
-def headers(entry: Entry) -> list[Line]:
+def _headers(given: TabInput) -> list[Line]:
+    entry = given.entry
     key = of.correlation_id(entry)
     lines = [
         line(
@@ -89,17 +98,26 @@ def headers(entry: Entry) -> list[Line]:
         )
     ]
     shown = of.payload(of.value(entry, "headers"))
-    return [*lines, *findings(entry), *(body(shown.text) if shown.text else [line(trusted("no headers", "dim"))])]
+    return [*lines, *_findings(entry), *(body(shown.text) if shown.text else [line(trusted("no headers", "dim"))])]
 
 
-def request(entry: Entry) -> list[Line]:
+def _request(given: TabInput) -> list[Line]:
+    entry = given.entry
     what = value.order(entry)
     where = safe(of.origin(entry), 80)
     lines = [line(trusted(what, "strong"), trusted(f"  to {where}  ", "dim"), state_cell(entry.state))]
-    return [*lines, *findings(entry), *body(of.payload(of.value(entry, "originalRequest")).text)]
+    return [*lines, *_findings(entry), *body(of.payload(of.value(entry, "originalRequest")).text)]
 
 
 def _stored(stored: object) -> Line:
     if stored is None:
         return line(trusted("–", "dim"))
     return line(trusted(value.moment(stored) if isinstance(stored, datetime) else safe(readable(stored), 300)))
+
+
+# The tabs that a layout writes in its own way; the rest are the same for all.
+OWN_TABS: Mapping[str, Mapping[str, Callable[[TabInput], list[Line]]]] = {
+    ORDERS: {},
+    OUTBOX: {"Error": _message_error, "Payload": _payload, "Headers": _headers},
+    INTEGRATION: {"Error": _call_error, "Request": _request},
+}

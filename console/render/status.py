@@ -10,6 +10,7 @@ from backends.records import Counts, Halt
 from console.keymap import Key
 from console.render import value
 from console.render.line import Cell, Line, clip, joined, line, spread, trusted, untrusted, width
+from console.services.layout_fields import LAYOUTS
 from console.text.durations import long_age
 from console.text.untrusted import safe
 
@@ -51,7 +52,7 @@ def title(header_state: HeaderState, size: int) -> Line:
     """On the frame's upper edge: nothing of it may be cut but the store's address."""
     mode = trusted(f" {header_state.mode.upper()} ", "strong")
     words = [mode] if not header_state.read_only else [trusted(" READ-ONLY ", "strong"), mode]
-    if header_state.layout != "orders" and not header_state.read_only:
+    if not (LAYOUTS[header_state.layout].has_modes or header_state.read_only):
         words.append(trusted(" replays are real "))
     tail = trusted(f" operator {safe(header_state.operator, 24)} ")
     is_address = "/" in header_state.store and header_state.label.endswith(f" {header_state.store}")

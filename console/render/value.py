@@ -27,6 +27,7 @@ OUTCOMES: Mapping[str, Tone] = {
 }
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_EVEN)  # a venue's library may leave the thread's own changed
 _NAME_LENGTH = 128
+_SUBJECT_LENGTH = 80
 _MARKET_LENGTH = 5  # of a market, at least: less tells nothing
 _EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
 _REPR = re.compile(r"[A-Za-z_.]{1,60}\((.{3,})\)")  # how an outbox keeps what was raised
@@ -98,8 +99,8 @@ def order(entry: Entry, room: int = 1000) -> str:
 
     Where room is short, the time in force goes, then the middle of the market: side, quantity and price stay.
     """
-    if entry.layout != layout.ORDERS:
-        return _subject(entry)
+    if (subject := layout.layout_of(entry).subject) is not None:
+        return safe(subject(entry), _SUBJECT_LENGTH)
     verb, tif = action(entry)
     stored = entry.get("price")
     before = f"{'' if verb == 'new' else f'{verb} '}{safe(entry.text('side'), 12)} {quantity(entry.get('quantity'))}"
@@ -112,21 +113,6 @@ def order(entry: Entry, room: int = 1000) -> str:
         after = after.replace("@ ", "@")
     left = room - cell_len(before) - cell_len(after) - 2
     return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
-
-
-def _subject(entry: Entry) -> str:
-    """What an entry that is no order is about: the call that failed, or the beginning of the message."""
-    if entry.layout == layout.INTEGRATION:
-        return safe(layout.request_line(entry) or entry.id, 80)
-    shown = layout.payload(layout.value(entry, "payload"))
-    return safe(" ".join(shown.text[:200].split()), 80) if shown.kind in ("json", "text") else safe(entry.id, 60)
-
-
-def tries(entry: Entry) -> object:
-    """How often it was tried, in the column each layout has for it."""
-    return next(
-        (held for held in map(entry.get, ("retry_count", "deliveries_count", "attempts")) if held is not None), 0
-    )
 
 
 def name(text: str) -> str:

@@ -13,7 +13,7 @@ from backends.records import AuditEvent, readable
 from console.render.event import pairs
 from console.render.line import line, trusted, untrusted
 from console.screens.frame import FramedScreen
-from console.services.layout_fields import ORDERS, bytes_text
+from console.services.layout_fields import exported
 
 if TYPE_CHECKING:
     from backends.records import Entry
@@ -76,11 +76,7 @@ def _path(app: ConsoleApp, what: str) -> Path:
 
 
 def _entry(entry: Entry) -> str:
-    columns = entry.columns
-    if entry.layout != ORDERS:
-        texts = {name: bytes_text(value) for name, value in columns.items() if isinstance(value, bytes)}
-        columns = {"dlq_id": entry.id, "layout": entry.layout, **columns, **texts}
-    return json.dumps({name: _stored(value) for name, value in columns.items()} | {"state": entry.state})
+    return json.dumps({name: _stored(value) for name, value in exported(entry).items()} | {"state": entry.state})
 
 
 def _stored(value: object) -> object:

@@ -1,13 +1,16 @@
-"""What an entry of any layout says: its error, when and where it failed, what its columns mean to a person. Pure."""
+"""The one table of what the layouts have in common and where they differ, and how to read an entry by it.
+
+Everybody else looks a layout up here by its name. Pure: reads no store and knows no screen.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
@@ -15,15 +18,48 @@ from backends.layouts.mask import masked_fields
 from backends.records import Entry, parse_time, readable, utc_time
 
 ORDERS, OUTBOX, INTEGRATION = "orders", "outbox", "integration"
-_MOMENT = {ORDERS: "captured_at", OUTBOX: "failed_at", INTEGRATION: "createdAt"}
-_VARIES = {
-    ORDERS: ("account_id", "market_id", "client_order_id", "dlq_id"),
-    OUTBOX: ("id", "original_id", "timer_id"),
-    INTEGRATION: ("id", "tenantId"),
-}
 DOCUMENTS = frozenset({"headers", "originalrequest"})  # columns that are JSON, by their plain spelling
 _HEX_WIDTH = 16
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_SUBJECT_LENGTH = 200  # characters of a message that say what it is about
+
+
+class ListColumn(NamedTuple):
+    """A column of the queue. `sizes`: (width of the list, width of the column from there on); 0 leaves it out."""
+
+    title: str
+    sizes: tuple[tuple[int, int], ...]  # empty: all the room that the others leave
+    right: bool = False
+
+    def size(self, room: int) -> int:
+        return next((size for least, size in reversed(self.sizes) if room >= least), 0)
+
+
+class LayoutFields(NamedTuple):
+    """What the console has to know of a layout to show, group, export and settle its entries."""
+
+    failed_at: str
+    origin: tuple[str, ...]  # columns of the venue, queue or provider: the first that is filled
+    errors: tuple[str, ...]  # columns of the error: the first that is filled
+    varies: tuple[str, ...]  # columns that tell apart entries of the same failure
+    tries: str
+    columns: tuple[ListColumn, ...]
+    wide_from: int  # width from which the list has two spaces between columns
+    tabs: tuple[str, ...]
+    read_time: Callable[[object], datetime | None]
+    subject: Callable[[Entry], str] | None = None  # None: an order, which its own columns describe
+    created_at: str | None = None
+    retention_days: int | None = None
+    no_error: str = ""  # shown where the first column of the error is empty
+    again: str = ""  # what to do with a pending entry, where the error does not decide that
+    result: str = "row"  # what a replay makes at the other end
+    replay_key: str = "key"  # what a replay is recognised by there
+    has_modes: bool = False  # replays go out on paper or live; else every replay is real
+    has_dlq_id: bool = False  # the row itself has the entry's id
+
+
+def layout_of(entry: Entry) -> LayoutFields:
+    return LAYOUTS[entry.layout]
 
 
 def value(entry: Entry, name: str) -> object:
@@ -43,36 +79,31 @@ def text(entry: Entry, name: str) -> str:
 
 def error_text(entry: Entry) -> str:
     """What went wrong, in the words of whoever wrote the entry."""
-    if entry.layout != OUTBOX:
-        return text(entry, "error")
-    # A message that was rejected by hand, or never handed out, has no exception.
-    return text(entry, "last_exception") or text(entry, "failure_reason")
+    return _first(entry, layout_of(entry).errors)
+
+
+def _first(entry: Entry, names: tuple[str, ...]) -> str:
+    return next(filter(None, (text(entry, name) for name in names)), "")
 
 
 def varying(entry: Entry) -> tuple[str, ...]:
-    """What of an error tells one entry from another of the same failure."""
-    return tuple(filter(None, (text(entry, name) for name in _VARIES.get(entry.layout, ()))))
+    """The values in an error that tell apart entries of the same failure."""
+    return tuple(filter(None, (text(entry, name) for name in layout_of(entry).varies)))
 
 
 def occurred_at(entry: Entry) -> datetime | None:
-    return _instant(entry, _MOMENT.get(entry.layout, "captured_at"))
-
-
-def _instant(entry: Entry, name: str) -> datetime | None:
-    """Others' tables may keep times without a zone: UTC, as the filters compare them."""
-    read = parse_time if entry.layout == ORDERS else utc_time
-    return read(value(entry, name))
+    layout = layout_of(entry)
+    return layout.read_time(value(entry, layout.failed_at))
 
 
 def origin(entry: Entry) -> str:
-    """Venue, queue or provider."""
-    match entry.layout:
-        case "outbox":
-            return text(entry, "queue")
-        case "integration":
-            return text(entry, "providerName") or text(entry, "providerId")
-        case _:
-            return text(entry, "venue_name")
+    """The venue, queue or provider."""
+    return _first(entry, layout_of(entry).origin)
+
+
+def tries(entry: Entry) -> object:
+    """How often the entry was tried; None where its store does not say."""
+    return value(entry, layout_of(entry).tries)
 
 
 def correlation_id(entry: Entry) -> str:
@@ -82,17 +113,20 @@ def correlation_id(entry: Entry) -> str:
 
 
 def time_to_failure(entry: Entry) -> timedelta | None:
-    """From when a message was put into the outbox until it was given up."""
-    began, ended = _instant(entry, "created_at"), _instant(entry, "failed_at")
-    return ended - began if entry.layout == OUTBOX and began and ended else None
+    """From the message's arrival in the outbox until its queue gave up."""
+    layout = layout_of(entry)
+    if layout.created_at is None:
+        return None
+    began, ended = layout.read_time(value(entry, layout.created_at)), occurred_at(entry)
+    return ended - began if began and ended else None
 
 
 def days_left(entry: Entry, now: datetime) -> int | None:
-    """Until the hub's retention takes the entry; 0 where it is due."""
-    began = occurred_at(entry) if entry.layout == INTEGRATION else None
-    if began is None:
+    """Days until the hub deletes the entry; 0 where that is due."""
+    kept, began = layout_of(entry).retention_days, occurred_at(entry)
+    if kept is None or began is None:
         return None
-    return max(0, -((now - began - timedelta(days=RETENTION_DAYS)) // timedelta(days=1)))
+    return max(0, -((now - began - timedelta(days=kept)) // timedelta(days=1)))
 
 
 def request_line(entry: Entry) -> str:
@@ -103,7 +137,7 @@ def request_line(entry: Entry) -> str:
 
 
 def document(entry: Entry, name: str) -> object:
-    """A JSON column, read; None where it is none, or cut."""
+    """A parsed JSON column; None where it is not JSON or was cut."""
     try:
         found: object = json.loads(text(entry, name))
     except (ValueError, RecursionError):
@@ -112,13 +146,13 @@ def document(entry: Entry, name: str) -> object:
 
 
 def stored_credentials(entry: Entry) -> tuple[str, ...]:
-    """Which fields of the stored request were masked."""
+    """The fields of the stored request that were masked."""
     found = (masked_fields(text(entry, name)) for name in entry.names if spelling(name) in DOCUMENTS)
     return tuple(field for fields in found for field in fields)
 
 
 def bytes_text(held: bytes) -> str:
-    """As text where it is text; else as Postgres writes it."""
+    """The bytes as text; as Postgres writes bytes where they are not text."""
     try:
         shown = held.decode("utf-8")
     except UnicodeDecodeError:
@@ -133,7 +167,7 @@ class Payload:
 
 
 def payload(raw: object) -> Payload:
-    """Bytes or text as a person reads them; nothing of it is ever run."""
+    """Bytes or text as a person reads them."""
     if raw is None or raw in (b"", ""):
         return Payload("empty", "")
     if isinstance(raw, bytes | bytearray | memoryview):
@@ -150,7 +184,7 @@ def payload(raw: object) -> Payload:
 
 
 def pretty_json(source: str) -> str | None:
-    """Indented, every value spelled as it was; None where it is no JSON object or array."""
+    """The source indented, with every value spelled as before; None where it is no JSON object or array."""
     if not source.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -185,3 +219,100 @@ def hex_lines(raw: bytes) -> str:
         plain = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
         lines.append(f"{start:08x}  {part.hex(' '):<{_HEX_WIDTH * 3 - 1}}  {plain}")
     return "\n".join(lines)
+
+
+def exported(entry: Entry) -> dict[str, object]:
+    """The columns for an export, with id and layout where the row itself does not have them."""
+    if layout_of(entry).has_dlq_id:
+        return dict(entry.columns)
+    texts = {name: bytes_text(held) for name, held in entry.columns.items() if isinstance(held, bytes)}
+    return {"dlq_id": entry.id, "layout": entry.layout, **entry.columns, **texts}
+
+
+def _message_subject(entry: Entry) -> str:
+    shown = payload(value(entry, "payload"))
+    return " ".join(shown.text[:_SUBJECT_LENGTH].split()) if shown.kind in ("json", "text") else entry.id
+
+
+def _call_subject(entry: Entry) -> str:
+    return request_line(entry) or entry.id
+
+
+_AGE, _ERROR, _STATE = ListColumn("AGE", ((0, 4),), right=True), ListColumn("ERROR", ()), ListColumn("STATE", ((0, 9),))
+# What the operator judges by stands on the left; columns come and go with the width of the list.
+LAYOUTS: Mapping[str, LayoutFields] = {
+    ORDERS: LayoutFields(
+        failed_at="captured_at",
+        origin=("venue_name",),
+        errors=("error",),
+        varies=("account_id", "market_id", "client_order_id", "dlq_id"),
+        tries="retry_count",
+        columns=(
+            _AGE,
+            ListColumn("VENUE", ((64, 8), (110, 12))),
+            ListColumn("ACCOUNT", ((110, 10),)),
+            ListColumn("ORDER", ((0, 22), (64, 25), (110, 32), (140, 34))),
+            _ERROR,
+            ListColumn("CATEGORY", ((118, 11),)),
+            ListColumn("TRY", ((0, 3),), right=True),
+            _STATE,
+        ),
+        wide_from=110,
+        tabs=("Error", "Order", "History", "Audit", "Notes"),
+        read_time=parse_time,
+        result="order",
+        replay_key="id",
+        has_modes=True,
+        has_dlq_id=True,
+    ),
+    # Tables of other systems may keep times without a zone: UTC, as the filters compare them.
+    OUTBOX: LayoutFields(
+        failed_at="failed_at",
+        origin=("queue",),
+        errors=("last_exception", "failure_reason"),  # a message rejected by hand or never delivered has no exception
+        varies=("id", "original_id", "timer_id"),
+        tries="deliveries_count",
+        columns=(
+            _AGE,
+            ListColumn("QUEUE", ((0, 11), (104, 16))),
+            ListColumn("REASON", ((0, 14),)),
+            ListColumn("MESSAGE", ((140, 30),)),
+            _ERROR,
+            ListColumn("DELIV", ((0, 5), (104, 0)), right=True),
+            ListColumn("TOOK", ((104, 5),), right=True),
+            ListColumn("DELIVERIES", ((104, 10),), right=True),
+            _STATE,
+        ),
+        wide_from=104,
+        tabs=("Error", "Payload", "Headers", "History", "Audit", "Notes"),
+        read_time=utc_time,
+        subject=_message_subject,
+        created_at="created_at",
+        no_error="no exception",
+        again="mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
+    ),
+    INTEGRATION: LayoutFields(
+        failed_at="createdAt",
+        origin=("providerName", "providerId"),
+        errors=("error",),
+        varies=("id", "tenantId"),
+        tries="attempts",
+        columns=(
+            _AGE,
+            ListColumn("PROVIDER", ((0, 9), (104, 14))),
+            ListColumn("TENANT", ((90, 10),)),
+            ListColumn("REQUEST", ((0, 16), (104, 28))),
+            _ERROR,
+            ListColumn("TRIES", ((0, 5),), right=True),
+            ListColumn("LEFT", ((0, 4), (104, 0)), right=True),
+            ListColumn("DAYS LEFT", ((104, 9),), right=True),
+            _STATE,
+        ),
+        wide_from=104,
+        tabs=("Error", "Request", "History", "Audit", "Notes"),
+        read_time=utc_time,
+        subject=_call_subject,
+        retention_days=RETENTION_DAYS,
+        again="replay (R) sends the request to its provider again; or dismiss (D)",
+    ),
+}

@@ -147,6 +147,11 @@ class StoreConfig:
     on_dismiss: Literal["delete"] | None = None  # whether dismissing also deletes the hub's entry
     options: Options = field(default_factory=Options)  # passed to the backend that opens the store
 
+    @property
+    def has_index(self) -> bool:
+        """Whether the console indexes the store in the background. It does not walk through a hub's API for that."""
+        return self.hub_url is None
+
 
 @dataclass(frozen=True, slots=True)
 class VenueConfig:

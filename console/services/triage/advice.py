@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backends.records import Attempt
-from console.services.layout_fields import INTEGRATION, OUTBOX
+from backends.records import Attempt, State
+from console.services.layout_fields import layout_of
 from console.services.replay.outcome import spoken
 from console.services.triage.triage import ClassifiedEntry
-
-_AGAIN = {
-    OUTBOX: "mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
-    INTEGRATION: "replay (R) sends the request to its provider again; or dismiss (D)",
-}
 
 
 def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
     entry = row.entry
-    if entry.layout in _AGAIN and entry.state in ("pending", "in_doubt", "replayed"):
-        return _foreign(row)
+    if (again := layout_of(entry).again) and entry.state in ("pending", "in_doubt", "replayed"):
+        return _resent(entry.state, again)
     match entry.state:
         case "in_doubt":
             return "reconcile (C) asks the venue; until then nothing else may be done"
@@ -36,15 +31,15 @@ def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
     return _named(row.next_step, entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
 
 
-def _foreign(row: ClassifiedEntry) -> str:
-    """Of entries that are no orders: nobody can be asked about a message, and a provider does not tell."""
-    match row.entry.state:
+def _resent(state: State, again: str) -> str:
+    """The advice for a message or a call, about which no venue can be asked."""
+    match state:
         case "in_doubt":
             return "reconcile (C): a retry has no known end; until that is settled nothing else may be done"
         case "replayed":
             return "nothing: it was handed over again"
         case _:
-            return _AGAIN[row.entry.layout]
+            return again
 
 
 def _named(step: str, venue: str) -> str:
