@@ -17,6 +17,7 @@ from backends.records import Actor, Attempt, Entry, Halt, Selection, State, Stor
 from backends.store import Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
+from console.services.layout_fields import LAYOUTS
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
 from console.settings.config import Config, StoreConfig
@@ -125,7 +126,7 @@ class StoreSession:
 
     def _choose_target(self) -> ReplayTarget:
         setting = self.setting
-        if self.info.layout == "orders":
+        if self.has_modes:
             from console.services.replay.target import OrderTarget
 
             return OrderTarget(setting.actor, setting.clock, setting.config.limits, setting.is_live_store)
@@ -138,7 +139,7 @@ class StoreSession:
     @property
     def has_modes(self) -> bool:
         """Whether entries go to a venue in paper or live; elsewhere every replay is real."""
-        return self.info.layout == "orders"
+        return LAYOUTS[self.info.layout].has_modes
 
     def read_action(self, entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(why its action cannot be sent as it stands, what else should be known of it)."""
