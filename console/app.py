@@ -35,37 +35,6 @@ if TYPE_CHECKING:
     from console.services.session import Mode, StoreSession
 
 
-def obstacle(app: ConsoleApp) -> str | None:
-    """Why the store cannot be left at this moment."""
-    acts = any(worker.group == "act" and not worker.is_finished for worker in app.workers)
-    return "something is being done on this store: ! stops it, then switch" if acts else None
-
-
-async def move(app: ConsoleApp, session: StoreSession, store: StoreConfig) -> None:
-    """The new store is open: from here on nothing on the screen is of the old one."""
-    old = app.session
-    if old is not None and (why := obstacle(app)) is not None:
-        await session.aclose()
-        app.queue.warn(why)
-        return
-    if old is not None:
-        while app.screen is not app.queue:
-            app.pop_screen()
-        app.queue.forget()
-    elif isinstance(app.screen, FramedScreen) and app.screen.key_context == "attach":
-        app.pop_screen()
-    app.session = session
-    running, app.header_state = app.header_state.running, header_state_of(app.setup, store)
-    info = session.info
-    app.update_header(label=info.label, read_only=info.read_only, layout=info.layout, running=running)
-    app.update_header(attaching=False, attached=True)
-    app.setup.remember(store.name if store.name in app.setup.config.stores else store.url)
-    app.queue.attached(fresh=old is not None)
-    app.attend(session, store)
-    if old is not None:
-        await old.aclose()
-
-
 _UNREACHABLE = 5
 _PULSE_SECONDS = 0.1
 _FIRST_PAGE_SECONDS = 0.25
@@ -86,7 +55,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.crashed: str | None = None
         self.queue = cast("QueueScreen", None)  # made on mount, before anything can ask for it
         self._leaving = False
-        self._attendant: IndexSupervisor | None = None
+        self._supervisor: IndexSupervisor | None = None
         self.header_state = header_state_of(setup, setup.store)
         for theme in THEMES:
             self.register_theme(theme)
@@ -137,7 +106,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.choose_store()
 
     def attach(self, store: StoreConfig) -> None:
-        if self.session is not None and (why := obstacle(self)) is not None:
+        if self.session is not None and (why := self._why_stay()) is not None:
             self.choose_store(problem=why)
             return
         self.run_worker(self._open_store(store), group="attach", exclusive=True)
@@ -149,26 +118,55 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.update_header(attaching=False)
             self.choose_store(problem=f"{store.name}: {problem}")
             return
-        await move(self, session, store)
+        await self._switch_to(session, store)
 
-    def attend(self, session: StoreSession, store: StoreConfig) -> None:
-        """The store is open and shown."""
+    def _why_stay(self) -> str | None:
+        """Why the attached store cannot be left now; None where it can."""
+        acts = any(worker.group == "act" and not worker.is_finished for worker in self.workers)
+        return "something is being done on this store: ! stops it, then switch" if acts else None
+
+    async def _switch_to(self, session: StoreSession, store: StoreConfig) -> None:
+        """Show the store that was just opened and close the one before."""
+        old = self.session
+        if old is not None and (why := self._why_stay()) is not None:
+            await session.aclose()
+            self.queue.warn(why)
+            return
+        self._clear_screens()
+        self.session = session
+        running, self.header_state = self.header_state.running, header_state_of(self.setup, store)
+        info = session.info
+        self.update_header(label=info.label, read_only=info.read_only, layout=info.layout, running=running)
+        self.update_header(attaching=False, attached=True)
+        self.setup.remember(store.name if store.name in self.setup.config.stores else store.url)
+        self.queue.attached(fresh=old is not None)
         if self.setup.watch:
-            self.run_worker(self._attend(session, store), group="watch", exclusive=True)
+            self.run_worker(self._supervise_index(session, store), group="watch", exclusive=True)
         self.setup.loaded()
+        if old is not None:
+            await old.aclose()
 
-    async def _attend(self, session: StoreSession, store: StoreConfig) -> None:
-        """The index, kept by a process of its own; where nothing may be changed, one that is there is used."""
+    def _clear_screens(self) -> None:
+        """Leave nothing of the previous store on the screen."""
+        if self.session is not None:
+            while self.screen is not self.queue:
+                self.pop_screen()
+            self.queue.forget()
+        elif isinstance(self.screen, FramedScreen) and self.screen.key_context == "attach":
+            self.pop_screen()
+
+    async def _supervise_index(self, session: StoreSession, store: StoreConfig) -> None:
+        """Keep the index in a process of its own; a read-only console only uses an index that is there."""
         from console.services.index.keeper import IndexSupervisor
 
         await asyncio.sleep(_CALM_SECONDS)
         keep = self.setup.keep if store.has_index and not self.header_state.read_only else None
-        if self._attendant is not None:
-            await self._attendant.aclose()
-        self._attendant = IndexSupervisor(
+        if self._supervisor is not None:
+            await self._supervisor.aclose()
+        self._supervisor = IndexSupervisor(
             session, partial(keep, store) if keep else None, lambda: self.header_state.counts
         )
-        await self._attendant.run(self.update_header)
+        await self._supervisor.run(self.update_header)
 
     def update_header(self, **changes: Any) -> None:
         """What the frame says changes, on whichever screens are up."""
@@ -292,8 +290,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         await export_audit(self)
 
     async def on_unmount(self) -> None:
-        if self._attendant is not None:
-            await self._attendant.aclose()
+        if self._supervisor is not None:
+            await self._supervisor.aclose()
         if self.session is not None:
             await self.session.aclose()
 
