@@ -1,4 +1,7 @@
-"""The console: which screen is up, which store is attached, what runs, and how to leave safely."""
+"""The Textual app: owns the screens, the attached session, the running work and a safe exit.
+
+Knows no SQL and no venue; what it starts from comes in `AppSetup`.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.session: StoreSession | None = None
         self.activity = RunningWork()
         self.crashed: str | None = None
-        self.queue = cast("QueueScreen", None)  # made on mount, before anything can ask for it
+        self.queue = cast("QueueScreen", None)  # set by get_default_screen, before any screen is shown
         self._leaving = False
         self._supervisor: IndexSupervisor | None = None
         self.header_state = header_state_of(setup, setup.store)
@@ -74,7 +77,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         return keys.at(session, self.setup.keys, read_only=self.header_state.read_only)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys go straight to the screen: by way of widgets and their queues, one typed ahead could overtake."""
+        """Hand keys straight to the screen: in the message queues of widgets one key could overtake another."""
         screen = self.screen if self.screen_stack else None
         if isinstance(screen, FramedScreen | Gate | Dialog) and not event.is_forwarded:
             if isinstance(event, events.Key):
@@ -86,7 +89,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         await super().on_event(event)
 
     def get_default_screen(self) -> QueueScreen:
-        """The queue is the screen the console begins with; its first page has been read by now."""
+        """Start with the queue and the first page, which was read while the app was loading."""
         page = self._first_page()
         if page is not None:
             self.header_state = self.header_state._replace(label=page.label)
@@ -99,7 +102,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         try:
             return self.setup.first_page.result(_FIRST_PAGE_SECONDS)
         except TimeoutError:
-            return None  # a slow disk: the store itself will read it
+            return None  # slow disk: the queue reads its first page after attaching
 
     def on_mount(self) -> None:
         if self.setup.store is None:
@@ -169,7 +172,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         await self._supervisor.run(self.update_header)
 
     def update_header(self, **changes: Any) -> None:
-        """What the frame says changes, on whichever screens are up."""
+        """Change what the frame shows on every open screen."""
         self.header_state = self.header_state._replace(**changes)
         for screen in self.screen_stack:
             if isinstance(screen, FramedScreen):
@@ -179,7 +182,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.update_header(mode=mode)
 
     async def shown(self, entry_id: str) -> Shown | None:
-        """An entry with its whole story."""
+        """The entry with its history and what was found in its action."""
         if self.session is None:
             return None
         history = await self.session.triage.history(entry_id)
@@ -193,7 +196,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         return Shown(history.entry, history, findings, notes, read_only)
 
     def begin(self, run: RunProgress) -> None:
-        """Start a batch; it goes on whatever becomes of the screens."""
+        """Start a batch. It runs on when its screen is closed."""
         run.store = self.header_state.store
         self.activity.run = run.start()
         self.setup.loaded()
@@ -220,13 +223,13 @@ class ConsoleApp(App[int], inherit_bindings=False):
                 self.exit(0)
 
     def close_from_outside(self, code: int) -> None:
-        """From any thread; a loop that is stuck never hears it."""
+        """End the app from any thread. A blocked event loop does not notice it."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.exit, 0, code)
 
     def leave(self) -> None:
-        """Quit; while something runs, ask first, then let it come to its end."""
+        """Quit; while something runs, ask first and stop it between entries."""
         from console.screens.gates.prompts import WordGate, exactly
 
         if not self.activity.is_busy:
@@ -301,7 +304,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         super().exit(result, return_code, message)
 
     def _handle_exception(self, error: Exception) -> None:
-        """A bug: no locals, no source, no message of its own reaches a terminal; the exit code says it failed."""
+        """Report a bug without its message, source or locals, which may hold secrets, and exit with an error code."""
         from console.terminal.crash_report import CRASHED, describe
 
         self._return_code = CRASHED

@@ -1,4 +1,4 @@
-"""What the console starts from, put together by the composition root; tests put together their own."""
+"""What the app needs to start: config, operator, clock and how to attach. Opens nothing itself."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class AppSetup:
     actor: Actor
     clock: Clock
     attach: Callable[[StoreConfig], Awaitable[StoreSession]]
-    store: StoreConfig | None = None  # None: ask which
+    store: StoreConfig | None = None  # None: the operator chooses one
     read_only: bool = False
     keys: tuple[Key, ...] = KEYS
     first_page: Future[FirstPage | None] | None = None
     open_id: str | None = None
     recent: tuple[str, ...] = ()
     remember: Callable[[str], None] = field(default=lambda _: None)
-    dead_seconds: float = DEAD_SECONDS  # a gate's, before which no key counts
+    dead_seconds: float = DEAD_SECONDS  # a new gate ignores keys for this long
     watch: bool = True
-    loaded: Callable[[], None] = field(default=lambda: None)  # after much was loaded that will stay
-    keep: Callable[[StoreConfig], IndexProcess] | None = None  # the process that keeps a store's index
+    loaded: Callable[[], None] = field(default=lambda: None)  # called after many long-lived objects were made
+    keep: Callable[[StoreConfig], IndexProcess] | None = None  # starts the process that keeps a store's index
 
 
 def header_state_of(setup: AppSetup, store: StoreConfig | None) -> HeaderState:
-    """What the frame says before anything is known of the store."""
+    """The frame before anything is known of the store."""
     name = store.name if store else "no store"
     live = store is not None and store.mode == "live" and not setup.read_only
     return HeaderState(

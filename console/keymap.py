@@ -1,6 +1,6 @@
-"""Every key once: what it is called, where it works, what it does. Feeds bindings, footer, help, palette and README.
+"""The registry of keys: id, where each works, what it does. Feeds footer, help, palette and README.
 
-Knows no screen and no Textual; a screen has an `action_<id>` for each of its keys.
+Knows no screen and no Textual; a screen has a `do_<id>` method for each of its keys.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Key(NamedTuple):
     label: str
     tooltip: str
     where: tuple[KeyContext, ...]
-    dangerous: bool = False  # it changes something: gone in read-only mode and on a screen too small to judge
-    acting: bool = False  # harmless, but without a meaning where nothing can be done
+    dangerous: bool = False  # changes something: not offered read-only or on a screen that is too small
+    acting: bool = False  # changes nothing, but is only useful where something can be changed
 
     @property
     def action(self) -> str:
@@ -97,12 +97,12 @@ _SHOWN = {"escape": "esc", "pageup": "PgUp", "pagedown": "PgDn", "down": "↓", 
 
 
 def spelled(key: str) -> str:
-    """As people read it."""
+    """The key as people read it."""
     return _SHOWN.get(key, key)
 
 
 def parse_key(text: str) -> str | None:
-    """`D`, `ctrl+d`, `/`, `esc`: the name it goes by; None where that is no key."""
+    """The name of a key written as `D`, `ctrl+d`, `/` or `esc`; None where it is no key."""
     if len(text) == 1:
         return text if text.isprintable() and not text.isspace() else None
     modified = _MODIFIED.fullmatch(text)
@@ -114,7 +114,7 @@ def parse_key(text: str) -> str | None:
 
 
 def remapped(keymap: Mapping[str, str]) -> tuple[Key, ...]:
-    """The keys with the config's `[keymap]` laid over them. Raises ConfigError."""
+    """The keys with the config's `[keymap]` applied. Raises ConfigError."""
     known = {key.id for key in KEYS}
     if unknown := sorted(set(keymap) - known):
         raise ConfigError(f"keymap.{unknown[0]} is no key id; there are: {', '.join(sorted(known))}")
@@ -155,7 +155,7 @@ def named(key_id: str, keys: Iterable[Key] = KEYS) -> Key:
 
 
 def table(keys: Iterable[Key] = KEYS) -> str:
-    """The keys as the README shows them."""
+    """The keys as a Markdown table for the README."""
     lines = ["| key | id | does |", "|---|---|---|"]
     for key in keys:
         shown = " ".join(f"`{spelled(name)}`" for name in key.keys).replace("|", "\\|")

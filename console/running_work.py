@@ -1,6 +1,6 @@
-"""What is under way: acts on the store, and the one batch that may run. Stopping never asks; draining waits.
+"""Tracks the acts on the store and the one batch that may run, and stops them.
 
-Knows no screen; whoever follows it is told in one call.
+Knows no screen: the app polls it with `follow`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Act:
-    """An act on the store that is under way on this loop."""
+    """An act on the store that runs on this event loop and can be stopped between entries."""
 
     def __init__(self) -> None:
         self._stopped = False
@@ -51,7 +51,7 @@ class RunningWork:
         return self.has_batch or bool(self._acts)
 
     def stop(self) -> str:
-        """At once, without asking. What it came to, in words."""
+        """Stop everything without asking; returns what to tell the operator."""
         for act in self._acts:
             act.stop()
         if self.run is not None and not self.run.over:
@@ -60,21 +60,21 @@ class RunningWork:
         return "stopping" if self._acts else "nothing is running"
 
     def breakers(self) -> dict[str, str]:
-        """Of the venues that the running or last batch sent to."""
+        """The circuit breakers of the venues that the running or last batch sent to."""
         return {} if self.run is None else self.run.batch.handle.breakers()
 
     def stop_batch(self) -> None:
-        """From any thread."""
+        """Stop the batch, from any thread."""
         if self.run is not None:
             self.run.batch.stop()
 
     def drain(self) -> None:
-        """Wait, on any thread, until what was begun is recorded."""
+        """Wait, on any thread, until everything that was sent is recorded."""
         if self.run is not None:
             self.run.batch.wait()
 
     def follow(self) -> bool:
-        """Take in what has landed; True where anything has."""
+        """Take in the outcomes that have arrived; True where there were any."""
         run = self.run
         if run is None or run.over:
             return False

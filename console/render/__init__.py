@@ -1,1 +1,1 @@
-"""Records → lines of toned text. Pure: no I/O, no clock, no Textual; all that comes from outside is made safe here."""
+"""Turns records into lines of toned text and makes text from outside safe. No I/O, no clock, no Textual."""

@@ -1,4 +1,4 @@
-"""A batch on its way and its report. Pure."""
+"""Lines of a batch: progress, outcomes and the report. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from console.services.replay.background_run import RunProgress
     from console.services.replay.outcome import EntryOutcome
 
-REAL = "real"  # the mode of a batch whose layout knows neither paper nor live
-_FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # what is left to a person stands on top
+REAL = "real"  # the mode of a batch whose layout has neither paper nor live
+_FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # outcomes that need a person come first
 _NEXT = {
     "unknown": "esc, then C: the venue is asked what became of it",
     "rejected": "read the venue's words, then dismiss or correct",
@@ -61,7 +61,7 @@ def _rank(outcome: str) -> int:
 
 
 def report(run: RunProgress) -> list[Line]:
-    """After the end: the summary, then each entry."""
+    """The summary, then each entry."""
     ended = sorted(run.landed, key=lambda one: _rank(one.outcome))
     return [*summary(run), (), *(ended_line(one) for one in ended)]
 

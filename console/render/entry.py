@@ -1,4 +1,4 @@
-"""One entry in full, tab by tab: error, order, history, audit, notes. Pure."""
+"""Lines of one entry, tab by tab: error, order, history, audit, notes. Pure."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from console.services.triage.triage import ClassifiedEntry, History
 from console.text.durations import long_age
 from console.text.untrusted import safe, safe_block
 
-_WHOLE = 100_000  # as wide as no text is: nothing is cut
+_WHOLE = 100_000  # wider than any text, so that nothing is cut
 _FLOWING = ("error", "action_json")
 
 
 class Shown(NamedTuple):
-    """What is known of the entry under the cursor; the history comes a moment later than the row."""
+    """What is known of an entry; its history is read after its row."""
 
     row: ClassifiedEntry
     history: History | None = None
-    findings: tuple[str, ...] = ()  # why its action cannot be sent as it stands
+    findings: tuple[str, ...] = ()  # why its action cannot be sent unchanged
     notes: tuple[str, ...] = ()
     read_only: bool = False
 
 
 def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
-    """The tabs that fit the entry's layout, or that of the store where there is none."""
+    """The tabs of the entry's layout, or of the store's where there is no entry."""
     return layout.LAYOUTS[shown.row.entry.layout if shown else kind].tabs
 
 
 def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
-    """The chosen one in brackets: a colour alone would not tell everybody."""
+    """The line of tabs, the chosen one in brackets for those who see no colours."""
     cells: list[Cell] = []
     for number, title in enumerate(titles(shown, kind)):
         here = number == chosen
@@ -90,7 +90,7 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
 
 
 def _last_try(attempt: Attempt, now: datetime) -> Line:
-    """What became of it since: the stored error is that of the engine, not that of a replay."""
+    """The last attempt: the stored error is the engine's and says nothing of replays."""
     at = parse_time(attempt.started_at)
     since = f"{long_age(at, now)} ago" if at else ""
     return line(
@@ -103,11 +103,11 @@ def _last_try(attempt: Attempt, now: datetime) -> Line:
 
 
 def summary(entry: Entry, room: int) -> Line:
-    """What it is, in one line: for a screen that does not show its row."""
+    """The entry in one line, for a screen that does not show its row."""
     state = state_cell(entry.state)
     where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
     tail = (trusted("  "), state, trusted(f"  {where}" if where else "", "dim"))
-    left = max(20, room - width(tail))  # what it is gives way to what became of it
+    left = max(20, room - width(tail))  # the order is cut before state and venue
     return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
 
 
@@ -145,7 +145,7 @@ def _pretty(text: str) -> list[Line]:
     if not text:
         return [line(trusted("  empty: the action is rebuilt from the columns", "dim"))]
     try:
-        # Numbers keep their own digits: they are read as text and written back as they stood.
+        # Read numbers as text so that they keep their digits.
         stored = json.loads(text, parse_float=_Digits, parse_int=_Digits, object_pairs_hook=_pairs)
         text = "\n".join(_dumped(stored, 1))
     except (ValueError, RecursionError):
@@ -154,13 +154,13 @@ def _pretty(text: str) -> list[Line]:
 
 
 class _Digits(str):
-    """A number as it was written."""
+    """A number as the JSON spells it."""
 
     __slots__ = ()
 
 
 class _Pairs(list[tuple[str, object]]):
-    """An object with its keys as they stood, twice where they were there twice."""
+    """A JSON object with its keys in order, including duplicates."""
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> _Pairs:
@@ -243,7 +243,7 @@ def _notes(shown: Shown) -> list[Line]:
 
 
 def whole_text(shown: Shown, now: datetime) -> str:
-    """Everything of an entry as plain text, for a pager."""
+    """All tabs of an entry as plain text, for a pager."""
     parts = []
     for number, title in enumerate(titles(shown)):
         body = "\n".join("".join(cell.text for cell in cells) for cells in tab_lines(shown, number, now, size=_WHOLE))

@@ -1,4 +1,4 @@
-"""Audit events as lines: what was done, to what, by whom, what came of it and why; one line each. Pure."""
+"""Audit events as lines: what was done, to which entries, by whom, with which outcome and reason. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {
     "ask-approval": "ask",
 }
 _TONES: Mapping[str, Tone] = {"halt": "danger", "resume": "warning", "refused": "warning", "malformed": "danger"}
-_OBVIOUS = ("replay", "reconcile", "refused")  # reasons that the act's own name says already
+_OBVIOUS = ("replay", "reconcile", "refused")  # reasons that repeat the act's name
 _LONGEST = 2000
 _WIDE = 100
 
@@ -34,7 +34,7 @@ def pairs(event: AuditEvent) -> dict[str, object]:
 
 
 def event_lines(events: Iterable[AuditEvent], size: int, *, about: str | None = None) -> list[Line]:
-    """Under a line for each day. `about`: they are all of this entry, which then needs no column."""
+    """One line per event under a line per day. `about`: all events are of this entry, so its column is left out."""
     lines: list[Line] = []
     day = ""
     for event in events:
@@ -71,7 +71,7 @@ def _ids(body: Body) -> list[str]:
 
 
 def _subject(body: Body) -> str:
-    """The entry, how many there were, the plan, or the whole store."""
+    """The entry, the number of entries, the plan, or the store."""
     ids = _ids(body)
     if not ids:
         return _text(body, "plan") or "the store"
@@ -87,7 +87,7 @@ def _operator(body: Body, *, whole: bool) -> str:
 
 
 def _told(kind: str, body: Body, *, about: str | None) -> Line:
-    """What came of it, then why."""
+    """The outcome, then the reason."""
     outcome = body.get("outcome")
     tone: Tone = OUTCOMES.get(outcome, "plain") if isinstance(outcome, str) else "plain"
     first = [Cell(safe(spoken(outcome), 40), tone)] if isinstance(outcome, str) else []
@@ -108,7 +108,7 @@ def _told(kind: str, body: Body, *, about: str | None) -> Line:
 
 
 def _text(body: Body, name: str) -> str:
-    """As one line; where it had several, the breaks are to be seen."""
+    """The text as one line, with a sign for each line break."""
     stored = body.get(name)
     lines = stored[:_LONGEST].splitlines() if isinstance(stored, str) else []
     return safe(" ↵ ".join(part.strip() for part in lines if part.strip()), _LONGEST)

@@ -1,4 +1,4 @@
-"""A group of like failures as one line, and its whole story: how many, what, where, since when. Pure."""
+"""Lines of a group of like failures: its row in the list, and its story. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from console.services.stats.groups import Group
 
 _BAR = 16
-_MOST_PARTS = 200  # as many as are asked for
+_MOST_PARTS = 200  # the most that the screen asks for
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
 class _Columns(NamedTuple):
-    """Which columns there is room for; `bars` of the trend."""
+    """The columns that fit the width; `bars`: steps of the trend."""
 
     bars: int
     money: bool
@@ -32,7 +32,7 @@ class _Columns(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A group with what is read of it alone. None: not read yet."""
+    """A group with its split and notes; None: not read yet."""
 
     group: Group
     split: tuple[Cross, ...] | None = None
@@ -57,7 +57,7 @@ def group_header(size: int) -> Line:
 
 
 def group_line(group: Group, now: datetime, size: int, *, anything_seen: bool = False) -> Line:
-    """`anything_seen`: some groups were looked at before, so one that was not is new itself."""
+    """`anything_seen`: the operator has looked at groups before, so an unseen group is marked as new."""
     has = _columns(size)
     kind = f"{group.category:<11}  " if has.category else ""
     wide = f"{short(Decimal(group.retries)):>4} {short(group.notional):>8}  " if has.money else ""
@@ -80,7 +80,7 @@ def _new(group: Group, *, anything_seen: bool) -> str:
 
 
 def _venues(group: Group) -> str:
-    """The one with most of it, and how many others."""
+    """The venue with most entries, and how many others."""
     names = list(group.venues)
     if not names:
         return "–"
@@ -89,7 +89,7 @@ def _venues(group: Group) -> str:
 
 
 def short(amount: Decimal) -> str:
-    """At most seven characters: `950`, `12.3k`, `4.56M`."""
+    """The amount in at most seven characters: `950`, `12.3k`, `4.56M`."""
     for unit, letter in _UNITS:
         if amount >= unit:
             scaled = amount / unit
@@ -98,13 +98,13 @@ def short(amount: Decimal) -> str:
 
 
 def bars(trend: Sequence[int], count: int) -> tuple[int, ...]:
-    """The same span in fewer steps."""
+    """The trend in fewer steps over the same time."""
     step = max(1, -(-len(trend) // count))
     return tuple(sum(trend[at : at + step]) for at in range(0, len(trend), step))
 
 
 def story_lines(story: Story, now: datetime, size: int) -> list[Line]:
-    """Everything of one group: what its list line has no room for, where it happens, what was said of it."""
+    """The group in full: title, counts, split by venue and notes."""
     group = story.group
     states = " · ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items())
     unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
@@ -144,7 +144,7 @@ def _notes(notes: tuple[Note, ...] | None) -> list[Line]:
 
 
 def split_lines(split: Sequence[Cross], size: int) -> list[Line]:
-    """By venue, account and market, the largest first, with a bar to see the shares by."""
+    """The split by venue, account and market, largest first, with a bar for each share."""
     most = max((part.count for part in split), default=1)
     names = max(10, min(24, (size - 12 - _BAR) // 3 - 2))
     head = f"{'VENUE':<{names}}  {'ACCOUNT':<{names}}  {'MARKET':<{names}}  {'COUNT':>8}"
@@ -158,6 +158,6 @@ def split_lines(split: Sequence[Cross], size: int) -> list[Line]:
 
 
 def bar(count: int, most: int, size: int) -> str:
-    """A length in eighths of a cell; what is there at all shows."""
+    """A bar in eighths of a cell; a count above zero is always visible."""
     eighths = max(1, round(8 * size * count / most)) if count and most else 0
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

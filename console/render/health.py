@@ -1,6 +1,6 @@
-"""The health of a store as a picture of block characters: depth, arrivals, venues, groups, alerts. Pure.
+"""Lines of a store's health: plots of depth and arrivals, venues, groups, alerts. Pure.
 
-Every plot stands beside its numbers: nothing has to be read off a colour or a height.
+Prints the number beside every plot, so that nobody has to read a colour or a height.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BAR = 14
 
 
 class Frame(NamedTuple):
-    """How much room there is."""
+    """The size of the screen."""
 
     width: int
     height: int
@@ -64,7 +64,7 @@ def health_lines(view: HealthView, breakers: Mapping[str, str], frame: Frame) ->
 
 
 def beside(left: Sequence[Line], right: Sequence[Line], frame: Frame) -> list[Line]:
-    """Two columns of lines as one."""
+    """Two columns of lines side by side."""
     made = []
     for at in range(max(len(left), len(right))):
         one = clip(left[at], frame.column) if at < len(left) else ()
@@ -104,7 +104,7 @@ def _axis(size: int) -> str:
 
 
 def plot(levels: Sequence[int | None], peak: int, tall: int) -> list[str]:
-    """Columns of eighths, the top row first; what was not seen is a dotted line, what is there at all shows."""
+    """Rows of a bar chart, top first. Times without a sample are dotted; a level above zero is always visible."""
     rows = []
     for row in range(tall - 1, -1, -1):
         cells = []
@@ -137,7 +137,7 @@ def _now(arrived: int) -> str:
 
 
 def scaled(counts: Sequence[int], most: int) -> str:
-    """As `sparkline`, against a height that several rows share."""
+    """A sparkline with a scale that several rows share."""
     return "".join(_EIGHTHS[max(1, 8 * value // most)] if value and most else " " for value in counts)
 
 

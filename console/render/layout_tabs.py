@@ -1,4 +1,4 @@
-"""An entry that is no order, tab by tab: a message with its payload and headers, a call with its request. Pure."""
+"""The tabs that messages and calls show in their own way, in one table by layout and title. Pure."""
 
 from __future__ import annotations
 

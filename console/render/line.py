@@ -1,4 +1,4 @@
-"""Lines of toned text: what every widget paints. Knows how wide a text is; knows nothing of records and colours."""
+"""Lines of toned text, their width, wrapping and clipping. Knows nothing of records and colours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "dange
 
 
 class Cell(NamedTuple):
-    """One run of text in one tone. Only `own` and `said` make them, so that nothing unsafe gets in."""
+    """A run of text in one tone. Made by `trusted` and `untrusted`, so that no unsafe text gets in."""
 
     text: str
     tone: Tone = "plain"
@@ -23,21 +23,21 @@ class Cell(NamedTuple):
 
 Line = tuple[Cell, ...]
 EMPTY: Line = ()
-HANG = Cell("")  # this very cell in a line: where it is wrapped, it goes on under here
+HANG = Cell("")  # put this cell into a line to indent its wrapped part up to here
 
 
 def trusted(text: str, tone: Tone = "plain") -> Cell:
-    """Our own words."""
+    """Text of the console itself, or made safe already."""
     return Cell(text, tone)
 
 
 def untrusted(text: str, tone: Tone = "plain", *, limit: int = 2000) -> Cell:
-    """Words from a store, a venue, a config or an operator."""
+    """Text from a store, a venue, a config or an operator, made safe here."""
     return Cell(safe(text, limit), tone)
 
 
 def line(*parts: Cell | str) -> Line:
-    """Bare strings here are literals of our own; `tests/unit/test_inert.py` looks after that."""
+    """A line of cells; bare strings must be literals."""
     return tuple(part if isinstance(part, Cell) else Cell(part) for part in parts)
 
 
@@ -50,7 +50,7 @@ def width(cells: Line) -> int:
 
 
 def fit(text: str, size: int, *, right: bool = False) -> str:
-    """Exactly `size` cells: cut with an ellipsis or filled up."""
+    """The text in exactly `size` cells, cut with an ellipsis or padded."""
     if size <= 0:
         return ""
     length = cell_len(text)
@@ -61,7 +61,7 @@ def fit(text: str, size: int, *, right: bool = False) -> str:
 
 
 def clip(cells: Line, size: int) -> Line:
-    """No wider than `size`, with an ellipsis where something is lost."""
+    """The line in at most `size` cells, with an ellipsis where it is cut."""
     if width(cells) <= size:
         return cells
     kept: list[Cell] = []
@@ -77,7 +77,7 @@ def clip(cells: Line, size: int) -> Line:
 
 
 def spread(left: Line, right: Line, size: int) -> Line:
-    """Left and right of one line; where both do not fit, the left one gives way."""
+    """Two texts at the ends of one line; where both do not fit, the left one is cut."""
     right = clip(right, size)
     room = size - width(right)
     if room < 2:
@@ -87,7 +87,7 @@ def spread(left: Line, right: Line, size: int) -> Line:
 
 
 def middle(text: str, size: int) -> str:
-    """No wider than `size`; what is lost, is lost in the middle: both ends of a name tell it apart."""
+    """The text in at most `size` cells, cut in the middle: names differ at their ends."""
     if cell_len(text) <= size:
         return text
     tail = (size - 1) // 2
@@ -98,7 +98,7 @@ def middle(text: str, size: int) -> str:
 
 
 def wrap(cells: Line, size: int) -> Iterator[Line]:
-    """Broken at spaces where there are some, else hard; a word longer than the line is cut, never lost."""
+    """Wrap the line at spaces; a word longer than a line is split."""
     if size <= 0:
         return
     if width(cells) <= size:
@@ -143,7 +143,7 @@ def _words(text: str) -> list[str]:
 
 
 def _head(word: str, size: int) -> str:
-    """As many characters as fit; at least one, so that it ends."""
+    """The characters that fit, at least one so that wrapping ends."""
     count = min(size, len(word))
     while count > 1 and cell_len(word[:count]) > size:
         count -= 1
@@ -151,7 +151,7 @@ def _head(word: str, size: int) -> str:
 
 
 def block(text: str, tone: Tone = "plain") -> list[Line]:
-    """A text of several lines that is safe already."""
+    """The lines of a text that was made safe already."""
     return [(Cell(part, tone),) for part in text.split("\n")]
 
 
@@ -164,12 +164,12 @@ def joined(parts: Iterable[Line], between: str = "   ") -> Line:
 
 
 def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
-    """Names in a column of their own, what they mean beside them."""
+    """Names in one column, their values beside them."""
     size = max((cell_len(name) for name, _ in rows), default=0)
     return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), HANG, *rest) for name, rest in rows]
 
 
-LONGEST = 20_000  # characters of one text in a pane; the pager has it whole
+LONGEST = 20_000  # characters of one text in a pane; the pager shows all of it
 
 
 def body(text: str) -> list[Line]:

@@ -1,4 +1,4 @@
-"""A row of the queue: which columns a width has room for, and what an entry shows in them. Pure."""
+"""A row of the queue: the columns that fit a width, and an entry's cells in them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import span
 from console.text.untrusted import safe
 
-_SOON_DAYS = 3  # of retention left
+_SOON_DAYS = 3  # days of retention left that are worth a warning
 
 
 class TableColumn(NamedTuple):
@@ -65,7 +65,7 @@ def header(size: int, layout: str) -> Line:
 
 
 def row_line(row: ClassifiedEntry, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
-    """One line, exactly as wide as the table."""
+    """The entry's line, exactly as wide as the table."""
     _, tone, glyph = _STATES[row.entry.state]
     made = table_columns(size, row.entry.layout)
     mark = Cell("●", "accent") if marked else Cell("+", "accent") if fresh else Cell(" ")
@@ -138,7 +138,7 @@ def _tries(row: ClassifiedEntry) -> tuple[str, Tone]:
 
 
 def _is_worn(row: ClassifiedEntry) -> bool:
-    """Tried three times or more."""
+    """Whether the entry was tried three times or more."""
     tries = of.tries(row.entry)
     return isinstance(tries, int) and tries >= 3
 

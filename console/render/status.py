@@ -1,4 +1,4 @@
-"""The frame's words: store, PAPER or LIVE, READ-ONLY, operator, counts, trend, keys. Pure."""
+"""Lines of the frame: store, mode, operator, counts, trend, alerts, keys. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Trend(NamedTuple):
-    """Arrivals in equal spans of time up to now; `hours` is what they cover, which may be less than a day."""
+    """Arrivals in equal steps up to now; `hours`: the time they cover, at most a day."""
 
     tally: tuple[int, ...]
     hours: int
 
 
 class HeaderState(NamedTuple):
-    """What the frame says wherever the operator is."""
+    """What the frame shows on every screen."""
 
     store: str
     label: str
@@ -38,25 +38,25 @@ class HeaderState(NamedTuple):
     counts: Counts | None = None
     halt: Halt | None = None
     trend: Trend | None = None
-    lost: str | None = None  # the store does not answer: its own words
-    running: str | None = None  # a batch: how far it is
+    lost: str | None = None  # why the store does not answer
+    running: str | None = None  # progress of the running batch
     attaching: bool = False
     attached: bool = False
-    indexing: int | None = None  # percent of it, while it is being built
+    indexing: int | None = None  # percent, while the index is being built
     alerts: tuple[Alert, ...] = ()
     layout: str = "orders"
     cut: str | None = None  # what of the store is not shown, and why
 
 
 def title(header_state: HeaderState, size: int) -> Line:
-    """On the frame's upper edge: nothing of it may be cut but the store's address."""
+    """The frame's upper edge; only the store's address may be cut."""
     mode = trusted(f" {header_state.mode.upper()} ", "strong")
     words = [mode] if not header_state.read_only else [trusted(" READ-ONLY ", "strong"), mode]
     if not (LAYOUTS[header_state.layout].has_modes or header_state.read_only):
         words.append(trusted(" replays are real "))
     tail = trusted(f" operator {safe(header_state.operator, 24)} ")
     is_address = "/" in header_state.store and header_state.label.endswith(f" {header_state.store}")
-    name = "" if is_address else safe(header_state.store, 40)  # an address is said once
+    name = "" if is_address else safe(header_state.store, 40)  # do not show the address twice
     room = size - width((*words, tail)) - len(name) - 8
     between = " · " if name else ""
     label = (
@@ -68,7 +68,7 @@ def title(header_state: HeaderState, size: int) -> Line:
 
 
 def value_label(label: str, room: int) -> str:
-    """The end of an address says more than its beginning."""
+    """The label, cut at its beginning: the end of an address says more."""
     text = safe(label, 300)
     return text if len(text) <= room else f"…{text[-(room - 1) :]}"
 
@@ -88,14 +88,14 @@ def status(header_state: HeaderState, now: datetime, size: int) -> Line:
     counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
     if not alarms:
         return _calm(header_state, counts, trend, size)
-    # The counts are always said in full: the alarm's own words give way, and the trend before them.
+    # The counts are never cut: first the trend goes, then the alarm is cut.
     left = joined([clip(joined(alarms), max(12, size - width(counts) - 4)), counts])
     return spread(left, trend if width(left) + width(trend) < size else (), size)
 
 
 def _calm(header_state: HeaderState, counts: Line, trend: Line, size: int) -> Line:
-    """Nothing is wrong with the store itself: what should be looked at follows the counts, then the trend."""
-    # In quarters, so that a screen nobody touches stays still; the health screen has the percent.
+    """The status without alarms: counts, alerts, then the trend."""
+    # In quarters, so that an idle screen is seldom repainted; the health screen shows the percent.
     quarter = None if header_state.indexing is None else header_state.indexing // 25 * 25
     index = line(trusted(f"index > {quarter:d} %" if quarter else "indexing", "dim")) if quarter is not None else ()
     raised = alert_words(header_state.alerts, size)
@@ -106,7 +106,7 @@ def _calm(header_state: HeaderState, counts: Line, trend: Line, size: int) -> Li
 
 
 def alert_words(alerts: Sequence[Alert], room: int) -> Line:
-    """One of them, and how many more. What is in doubt is in the counts already, so it gives way to others."""
+    """One alert and the number of others. Prefers alerts other than in-doubt, which the counts show already."""
     if not alerts or room < 12:
         return ()
     first = next((alert for alert in alerts if alert.rule != "in-doubt"), alerts[0])
@@ -156,7 +156,7 @@ def sparkline(tally: Sequence[int]) -> str:
 
 
 def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars: int = 24) -> Trend:
-    """`whole`: these are all of the last day; else they reach as far back as the oldest of them."""
+    """`whole`: these are all arrivals of the last day; else the trend reaches back to the oldest of them."""
     ages = sorted((now - moment).total_seconds() / 3600 for moment in moments)
     reach = 24 if whole or not ages else max(1, min(24, int(ages[-1])))
     tally = [0] * bars
@@ -167,7 +167,7 @@ def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars:
 
 
 def footer(keys: Sequence[Key], size: int, *, lead: Line = ()) -> Line:
-    """What can be pressed next, as much of it as there is room for; help before all else."""
+    """The keys that fit; the last one, help, always stays."""
     parts = [lead] if lead else []
     used = width(lead) + (3 if lead else 0)
     last = keys[-1:]

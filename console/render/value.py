@@ -1,4 +1,4 @@
-"""Single values as people read them: orders, quantities, prices, moments, counts. Pure."""
+"""Single values as people read them: orders, quantities, prices, times, counts. Pure."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ OUTCOMES: Mapping[str, Tone] = {
     "skipped": "dim",
     "superseded": "dim",
 }
-_ROUNDING = Context(prec=120, rounding=ROUND_HALF_EVEN)  # a venue's library may leave the thread's own changed
+# Not the thread's own context: a venue's library may have changed that.
+_ROUNDING = Context(prec=120, rounding=ROUND_HALF_EVEN)
 _NAME_LENGTH = 128
 _SUBJECT_LENGTH = 80
-_MARKET_LENGTH = 5  # of a market, at least: less tells nothing
+_MARKET_LENGTH = 5  # shortest cut of a market name that can still be recognised
 _EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
-_REPR = re.compile(r"[A-Za-z_.]{1,60}\((.{3,})\)")  # how an outbox keeps what was raised
+_REPR = re.compile(r"[A-Za-z_.]{1,60}\((.{3,})\)")  # how an outbox stores an exception
 _MESSAGE = re.compile(r"""["'](?:message|msg|error|reason)["']\s*:\s*["']([^"']{3,})""")
 
 
 def quantity(value: object) -> str:
-    """The shortest decimal, without `.0`."""
+    """The quantity as the shortest decimal, without `.0`."""
     exact = number(value)
     if exact is None:
         return safe(readable(value), 60) if value is not None else "?"
@@ -44,7 +45,7 @@ def quantity(value: object) -> str:
 
 
 def price(value: object) -> str:
-    """As stored."""
+    """The price as stored."""
     return repr(value) if isinstance(value, float) else safe(readable(value), 60)
 
 
@@ -65,7 +66,7 @@ def many(value: int, word: str) -> str:
 
 
 def moment(value: object) -> str:
-    """UTC to the second; what is no time is shown as it stands."""
+    """The time in UTC to the second; a value that is no time is shown unchanged."""
     at = parse_time(value)
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at else safe(readable(value), 60)
 
@@ -76,7 +77,7 @@ def entry_age(entry: Entry, now: datetime) -> str:
 
 
 def action(entry: Entry) -> tuple[str, str]:
-    """(new, replace or cancel; time in force) as far as a glance at the action tells."""
+    """(new, replace or cancel; time in force), read from the action without checking it."""
     text = entry.text("action_json")
     if not text:
         return "new", ""
@@ -95,9 +96,9 @@ def _word(value: object) -> str:
 
 
 def order(entry: Entry, room: int = 1000) -> str:
-    """`buy 100 AAPL @ 180.0 day`; what is not a new order says so first.
+    """`buy 100 AAPL @ 180.0 day`; replace and cancel orders begin with that word. Messages and calls: their subject.
 
-    Where room is short, the time in force goes, then the middle of the market: side, quantity and price stay.
+    Where room is short, the time in force is left out, then the market is cut; side, quantity and price stay.
     """
     if (subject := layout.layout_of(entry).subject) is not None:
         return safe(subject(entry), _SUBJECT_LENGTH)
@@ -116,7 +117,7 @@ def order(entry: Entry, room: int = 1000) -> str:
 
 
 def name(text: str) -> str:
-    """An identifier that matters: what could pass for another one is flagged."""
+    """An identifier, with a warning sign where its characters could pass for others."""
     shown = safe(text, _NAME_LENGTH)
     if not shown:
         return "(none)"
@@ -124,7 +125,7 @@ def name(text: str) -> str:
 
 
 def error_head(entry: Entry, room: int) -> str:
-    """The first line that says something; where room is short, the message without what is wrapped around it."""
+    """The first line of the error; where room is short, the message without the exception around it."""
     text = layout.error_text(entry)[:600]
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
     if len(first) > room and (named := _EXCEPTION.match(first)):

@@ -1,6 +1,6 @@
-"""Screens from which entries are acted on: what is chosen there, and which module does what. Decides nothing.
+"""Screens with entries to act on: which are chosen, and the table that shows what the loader has read.
 
-What acts is loaded when it is asked for: a console that only looks never loads what can send.
+Imports the modules that act only when a key asks for them, so that a console that only reads never loads them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAMPLE = 5
 
 
 class Pick(NamedTuple):
-    """A chosen entry, as it was seen."""
+    """A chosen entry in the version the operator saw."""
 
     version: Version
     state: State
@@ -47,23 +47,23 @@ Picks = Mapping[str, Pick]
 
 class ActingScreen(FramedScreen):
     def picks(self) -> Picks:
-        """What an act is about: the marked entries, else the one under the cursor."""
+        """The entries to act on: the marked ones, else the one under the cursor."""
         raise NotImplementedError
 
     def current(self) -> Shown | None:
-        """The entry at hand, as far as it is known."""
+        """The entry under the cursor, as far as it has been read."""
         raise NotImplementedError
 
     def known(self, entry_id: str) -> Entry | None:
-        """The entry, where this screen has it at hand."""
+        """The entry, where this screen has read it."""
         raise NotImplementedError
 
     def acted(self) -> None:
-        """Something was done to entries: read once, and let go of the marks."""
+        """Read again and drop the marks after something was done to entries."""
         raise NotImplementedError
 
     def about(self) -> list[Line]:
-        """What a gate says of the chosen entries before it names some of them."""
+        """Lines that a gate shows above the chosen entries."""
         return []
 
     def attached_session(self) -> StoreSession | None:
@@ -142,7 +142,7 @@ class ActingScreen(FramedScreen):
 
 
 def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> list[Line]:
-    """The first few of what is about to be done, in as many lines whatever else is said of them."""
+    """The first few chosen entries; always `most` lines at most, including those of `about`."""
     lines = screen.about()
     shown = max(1, most - len(lines))
     for entry_id in ids[:shown]:
@@ -158,7 +158,7 @@ def selection_of(picks: Picks) -> Selection:
     return Selection(tuple((entry_id, pick.version) for entry_id, pick in picks.items()))
 
 
-_PANE_SECONDS = 0.06  # the cursor rests: now its history is worth reading
+_PANE_SECONDS = 0.06  # time the cursor rests before its history is read
 _MOST_MARKS = 200_000
 _HINTS = ("open", "mark", "mark-all", "filter", "groups", "mode", "audit", "sort", "command", "quit")
 _HINTS_OF_NOTHING = ("filter", "refresh", "audit", "stores", "command", "quit")
@@ -180,11 +180,11 @@ class ListingScreen(ActingScreen):
         self.table.window = self.loader.window
         self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")
-        self.in_pane = False  # j and k move in the pane's text
+        self.in_pane = False  # j and k scroll the pane instead of moving the cursor
         self._rest: Timer | None = None
 
     def show_filter(self) -> None:
-        """What is listed, and how much of it."""
+        """Show the filter and how much of the queue is listed."""
         raise NotImplementedError
 
     def show_blank(self, blank: Blank) -> None:
@@ -301,7 +301,8 @@ class ListingScreen(ActingScreen):
         if spot is None and not self.marks:
             return (*stop, *(("back",) if self.loader.text else ()), *_HINTS_OF_NOTHING)
         if self.table.range_from is not None:
-            return (*stop, "range", "down", "up", "back")  # an act would be about the cursor's entry alone
+            # No acts: they would ignore the range and take the entry under the cursor.
+            return (*stop, "range", "down", "up", "back")
         state = spot.entry.state if spot else "pending"
         acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
         first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
@@ -355,7 +356,7 @@ class ListingScreen(ActingScreen):
             self.start(lambda: self.load(grow), group=f"grow-{message.where}", exclusive=False)
 
     def moved(self) -> None:
-        """The cursor is on another entry."""
+        """Show the entry that the cursor is on now; read its history when the cursor rests."""
         row = self.table.row
         self.pane.put(
             None if row is None else Shown(row, read_only=self.console.header_state.read_only), self.table.now
@@ -408,7 +409,7 @@ class ListingScreen(ActingScreen):
         self.read(self._mark_all)
 
     async def _mark_all(self) -> None:
-        """A frozen set: what matches now, as it is now."""
+        """Mark every match in its present version; later arrivals are not marked."""
         marks: dict[str, Pick] = {}
         async for entries in self.loader.session.queue_order.chosen(self.loader.view):
             marks |= {entry.id: Pick(entry.version, entry.state) for entry in entries}

@@ -1,4 +1,4 @@
-"""Which store: those of the config, those opened lately, or one typed in. What is wrong is said right here."""
+"""The screen that chooses a store: from the config, from those opened lately, or typed in. Opens none itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AttachScreen(FramedScreen):
         self.failed(self._problem)
 
     def hints(self) -> tuple[str, ...]:
-        """Back only where there is something to go back to."""
+        """Offers `back` only where a store is attached."""
         return ("open", "down", "up", *(("back",) if self.console.session is not None else ()), "quit")
 
     def _choices(self) -> Iterable[tuple[str, Line]]:
@@ -70,7 +70,7 @@ class AttachScreen(FramedScreen):
                 yield target, line(untrusted(f" {target}", limit=200), trusted("  opened lately", "dim"))
 
     def failed(self, problem: str | None) -> None:
-        """Inline: what stood in the way."""
+        """Show why the store could not be attached."""
         self._problem = problem
         self._said.set_class(problem is not None, "-shown")
         self._said.put([line(trusted("✗ ", "danger"), untrusted(problem, "danger", limit=500))] if problem else [])
@@ -146,7 +146,7 @@ class AttachScreen(FramedScreen):
 
 
 def _kind(url: str) -> str:
-    """What of a store's address may be shown: never what could be a password."""
+    """The store's address without anything that could be a password."""
     try:
         return parse_target(url).label
     except BadTarget:

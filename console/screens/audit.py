@@ -1,4 +1,4 @@
-"""The audit trail: the last events of the whole store, and whether the chain holds."""
+"""The screen of the audit trail: the last events of the store and the check of their chain. Changes nothing."""
 
 from __future__ import annotations
 

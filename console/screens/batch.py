@@ -1,4 +1,4 @@
-"""A running batch: how far it is, how each entry ended, and the report afterwards. Leaving it stops nothing."""
+"""The screen of a batch: progress, outcomes and the report. Closing it does not stop the batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class BatchScreen(ReadingScreen):
         return ("stop", "back", "down") if run is not None and not run.over else ("back", "export", "down")
 
     def header_changed(self) -> None:
-        """Also when it is opened again after its end: then nothing more will ever land."""
+        """Repaint here too: after the end of a batch no outcome arrives that would."""
         super().header_changed()
         run = self.console.activity.run
         if run is None or not self.is_mounted:
             return
         if run.over and self._said_stopping:
             self._said_stopping = False
-            self._hush()  # it has stopped: the report says so, and the keys are wanted again
+            self._hush()  # the report says that it stopped, and the footer is needed for keys
         self.head.show(bar(run, max(20, self.size.width - 4)))
         lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
         if run.store and run.store != self.console.header_state.store:

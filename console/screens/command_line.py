@@ -1,4 +1,4 @@
-"""`:` commands: every key by its id, and a few that take a word."""
+"""Runs `:` commands: every key by its id, and a few commands with an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command palette: every key of the screen by its name, and the saved views. Above all no screenshot."""
+"""The command palette: the keys of the screen by name, and the saved views.
+
+Offers none of Textual's own commands: a screenshot would write entries to a file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from console.app import ConsoleApp
 
 
-# Nobody looks for these by name: one moves with them, or has just used them.
+# Keys for moving around, which nobody looks up by name.
 _BY_HAND = ("down", "up", "top", "bottom", "page-up", "page-down", "palette", "back")
 
 
@@ -36,7 +39,7 @@ class KeyProvider(Provider):
             yield DiscoveryHit(_named(key), press, text=key.id, help=key.tooltip)
 
     async def search(self, query: str) -> Hits:
-        """By name first, then by what it does."""
+        """Match the name first, then the description."""
         matcher = self.matcher(query)
         for key, press in self._commands():
             score = max(matcher.match(key.id), matcher.match(key.label))
@@ -50,7 +53,7 @@ def _named(key: Key) -> str:
 
 
 class ViewProvider(Provider):
-    """The config's `[views]`, where there is a queue to apply them to."""
+    """The config's `[views]`, offered on the queue alone."""
 
     def _views(self) -> list[tuple[str, str, Callable[[], None]]]:
         console = cast("ConsoleApp", self.app)
@@ -72,7 +75,7 @@ class ViewProvider(Provider):
 
 
 def _inert(text: str) -> str:
-    """The palette reads markup."""
+    """Escape the text: the palette parses markup."""
     return safe(text, 200).replace("[", "\\[")
 
 
@@ -84,7 +87,7 @@ def open_palette(app: ConsoleApp) -> None:
     below = app.screen
 
     def closed(_: object) -> None:
-        """What was chosen comes a moment later: keys typed right behind it are not for the screen below."""
+        """Discard keys typed right after a choice, which takes a moment to run: they are not for the screen below."""
         if isinstance(below, FramedScreen):
             below.ignore_keys("*")
 

@@ -1,4 +1,4 @@
-"""One entry on a screen of its own, with everything that may be done to it."""
+"""The screen of one entry, with every act on it."""
 
 from __future__ import annotations
 

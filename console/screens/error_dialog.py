@@ -1,4 +1,4 @@
-"""An operation failed: what it was, why, and what to do. Any way of closing it is fine; it decides nothing."""
+"""The dialog after a failed act: what failed, why, and what to do. Decides nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Dialog(ModalScreen[None], inherit_bindings=False):
         self._open_from = get_time() + self._dead_seconds
 
     def take_key(self, event: events.Key) -> None:
-        """It comes unasked: what was being typed does not close it, but esc does at any moment."""
+        """Keys typed before a dialog is readable are discarded; esc closes it at any time."""
         if event.key == "escape" or (event.key in _CLOSING and event.time >= self._open_from):
             self.dismiss(None)
         elif event.key in _CLOSING:
@@ -54,4 +54,4 @@ class Dialog(ModalScreen[None], inherit_bindings=False):
             self._text.scroll_lines(-1 if event.key != "pageup" else -10)
 
     def take_paste(self, text: str) -> None:
-        """Nothing is typed here."""
+        """Ignore pastes."""

@@ -1,4 +1,4 @@
-"""What is shown, written to a file that nobody else can read: entries, a batch's report, the audit trail."""
+"""Writes entries, a batch's outcomes or the audit trail to a file that only its owner can read."""
 
 from __future__ import annotations
 

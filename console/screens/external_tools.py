@@ -1,4 +1,4 @@
-"""Handing an entry's text out: to the clipboard, to a pager, to an editor. Changes nothing."""
+"""Hands an entry's text to the clipboard, a pager or an editor. Changes no entry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def editor(screen: ActingScreen) -> None:
 
 
 def _hand_to(screen: ActingScreen, program: str, variable: str) -> None:
-    """A copy of the whole text; what is done to the copy changes nothing."""
+    """Open a copy of the whole text; edits to the copy are discarded."""
     shown = screen.current()
     if shown is None:
         return

@@ -1,6 +1,6 @@
-"""The frame every screen stands in: store, mode, operator, counts above; a notice and the keys below.
+"""The frame around every screen: store, mode, operator and counts above; a notice and the keys below.
 
-Turns keys into calls of `do_<id>`, by the registry alone: no action is ever named by a text.
+Turns keys into calls of `do_<id>` by the registry of keys alone, so that no stored text can name an action.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 SMALLEST = (80, 24)
-_REST_SECONDS = 0.25  # what was typed in one go is over when no key has come for so long
-_ALWAYS = ("back", "stop")  # the ways out, whatever was typed before
+_REST_SECONDS = 0.25  # keys typed in one go end with a pause this long
+_ALWAYS = ("back", "stop")  # these keys always work, so that nobody is locked in
 _LEAVING = ("ctrl+c", "ctrl+q")
 _TYPING = line(trusted("enter takes it   esc gives it up   ↑ ↓ what was typed before", "dim"))
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
 
 def name_of(event: events.Key) -> str:
-    """As the registry calls it: the character where it is one, else the key."""
+    """The key's name in the registry: its character where it has one, else Textual's name."""
     if event.key == "space":
         return "space"
     bare = event.key.removeprefix("shift+")
@@ -46,7 +46,7 @@ def name_of(event: events.Key) -> str:
 
 
 class _LeftOver(NamedTuple):
-    """Keys that mean nothing for now."""
+    """Keys that are ignored until a moment, or longer while they keep coming."""
 
     ids: frozenset[str]
     until: float
@@ -54,7 +54,7 @@ class _LeftOver(NamedTuple):
 
 
 def _opens_gate(key: keys.Key) -> bool:
-    """Such a key acts on nothing by itself; undo is the one that does."""
+    """Whether the key opens a gate; of the dangerous keys only undo acts at once."""
     return key.dangerous and key.id != "undo"
 
 
@@ -104,7 +104,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         return self.has_class("-small")
 
     def header_changed(self) -> None:
-        """What the frame says has changed."""
+        """Repaint the frame."""
         if not self.is_mounted:
             return
         header_state, size = self.console.header_state, max(10, self.size.width - 4)
@@ -117,7 +117,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         self._show_footer()
 
     def _entitle(self, above: Line, below: str) -> None:
-        """Setting a title repaints the whole frame, so only where it reads differently."""
+        """Set the titles only where they differ: setting one repaints the whole frame."""
         if self._titles != (above, below):
             self._titles = (above, below)
             self._frame.border_title = _content(above)
@@ -125,19 +125,19 @@ class FramedScreen(Screen[None], inherit_bindings=False):
 
     @property
     def is_typing(self) -> bool:
-        """Keys are letters now, and mean nothing else."""
+        """Whether keys go into a line of text."""
         return False
 
     def lead(self) -> Line:
-        """What stands before the keys."""
+        """What the footer shows before the keys."""
         return ()
 
     def hints(self) -> tuple[str, ...]:
-        """Ids of the keys worth naming now, the most useful first."""
+        """Ids of the keys that the footer names, the most useful first."""
         return self.FOOTER
 
     def _show_footer(self) -> None:
-        """What to do next; after something was done, what came of it, until the next key. Under a gate: nothing."""
+        """Show the keys, or the last result until the next key; nothing while another screen is on top."""
         if self.app.screen is not self:
             self._footer.show(())
             return
@@ -152,7 +152,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         self._footer.show(footer(wanted, size, lead=self.noticed or small or self.lead()))
 
     def show_notice(self, *parts: Line, tone: Tone | None = None) -> None:
-        """The result of something; stays until the next key."""
+        """Show a result in the footer until the next key."""
         cells = tuple(cell for part in parts for cell in part)
         self.noticed = tuple(trusted(cell.text, tone) for cell in cells) if tone else cells
         self._show_footer()
@@ -166,7 +166,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self._show_footer()
 
     def take_key(self, event: events.Key) -> None:
-        """Called by the app as the key arrives: what it changes holds for the very next key."""
+        """Handle a key at once, so that the next key sees what it changed."""
         name = name_of(event)
         key = next((key for key in self.console.keys_at(self.key_context) if name in key.keys), None)
         if self._is_left_over(event, key) or key is None:
@@ -175,7 +175,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         self.press(key)
 
     def _is_left_over(self, event: events.Key, key: keys.Key | None) -> bool:
-        """Typed for a gate that did not open, or Enter held down after one: until the keys rest, it means nothing."""
+        """Whether the key was meant for a gate that did not open, or is an Enter held down since a gate closed."""
         name, held = key.id if key else "", self._left_over
         if held is None or event.time >= held.until or not held.ids & {name, "*"}:
             return False
@@ -185,15 +185,15 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         return True
 
     def ignore_keys(self, *key_ids: str, rest: float = _REST_SECONDS) -> None:
-        """These keys, `*` for all, mean nothing until they have rested for so long. The ways out always do."""
+        """Ignore these keys (`*`: all) until none has come for `rest` seconds. `back` and `stop` always work."""
         rest = min(rest, self.console.setup.dead_seconds)
         self._left_over = _LeftOver(frozenset(key_ids), get_time() + rest, rest)
 
     def take_paste(self, text: str) -> None:
-        """A paste means nothing, unless somebody is typing."""
+        """Ignore a paste; screens with a line of text override this."""
 
     def press(self, key: keys.Key) -> None:
-        """What the key means here, however it was asked for."""
+        """Run the key's method, whether it was pressed, named or chosen from the palette."""
         self._hush()
         if key.dangerous and self.is_small:
             self.warn(f"{key.label}: the terminal is too small to act in; 80x24 at least")
@@ -203,9 +203,9 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self.ignore_keys("*")
 
     def start(self, work: Callable[[], Awaitable[None]], *, group: str, exclusive: bool) -> None:
-        """Work beside the keys. Reads are exclusive in their group, acts never are."""
+        """Run work in the background. A new read cancels the older one of its group; acts are never cancelled."""
 
-        async def watched() -> None:  # not begun yet: where another one overtakes it at once, it never is
+        async def watched() -> None:  # passed as a function: work that is cancelled at once never begins
             await self._watched(work, is_act=group == "act")
 
         self.run_worker(watched, group=group, exclusive=exclusive)  # type: ignore[arg-type]  # its union hides the result

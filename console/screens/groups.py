@@ -1,6 +1,6 @@
-"""Like failures together: how many, since when, where; opened, noted, dismissed or replayed as a whole.
+"""The screen of groups of like failures, which are opened, noted, dismissed or replayed as a whole.
 
-An act is about the members as they are when it is asked for: read, checked and frozen before its gate opens.
+Reads and freezes the members of a group before its gate opens: an act never takes later arrivals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GroupsScreen(ActingScreen):
     CSS_PATH = "../styles/groups.tcss"
 
     def __init__(self, text: str) -> None:
-        """`text`: the queue's filter, which holds here too."""
+        """`text`: the queue's filter, which also limits the groups."""
         super().__init__()
         self._filter = text
         self._head = Canvas(id="head")
@@ -50,9 +50,9 @@ class GroupsScreen(ActingScreen):
         self._view: GroupView | None = None
         self._stamp: object = None
         self._frozen: dict[str, Entry] = {}
-        self._about: Group | None = None  # the group that an act is about
+        self._about: Group | None = None  # the group of the frozen members
         self._rest: Timer | None = None
-        self.in_story = False  # j and k move in the story's text
+        self.in_story = False  # j and k scroll the story instead of moving the cursor
 
     def body(self) -> Iterable[Widget]:
         yield self._head
@@ -89,7 +89,7 @@ class GroupsScreen(ActingScreen):
 
     async def _index_status(self) -> IndexStatus:
         session = self.console.session
-        assert session is not None  # it is opened from an attached queue
+        assert session is not None  # the queue opens this screen only after attaching
         return await session.index_status()
 
     async def _groups(self) -> Groups:
@@ -105,7 +105,7 @@ class GroupsScreen(ActingScreen):
         self._show_footer()
 
     def _scope(self, view: GroupView) -> Line:
-        """How much of the store this is."""
+        """How much of the store the groups cover."""
         known = trusted(f"{many(len(view.groups), 'group')}", "strong")
         which = (trusted(" in ", "dim"), untrusted(self._filter, "accent", limit=60)) if self._filter else ()
         if view.complete:
@@ -119,7 +119,7 @@ class GroupsScreen(ActingScreen):
 
     @property
     def group(self) -> Group | None:
-        """The one under the cursor."""
+        """The group under the cursor."""
         chosen = self._list.chosen
         groups = self._view.groups if self._view is not None else ()
         return next((group for group in groups if group.fingerprint == chosen), None)
@@ -169,7 +169,7 @@ class GroupsScreen(ActingScreen):
             self._leave()
 
     def _leave(self) -> None:
-        """What was shown counts as seen."""
+        """Close the screen and record the shown groups as seen."""
         view = self._view
         session = self.console.session
         if view is not None and view.source == "index" and session is not None:
@@ -222,7 +222,7 @@ class GroupsScreen(ActingScreen):
         query = parse_expression(self._filter, self.console.now())
         members = await (await self._groups()).members(group.fingerprint, query, tell=tell)
         if not self.is_current:
-            return  # somebody went elsewhere meanwhile: no gate opens by itself over another screen
+            return  # a gate must not open over the screen that the operator has gone to
         self._frozen, self._about = {entry.id: entry for entry in members.entries}, group
         self._hush()
         if not members.entries:
@@ -234,7 +234,7 @@ class GroupsScreen(ActingScreen):
         act()
 
     def do_note(self) -> None:
-        """On the group itself: it stays when its entries are settled."""
+        """Write a note on the group, which outlives its entries."""
         from console.screens.gates.prompts import WordGate, a_note
 
         group = self.group

@@ -1,4 +1,4 @@
-"""How the store is doing: depth over the last hours, arrivals, venues, groups, alerts. Looks, never acts."""
+"""The screen of a store's health: depth, arrivals, venues, groups and alerts. Changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class HealthScreen(ReadingScreen):
         self.text.put(health_lines(view, self.console.activity.breakers(), self._room()), keep_place=True)
 
     def _without(self) -> list[Line]:
-        """What there is to say before there is an index."""
+        """What to show while there is no index."""
         percent = self.console.header_state.indexing
         if percent is not None:
             return [line(trusted(f"The index that this is drawn from is being built: {percent:d} %.", "accent"))]

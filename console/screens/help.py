@@ -1,4 +1,4 @@
-"""Every key there is here, from the registry."""
+"""The help screen: every key of the screen below, from the registry."""
 
 from __future__ import annotations
 

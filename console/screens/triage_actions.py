@@ -1,4 +1,4 @@
-"""Settling entries without a venue: dismiss, undo, restore, note. Each opens its gate first, but undo."""
+"""Dismiss, undo, restore and note: acts that need no venue. All but undo open a gate first."""
 
 from __future__ import annotations
 

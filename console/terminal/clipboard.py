@@ -1,4 +1,4 @@
-"""The clipboard by the programs that own it; where there is none, the caller asks the terminal itself."""
+"""Copies text with the desktop's clipboard programs. Where there is none, the caller asks the terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WAYS = (
 
 
 def plain(text: str) -> str:
-    """What may go to a clipboard: short, and without anything that could act where it is pasted."""
+    """The text without control characters, which could act where it is pasted."""
     return safe(text, _LONGEST)
 
 
 async def copy(text: str, environ: Mapping[str, str]) -> str | None:
-    """Where it went; None where no program took it."""
+    """Name of the clipboard that took the text; None where no program did."""
     for variable, name, command in _WAYS:
         if (variable and not environ.get(variable)) or shutil.which(command[0]) is None:
             continue

@@ -1,4 +1,4 @@
-"""What a bug may say of itself: its kind, where it happened, a reference. Never values, source lines or messages."""
+"""Describes a crash by type, place and reference. Leaves out values, source lines and messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FRAMES = 4
 
 
 def describe(bug: BaseException) -> str:
-    inner = getattr(bug, "error", None)  # a failed worker carries what failed in it
+    inner = getattr(bug, "error", None)  # a failed worker holds the error it failed with
     if isinstance(inner, BaseException):
         bug = inner
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]

@@ -1,7 +1,6 @@
-"""The first frame, painted with bare escapes while the screens are being loaded; they take over without a flicker.
+"""Paints the first frame with plain escapes while Textual loads; the queue then shows the same rows in place.
 
-Shows only what the queue will show in the same places a moment later. Owns the terminal until then, and gives it back
-if there is no then.
+Must not import Textual. Restores the terminal if the app never starts.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from console.text.untrusted import is_forbidden
 from console.theme.palette import ROLES, Palette
 
 ENTER = "\x1b[?1049h"
-Settings = list[Any]  # a terminal's, as termios has them
+Settings = list[Any]  # a terminal's settings from termios
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _SMALLEST = (80, 24)
 _WIDE = 160
 _PLAIN = re.compile(r"[\x20-\x7e]*")
-_ROWS_FROM = 4  # the border, the status, the filter line and the table's header come first
+_ROWS_FROM = 4  # below the border, the status, the filter line and the table's header
 
 
 class Look(NamedTuple):
-    """How the terminal paints: its size and what colours it has."""
+    """The terminal's size and colours."""
 
     columns: int
     rows: int
@@ -41,7 +40,7 @@ class Look(NamedTuple):
 
 
 def look_of(environ: Mapping[str, str], size: os.terminal_size) -> Look | None:
-    """None where the frame should not be tried."""
+    """The terminal's size and colours; None where no first frame should be painted."""
     if size.columns < _SMALLEST[0] or size.lines < _SMALLEST[1] or environ.get("TERM", "dumb") in ("", "dumb"):
         return None
     if "NO_COLOR" in environ:
@@ -66,7 +65,7 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
 
 
 def _table(look_: Look) -> tuple[int, int]:
-    """As wide and as many rows as the queue's own table, by the queue's style sheet."""
+    """Width and rows of the queue's table, as its style sheet sets them."""
     inner, work = look_.columns - 4, look_.rows - 5
     if look_.columns >= _WIDE:
         return inner - inner * 38 // 100, work - 1
@@ -123,15 +122,15 @@ def _colour(hex_text: str, colours: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """The last exit of this frame, as `guard` is of the others."""
+    """Replace control characters; `output_guard` does so for the frames that Textual paints."""
     return text if _PLAIN.fullmatch(text) else "".join("?" if is_forbidden(one) else one for one in text)
 
 
 @contextlib.contextmanager
 def painted(text: str) -> Iterator[Settings | None]:
-    """On the terminal until the screens take over; what is typed meanwhile is kept for them, as it was typed.
+    """Show the frame until the app takes over; keys typed meanwhile are kept for it.
 
-    Yields the terminal's settings, for whoever gives it back in the end.
+    Yields the terminal's original settings, which the app restores at its end.
     """
     before = _quiet()
     _write(text)
@@ -144,7 +143,7 @@ def painted(text: str) -> Iterator[Settings | None]:
 
 
 def _quiet() -> Settings | None:
-    """As the screens will have it: no echo, no lines, Enter is Enter and ctrl+c a key."""
+    """Set the terminal as Textual does: no echo, no line mode, and ctrl+c is a key. Returns the settings before."""
     try:
         before = termios.tcgetattr(sys.stdin.fileno())
         changed = list(before)
@@ -163,6 +162,6 @@ def restore(settings: Settings | None) -> None:
 
 
 def _write(text: str) -> None:
-    # Where Textual paints too.
+    # Textual writes to stderr too.
     with contextlib.suppress(OSError):
         os.write(sys.stderr.fileno(), text.encode())

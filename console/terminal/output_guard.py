@@ -1,7 +1,7 @@
-"""The last exit: whatever a widget paints, no control or format character leaves for the terminal.
+"""Removes control and format characters from everything that a widget paints.
 
-Every painted text passes `Strip.render`, where Textual's own escapes are not yet added. This is the second line: texts
-are made safe where they are rendered; a canary test sees to it that a new Textual still comes through here.
+Patches `Strip.render`, which sees every text before Textual adds its escapes. A second defence: renderers make texts
+safe first. A test checks that the installed Textual still paints through here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from textual.strip import Strip
 
 from console.text.untrusted import is_forbidden
 
-# Fast refusal for the usual line: printable ASCII and the box, block and arrow characters of our own frame.
+# Lines of these characters need no cleaning: printable ASCII and the signs that the console itself paints.
 _USUAL = re.compile(r"[\x20-\x7e\u2500-\u25ff\u2190-\u21ff\u2026\u00b7\u2013\u2212\u00d7\u2713\u2717\u26a0]*")
 _plain_render = Strip.render
 
 
 def install() -> None:
-    """Once, before the first frame."""
+    """Patch Textual; call it before the first frame."""
     Strip.render = _guarded_render  # type: ignore[method-assign]  # the one patch of a library class, pinned and tested
 
 

@@ -1,6 +1,6 @@
-"""Leaving when told to from outside: SIGTERM, SIGHUP, SIGINT. What runs comes to its end, the terminal is given back.
+"""Ends the console on SIGTERM, SIGHUP and SIGINT: finishes running sends and restores the terminal.
 
-Works also where the screen is stuck on a terminal that reads nothing: the last steps have a thread of their own.
+Runs in a thread of its own, because the event loop may be blocked by a terminal that reads nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _PATIENCE_SECONDS = 3.0
-# Mouse, paste, focus and keyboard modes off; the main screen and the cursor back.
+# Switch mouse, paste, focus and keyboard modes off, and back to the main screen and cursor.
 _RESET = (
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2004l\x1b[?2048l\x1b[?1004l\x1b[<u\x1b[?7h"
     "\x1b[0m\x1b[?1049l\x1b[?25h"
@@ -26,7 +26,7 @@ _RESET = (
 
 
 class ShutdownSteps(NamedTuple):
-    """How to end: `stop` what runs between entries, `drain` it, `close` the app."""
+    """How to end: `stop` between entries, `drain` what was sent, `close` the app."""
 
     stop: Callable[[], None]
     drain: Callable[[], None]
@@ -34,7 +34,7 @@ class ShutdownSteps(NamedTuple):
 
 
 class ShutdownHandler:
-    """Installed around the app; `settings` are the terminal's from before, where they have been changed already."""
+    """Handles signals while the app runs. `settings`: the terminal's original ones, where they were changed already."""
 
     def __init__(self, end: ShutdownSteps, settings: list[Any] | None = None) -> None:
         self._end = end
@@ -53,7 +53,7 @@ class ShutdownHandler:
             signal.signal(number, handler)
 
     def _told(self, number: int, _: FrameType | None) -> None:
-        # Nothing is done in the handler itself: it may have interrupted a holder of any lock.
+        # Only start a thread: the handler may have interrupted code that holds a lock.
         if self.signal is None:
             self.signal = number
             threading.Thread(target=self._leave, args=(number,), name="dlq-departure", daemon=True).start()
@@ -63,7 +63,7 @@ class ShutdownHandler:
         self._end.close(128 + number)
         self._end.drain()
         if not self._over.wait(_PATIENCE_SECONDS):
-            # The app cannot end: its terminal takes nothing any more.
+            # The app is blocked by a terminal that reads nothing.
             give_back(self._terminal)
             os._exit(128 + number)
 
@@ -76,7 +76,7 @@ def _terminal_settings() -> list[Any] | None:
 
 
 def give_back(settings: list[Any] | None) -> None:
-    """The terminal as it was, as far as it listens; never waits for it."""
+    """Restore the terminal without ever waiting for it."""
     if settings is not None and sys.__stdin__ is not None:
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, settings)

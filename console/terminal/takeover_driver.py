@@ -1,6 +1,6 @@
-"""Textual's driver on a terminal that already shows the first frame and is already set up for keys.
+"""Textual's driver for a terminal that already shows the first frame.
 
-Entering the other screen again would clear it; and what is given back in the end are the settings from before both.
+Does not enter the alternate screen again, which would clear it, and restores the settings from before the frame.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The colours: one accent, one warning, one danger; dark, light and high contrast. Named by what they are for.
+"""The colours of the dark, light and high-contrast themes, named by purpose.
 
-Knows no Textual: the first frame is painted before that is loaded.
+Must not import Textual: the first frame is painted before Textual is loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PALETTES = {
         accent="#00ffff", good="#00ff00", warning="#ffff00", danger="#ff6060",
     ),
 }  # fmt: skip
-# What a tone is painted with, and whether it is bold.
+# Tone: colour of the palette, and whether it is bold.
 ROLES: dict[Tone, tuple[str, bool]] = {
     "plain": ("text", False),
     "dim": ("muted", False),
@@ -49,5 +49,5 @@ ROLES: dict[Tone, tuple[str, bool]] = {
 
 
 def chosen(theme: str | None) -> str:
-    """The name of a theme there is."""
+    """The theme's name; dark where it is unknown."""
     return theme if theme in PALETTES else "dark"

@@ -1,4 +1,4 @@
-"""The palettes as Textual's themes, and their absence where NO_COLOR asks for it. Styles name roles, never colours."""
+"""The palettes as Textual themes, and the filter for NO_COLOR. Style sheets name roles, never colours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ THEMES = tuple(_theme(name, palette) for name, palette in PALETTES.items())
 
 
 class Colourless(LineFilter):
-    """No colour leaves at all, not even grey: Textual's own filter would still send greys."""
+    """Removes every colour; Textual's own filter would still send greys."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's own signature
         return [Segment(text, style.without_color if style else None, control) for text, style, control in segments]

@@ -1,4 +1,4 @@
-"""A widget that paints lines of toned text and nothing else: no markup, no actions, no layout when a text changes."""
+"""The base of all widgets: paints lines of toned text. No markup, no actions, no new layout when a text changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from console.theme.palette import PALETTES, ROLES
 
 
 class Canvas(Widget):
-    """`show` puts lines up; each is cut to the width. Subclasses decide which line stands where."""
+    """Paints each line of `show` cut to the width. Subclasses decide which line stands where."""
 
     DEFAULT_CSS = """
     Canvas { height: 1; }
@@ -26,7 +26,7 @@ class Canvas(Widget):
         self._styles_of: dict[tuple[Tone, bool, str], Style] = {}
 
     def show(self, *lines: Line) -> None:
-        """Paints only where something changed, so that an idle screen stays silent."""
+        """Repaint only where a line changed, so that an idle console writes nothing to the terminal."""
         if tuple(lines) != tuple(self._lines):
             self._lines = lines
             self.refresh()
@@ -46,7 +46,7 @@ class Canvas(Widget):
         size, theme = self.size.width, self.app.theme
         parts: list[tuple[str, Tone]] = []
         for cell in clip(line, size):
-            if parts and cell.text.isspace():  # no tone shows in it: one segment less to paint
+            if parts and cell.text.isspace():  # spaces show no tone: join them to the segment before
                 parts[-1] = (parts[-1][0] + cell.text, parts[-1][1])
             else:
                 parts.append((cell.text, cell.tone))
@@ -54,7 +54,7 @@ class Canvas(Widget):
         return Strip(segments).adjust_cell_length(size, self._style("plain", theme, cursor=cursor))
 
     def _style(self, tone: Tone, theme: str, *, cursor: bool) -> Style:
-        """A tone is a role of the theme, asked of the theme itself: a style rule for each would cost every widget."""
+        """Look the tone up in the theme; a CSS rule per tone would slow down every widget."""
         known = self._styles_of.get((tone, cursor, theme))
         if known is None:
             palette = PALETTES[theme.removeprefix("dlq-")]

@@ -1,4 +1,4 @@
-"""A short list to choose from: one line each, a cursor, nothing that acts."""
+"""A list to choose from, one line each, with a cursor. Acts on nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ChoiceList(Canvas):
         self.on_move: Callable[[], None] = lambda: None
 
     def put(self, choices: Sequence[tuple[str, Line]]) -> None:
-        """The cursor stays on what it was on."""
+        """Replace the choices; the cursor stays on its choice."""
         held = self.chosen
         self._choices = choices
         at = next((n for n, (name, _) in enumerate(choices) if name == held), min(self._cursor, len(choices) - 1))

@@ -1,4 +1,4 @@
-"""The entry under the cursor: a line of tabs and the chosen tab's text."""
+"""The pane of the entry under the cursor: a line of tabs and the chosen tab's text. Reads nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.render.status import value_label
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
 
-_LONGEST_ID = 20  # an order's own; longer ones are cut where the tabs need the room
+_LONGEST_ID = 20  # length of an order's id; longer ids are cut where the tabs need the room
 
 
 class EntryPane(Vertical):
@@ -38,7 +38,7 @@ class EntryPane(Vertical):
         self._paint(keep_place=same)
 
     def chosen(self, yes: bool) -> None:
-        """Keys move here now, or no longer."""
+        """Mark the pane as the one that keys scroll, or no longer."""
         self._is_chosen = yes
         self._paint(keep_place=True)
 

@@ -1,4 +1,7 @@
-"""The queue's table: paints the part of a window that is in view, one line an entry. Asks for more, reads nothing."""
+"""The queue's table: paints the visible part of a window, one line per entry.
+
+Posts a message where the window should grow; reads nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _WHEEL = 3
 
 class EntryTable(Canvas):
     class Wants(Message):
-        """An end of the window comes near."""
+        """The cursor comes near an end of the window."""
 
         def __init__(self, where: Literal["above", "below"]) -> None:
             super().__init__()
@@ -35,7 +38,7 @@ class EntryTable(Canvas):
         """The entry under the cursor was clicked twice."""
 
     class Painted(Message):
-        """For the first time."""
+        """The table was painted for the first time."""
 
     def __init__(self, now: datetime, look: Callable[[Entry], ClassifiedEntry], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
@@ -43,10 +46,10 @@ class EntryTable(Canvas):
         self.kind = "orders"  # the layout of what is listed
         self.marks: Mapping[str, Version] = {}
         self.range_from: str | None = None
-        self.seen: RowKey | None = None  # what came after this place is new
+        self.seen: RowKey | None = None  # entries after this one are new
         self.now = now
         self.blank: Line = (trusted("reading …", "dim"),)
-        self.on_move: Callable[[], None] = lambda: None  # at once: what it changes is painted in the same frame
+        self.on_move: Callable[[], None] = lambda: None  # no message: its changes are painted in the same frame
         self._is_painted = False
         self._classify = look
         self._looked: dict[str, ClassifiedEntry] = {}
@@ -57,7 +60,7 @@ class EntryTable(Canvas):
         return None if spot is None else self._look(spot)
 
     def renewed(self) -> None:
-        """The window or what surrounds it has changed."""
+        """Repaint after the window has changed."""
         if len(self._looked) > 2000:
             self._looked.clear()
         self.refresh()
@@ -65,7 +68,7 @@ class EntryTable(Canvas):
         self.on_move()
 
     def tick(self, now: datetime) -> None:
-        """Repaints the lines whose age reads differently now, and no others."""
+        """Repaint only the lines whose age reads differently now."""
         before, self.now = self.now, now
         for n, spot in enumerate(self.window.in_view):
             if entry_age(spot.entry, before) != entry_age(spot.entry, now):
@@ -92,7 +95,7 @@ class EntryTable(Canvas):
         self.move_by(direction * max(1, self.window.height - 1))
 
     def range_ids(self) -> set[str]:
-        """From where the range began to the cursor."""
+        """The entries from the start of the range to the cursor."""
         begin = self.window.find(self.range_from) if self.range_from is not None else None
         if begin is None:
             return set()
@@ -118,7 +121,7 @@ class EntryTable(Canvas):
         return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh)
 
     def _look(self, spot: ListedEntry) -> ClassifiedEntry:
-        """What the error says of it, worked out only for what is seen."""
+        """Classify the entry; only entries in view are ever classified."""
         known = self._looked.get(spot.entry.id)
         if known is None or known.entry is not spot.entry:
             known = self._looked[spot.entry.id] = self._classify(spot.entry)
@@ -149,7 +152,7 @@ class EntryTable(Canvas):
         self._ask()
 
     def on_click(self, event: events.Click) -> None:
-        """The mouse reads: it moves the cursor and opens an entry; it never acts."""
+        """Move the cursor, or open the entry on a double click. The mouse never acts on an entry."""
         event.stop()
         at = self.window.top + event.y - 1
         if event.y < 1 or at >= len(self.window.spots):

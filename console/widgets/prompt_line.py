@@ -1,6 +1,6 @@
-"""A line to type in. It is handed its keys one by one, so that none typed ahead can mean something else.
+"""A line to type in, with a history. The screen hands it each key, so that a key typed ahead cannot become a command.
 
-Enter hands the text over, esc gives it up, the arrows bring back what was typed before.
+Knows nothing of what the text is for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PromptLine(Canvas):
         self.is_asking = False
         self._at = 0  # the cursor
         self._past: dict[Purpose, list[str]] = {"filter": [], "command": [], "target": []}
-        self._back = 0  # which of the past ones is shown
+        self._back = 0  # how far back in the history
 
     def ask(self, purpose: Purpose, text: str = "") -> None:
         self.purpose, self.is_asking = purpose, True
@@ -33,7 +33,7 @@ class PromptLine(Canvas):
         self._put(text)
 
     def rest(self, line: Line = ()) -> None:
-        """Nobody types: show this instead."""
+        """Stop asking and show this line."""
         self.is_asking = False
         self.show(line)
 
@@ -87,7 +87,7 @@ class PromptLine(Canvas):
     def _put(self, text: str, at: int | None = None) -> None:
         self.text, self._at = text, len(text) if at is None else at
         lead = {"filter": "filter: ", "command": ":", "target": "path or URL: "}[self.purpose]
-        # What is far left of the cursor makes room, so that it stays in view.
+        # Hide the beginning of a long text so that the cursor stays visible.
         hidden = max(0, self._at - max(10, self.size.width - len(lead) - 4))
         before, after = untrusted(text[hidden : self._at]), untrusted(text[self._at :], limit=_LONGEST)
         self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))

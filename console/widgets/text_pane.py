@@ -1,4 +1,4 @@
-"""A pane of wrapped lines with a scroll position of its own."""
+"""A pane of wrapped lines that scrolls. Knows nothing of what the lines say."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from textual.strip import Strip
 from console.render.line import Line, trusted, wrap
 from console.widgets.canvas import Canvas
 
-_MOST = 20_000  # lines after wrapping: a text of a million line ends must not hold up the screen
+_MOST = 20_000  # lines after wrapping, so that a text of a million lines does not block the screen
 
 
 class TextPane(Canvas):
-    """Wraps when the width is known, and only what could ever be scrolled to."""
+    """Wraps its lines when they are painted, up to `_MOST`."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id, classes=classes)
@@ -26,7 +26,7 @@ class TextPane(Canvas):
 
     def put(self, lines: Sequence[Line], *, keep_place: bool = False) -> None:
         if keep_place and list(lines) == self._lines:
-            return  # an idle screen stays silent
+            return  # an idle console writes nothing to the terminal
         self._lines, self._wrapped = list(lines), None
         self._top = self._top if keep_place else 0
         self.refresh(layout=self.styles.is_auto_height)
@@ -34,13 +34,13 @@ class TextPane(Canvas):
     @property
     def rows(self) -> list[Line]:
         size = self.size.width
-        if self._wrapped is None or self._wrapped_to != size:  # it may be painted before it hears of a resize
+        if self._wrapped is None or self._wrapped_to != size:  # it may be painted before the resize event arrives
             every = chain.from_iterable(wrap(cells, size) for cells in self._lines)
             self._wrapped, self._wrapped_to = list(islice(every, _MOST)), size
         return self._wrapped
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's own signature
-        """With `height: auto`: as high as its text."""
+        """The height of the text, for `height: auto`."""
         return max(1, sum(1 for cells in self._lines for _ in wrap(cells, width)))
 
     def scroll_lines(self, by: int) -> None:

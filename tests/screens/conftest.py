@@ -1,4 +1,4 @@
-"""Stages for the screens: a store of twelve, an empty one, and a practice venue on loopback."""
+"""Fixtures for the screens: a store of twelve entries, and a practice venue on loopback."""
 
 from __future__ import annotations
 

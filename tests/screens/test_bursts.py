@@ -1,4 +1,4 @@
-"""Keys right behind a capital: they are the gate's, they do not count, and none of them reaches the queue."""
+"""Keys typed right after a capital: the gate discards them, and none reaches the queue."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SLOW = {"dead_seconds": DEAD_SECONDS}
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> Stage:
-    """A shift's store, one entry in doubt on top, with a gate's real dead time."""
+    """A store with one entry in doubt on top; gates have their real dead time."""
     path = make_store(tmp_path / "orders.db", shift())
     await live_through(path)
     return Stage(path, config=config(), changes=SLOW)
@@ -62,13 +62,13 @@ def key(character: str) -> events.Key:
 
 
 def burst(app: ConsoleApp, text: str) -> None:
-    """All of it is there before the first of it is handled."""
+    """Send all keys before the first one is handled."""
     for character in text:
         app.post_message(key(character))
 
 
 def heard_by_queue(app: ConsoleApp) -> list[str]:
-    """What the queue is handed from now on."""
+    """Record the keys that the queue receives."""
     heard: list[str] = []
     take: Callable[[events.Key], None] = app.queue.take_key
 
@@ -131,7 +131,7 @@ async def test_a_burst_behind_quit_while_something_runs_is_the_gates(stage: Stag
 
 @pytest.mark.parametrize("capital", list("UDNR"))
 async def test_a_capital_that_is_refused_leaves_no_keys_to_the_queue(stage: Stage, capital: str) -> None:
-    """U on what is not dismissed, D on what is in doubt, N and R on nothing: what was meant for a gate is lost."""
+    """U on a pending entry, D on one in doubt, N and R on none: keys meant for a gate are discarded."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -182,7 +182,7 @@ async def test_reconcile_says_where_nothing_is_in_doubt(tmp_path: Path) -> None:
 
 
 async def test_the_tail_of_what_was_typed_ahead_is_no_answer(stage: Stage) -> None:
-    """Keys that begin in the dead time and go on beyond it: the gate opens only when they have rested."""
+    """Keys that begin in the dead time and go on after it: the gate opens only after a pause."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -191,7 +191,7 @@ async def test_the_tail_of_what_was_typed_ahead_is_no_answer(stage: Stage) -> No
         assert isinstance(gate, Gate)
         await until(pilot, lambda: gate._open_from < float("inf"))
         seen = gate._open_from - DEAD_SECONDS
-        for n in range(40):  # one every 50 ms, for two seconds, as a held key comes
+        for n in range(40):  # a held key: one every 50 ms for two seconds
             event = key(("1", "1", "\r")[n % 3])
             event.time = seen + n / 20
             app.post_message(event)
@@ -248,7 +248,7 @@ async def test_held_enter_begins_one_batch(tmp_path: Path, venue: Exchange) -> N
 
 
 async def test_a_second_answer_while_the_first_is_judged_does_nothing(stage: Stage) -> None:
-    """The second person's word is looked up for a moment: a repeated Enter must not ask twice."""
+    """Looking up the approval takes a moment: a repeated Enter must not ask twice."""
     stage.changes = {"dead_seconds": 0.0}
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -284,7 +284,7 @@ async def test_enter_after_a_gate_opens_the_entry_once_it_has_rested(stage: Stag
 
 
 async def test_keys_behind_a_command_of_the_palette_are_nobodys(stage: Stage) -> None:
-    """The palette is gone a moment before what was chosen in it comes."""
+    """The palette closes a moment before the chosen command runs."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -301,7 +301,7 @@ async def test_keys_behind_a_command_of_the_palette_are_nobodys(stage: Stage) ->
 
 
 async def test_another_capital_right_behind_a_refused_one_opens_its_gate(stage: Stage) -> None:
-    """D on what is in doubt says reconcile first: whoever does so at once is heard."""
+    """D on an entry in doubt says reconcile first; C right after it must work."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -1,4 +1,4 @@
-"""One at a time; who asks meanwhile is served by one more run; a failure frees the turn."""
+"""One run at a time, one more for everybody who asks meanwhile, and a new run after a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first frame, painted before the screens are loaded: the same rows in the same places, and nothing that acts."""
+"""The first frame shows the same rows in the same places as the queue, and acts on nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame, read-only mode, sizes, themes, the attach screen, a lost store, and a crash that says nothing secret."""
+"""The frame, read-only mode, sizes, themes, the attach screen, a lost store, and a crash that shows no secret."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_a_lost_store_is_said_and_so_is_its_return(stage: Stage) -> None:
 
 
 class Canary(Exception):
-    """A bug whose every part is a secret."""
+    """An error with a secret in every part."""
 
 
 @pytest.mark.parametrize("where", ["key", "worker", "timer", "render"])

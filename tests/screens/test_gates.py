@@ -1,4 +1,4 @@
-"""Gates: esc is the way out at any moment, and nothing but the typed answer is the way in."""
+"""Gates: esc cancels at any time, and only the typed answer confirms."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_a_paste_is_no_answer(stage: Stage) -> None:
 
 
 async def test_a_flood_of_keys_confirms_nothing(stage: Stage) -> None:
-    """A thousand keys a second with the right answer among them, from before the gate opens until long after."""
+    """A thousand keys a second, with the right answer among them, before and after the gate opens."""
     stage.changes = {"dead_seconds": 0.4}
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:

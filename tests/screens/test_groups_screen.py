@@ -1,4 +1,4 @@
-"""The groups: from the summary or counted, acted on as a frozen set, with notes that stay; on both engines."""
+"""The groups screen with and without an index, its acts on frozen members and its notes, on both databases."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.support.app import (
     until,
 )
 
-LIMITED = (1, 8, 9, 11)  # of the twelve, those that were told to slow down
+LIMITED = (1, 8, 9, 11)  # the entries of the twelve that failed with HTTP 429
 
 
 @dataclass
 class Both:
-    """A stage on either engine, and the engine's side of it."""
+    """A stage on either database, and a way to write entries to it."""
 
     stage: Stage
     target: str
@@ -58,7 +58,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Both:
 
 
 async def index(pilot: Pilot[Any]) -> None:
-    """Built up to now, in this process."""
+    """Build the index in this process."""
     session = app_of(pilot).session
     assert session is not None
     assert await IndexJob(session.store, lambda: NOW, folder=session.setting.cache).build()
@@ -85,7 +85,7 @@ async def test_a_group_is_dismissed_as_it_was_when_the_gate_was_asked_for(both: 
         await until(pilot, lambda: in_gate(app))
         assert "Dismiss 4 entries" in screen_text(app)
         assert "HTTP 429 after # attempts" in screen_text(app)
-        both.write(order(50, minutes=0.1))  # of the same group, after it was frozen
+        both.write(order(50, minutes=0.1))  # same group, written after its members were frozen
         await press(pilot, "6")
         await answer(pilot, "4")
         await until(pilot, lambda: "4 dismissed" in notice(app))
@@ -176,7 +176,7 @@ async def test_where_it_happens_is_told_of_the_group_under_the_cursor(stage: Sta
         await press(pilot, "tab", "j")
         assert screen.in_story
         assert screen.group is not None
-        assert screen.group.count == 4  # j moved in the text
+        assert screen.group.count == 4  # j scrolled the text
         await press(pilot, "escape", "j")
         assert screen.group.count < 4
         await press(pilot, "escape")

@@ -1,4 +1,4 @@
-"""Only what works is offered and what is counted is true: footers, filter line, choice of a store, palette."""
+"""Footers, filter line, store choice and palette offer only what works, with correct counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index beside the console: its process, how far it is, what it raises, and the picture of a store's health."""
+"""The index process beside the console: progress, alerts and the health screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Kept:
-    """What `dlq index` is started with, and what was started."""
+    """Starts `dlq index` with an environment of its own and keeps the processes."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self.environ = {
@@ -33,14 +33,15 @@ class Kept:
         self.made: list[IndexProcess] = []
 
     def __call__(self, _: StoreConfig) -> IndexProcess:
-        self.made.append(IndexProcess((), self.environ, nice=0))  # a busy machine would keep a nice one waiting
+        # A nice process would wait too long on a busy machine.
+        self.made.append(IndexProcess((), self.environ, nice=0))
         return self.made[-1]
 
 
 class KeptStage(Stage):
     @property
     def cache(self) -> Path:
-        return self.path.parent / "dlq-console"  # as the process itself would call it
+        return self.path.parent / "dlq-console"  # the folder that the process itself uses
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

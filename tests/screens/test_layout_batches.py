@@ -1,4 +1,4 @@
-"""Batches of messages and calls as the console runs them: across a switch of stores, and behind an open breaker."""
+"""Batches of messages and calls: across a switch of stores, and with an open breaker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOWHERE = Path("unused")
 
 
 class Provider:
-    """Answers well, once it may."""
+    """Answers with success after it is released."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -60,7 +60,7 @@ async def _replay_all(pilot: Pilot[Any], count: int) -> None:
 
 
 async def _ended(target: str, *numbers: int) -> list[tuple[str, list[str | None]]]:
-    """(state, outcomes) of each, as the store has them."""
+    """(state, outcomes) of each entry in the store."""
     store = await open_store(target)
     try:
         wanted = tuple(map(entry_id, numbers))
@@ -110,7 +110,7 @@ async def test_a_batch_goes_on_at_the_store_that_was_left(postgres_db: str, tmp_
 
 
 class HeldTime:
-    """A wait lasts until it is let go; then the seconds it was for have passed."""
+    """A clock whose waits end when the test releases them, with their seconds passed."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -142,7 +142,7 @@ async def test_an_open_breaker_holds_a_batch_until_it_lets_a_try_through(
             await settled(pilot)
             assert app.session is not None
             breakers = app.session._breakers
-            breakers["prov-1"] = Breaker("open", opened_at=held.now)  # as five failures in a row leave it
+            breakers["prov-1"] = Breaker("open", opened_at=held.now)  # the state after five failures in a row
             await _replay_all(pilot, 2)
             assert "prov-1: its breaker is open, the first try is held for" in screen_text(app)
             await answer(pilot, "2")

@@ -1,4 +1,4 @@
-"""Stores whose entries are no orders: the same screens, their own words, and a replay that asks for the number too."""
+"""Stores of messages and calls: the same screens with their own words, and replays that ask for the number."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_a_gate_does_not_outlive_its_store(postgres_db: str, tmp_path: Pat
         await settled(pilot)
         await press(pilot, "D")
         assert in_gate(app)
-        app.attach(stores["outbox"])  # as an attach that took its time would end
+        app.attach(stores["outbox"])  # like a slow attach that ends now
         await until(pilot, lambda: app.header_state.store == "outbox")
         await settled(pilot)
         assert app.screen is app.queue

@@ -1,4 +1,4 @@
-"""The queue: what it shows, how one moves in it, marks, filters, sorts; and that nothing moves under one's fingers."""
+"""The queue: rows, moving, marks, filters, order; and the cursor stays on its entry when the store changes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_no_entry_is_skipped_or_shown_twice_when_walking_the_whole_store(t
                 walked.append(current(app))
             app.queue.do_down()
             if len(walked) % 40 == 0 or current(app) == walked[-1]:
-                await pilot.pause()  # what comes next is being read
+                await pilot.pause()  # the next page is being read
     assert walked == [ident(n) for n in range(899, -1, -1)]
 
 
@@ -174,7 +174,7 @@ async def test_a_filter_that_cannot_be_read_stays_open_with_a_word(stage: Stage)
 
 
 async def test_keys_typed_ahead_are_letters_of_the_filter(stage: Stage) -> None:
-    """Sent in one go, as a fast typist or a script does: none of them may act."""
+    """Keys sent in one go by a fast typist or a script: none of them may act."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)

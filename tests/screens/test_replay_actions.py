@@ -1,4 +1,4 @@
-"""Replay and reconcile from the screens, against a real store and a practice venue: what is shown is what happened."""
+"""Replay and reconcile from the screens against a real store and a practice venue."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from tests.support.exchange import Exchange
 
 
 def stage_with(path: Path, venue: Exchange, entries: Iterable[DeadLetteredOrder], **changes: Any) -> Stage:
-    """Real time: the venue and the store have no other."""
+    """A stage with the real time, which venue and store use too."""
     moved = [replace(entry, captured_at=clock.now() - timedelta(minutes=1)) for entry in entries]
     return Stage(make_store(path / "orders.db", moved), config=config(venue.url, **changes), clock=clock.now)
 
 
 async def over(pilot: Any) -> None:
-    """Until the batch has ended and the queue has read what came of it."""
+    """Wait until the batch has ended and the queue has read its outcomes."""
     app = app_of(pilot)
     await until(pilot, lambda: app.activity.run is not None and app.activity.run.over)
     await settled(pilot)

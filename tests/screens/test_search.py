@@ -1,4 +1,4 @@
-"""Search as it is typed: at once, honest about what it covered, and nothing moves under one's fingers."""
+"""Search while typing: first results at once, with how much was searched, and a cursor that stays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def long_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
 
 
 async def typed(pilot: Pilot[Any], text: str) -> None:
-    """And searched for, but not handed over."""
+    """Type a filter and wait for its preview, without Enter."""
     app = app_of(pilot)
     app.queue.show_notice(())
     await pilot.press(*text)

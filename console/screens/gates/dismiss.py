@@ -17,7 +17,7 @@ _BESIDE = 3
 
 
 def surplus_rows(reasons: Sequence[str]) -> int:
-    """How many lines the reasons take beyond the usual nine: every one of them must be seen at 80x24."""
+    """Lines that the reasons need beyond the usual nine; all must be visible at 80x24."""
     return max(0, -(-min(len(reasons), len(_DIGITS)) // _BESIDE) - 9 // _BESIDE)
 
 
@@ -83,7 +83,7 @@ class DismissGate(Gate[Dismissal]):
         self._again()
 
     def _again(self) -> None:
-        """The same page with the choice on it; it was read already."""
+        """Repaint the page with the choice on it; no pause, because the operator has read it."""
         self._text.put(self._shown(), keep_place=True)
         self.typed = ""
         self._paint()

@@ -1,6 +1,6 @@
-"""A gate: shows what is about to happen and waits for a typed answer. It decides nothing itself and acts on nothing.
+"""The base of all gates: shows what is about to happen and waits for a typed answer. Acts on nothing itself.
 
-Esc cancels at any moment; other keys count only once the gate has been seen; pastes, clicks and bare Enter never do.
+Esc cancels at any time. Keys typed before a gate is readable are discarded; pastes, clicks and a bare Enter always.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 DEAD_SECONDS = 0.4
 _LONGEST_ANSWER = 500
-_AROUND = 9  # rows that are never the text's: two of the frame above and below, the box's edges, a gap and the answer
+_AROUND = 9  # rows beside the text: two of the frame above and below, the box, a gap and the answer
 _LONGEST_MESSAGE = 3
-_FLOOD = 64  # more keys than this within a second are no person's
-_REPEAT_SECONDS = 0.12  # a held key comes again within this
-_PAUSE_SECONDS = 0.25  # what was begun before the gate was seen is over when the keys rest for so long
+_FLOOD = 64  # a person does not type more keys than this in a second
+_REPEAT_SECONDS = 0.12  # a held key repeats within this time
+_PAUSE_SECONDS = 0.25  # keys typed ahead end with a pause this long
 
 
 class Gate(ModalScreen[Answer | None], inherit_bindings=False):
@@ -70,7 +70,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """The frame's counts stay uncovered, and the answer is never pushed out of the box."""
+        """Limit the text so that the frame's counts and the answer stay visible."""
         message = len(self._message.rows) if self._message.size.width else 1
         room = self.app.size.height - _AROUND - max(1, min(message, _LONGEST_MESSAGE))
         self._text.styles.max_height = max(1, room)
@@ -79,19 +79,19 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self._box.border_title = Content(f" {plain(title)} ")
 
     def begin(self) -> None:
-        """The first thing to show."""
+        """Show the first page."""
         raise NotImplementedError
 
     def prompt(self) -> Line:
-        """What is to be typed, before the cursor."""
+        """What to type, shown before the cursor."""
         raise NotImplementedError
 
     def entered(self, text: str) -> None:
-        """Enter after something was typed."""
+        """Handle the typed answer."""
         raise NotImplementedError
 
     def put(self, lines: Sequence[Line]) -> None:
-        """Show this. Whoever reads it needs time: keys pressed before do not count as an answer to it."""
+        """Show these lines and discard keys until the operator could have read them."""
         self._text.put(lines)
         self._close_for_a_moment()
 
@@ -109,7 +109,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
             self.set_timer(dead + 0.01, self._opened)
 
     def _opened(self) -> None:
-        """Unless keys that were typed ahead still come."""
+        """Show that keys count now, or wait on while keys typed ahead still arrive."""
         left = self._open_from - get_time()
         self.set_timer(left + 0.01, self._opened) if 0 < left < float("inf") else self._paint()
 
@@ -118,7 +118,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         return get_time() >= self._open_from
 
     def say(self, message: Line) -> None:
-        """Inline: why the answer did not do."""
+        """Show why the answer was refused."""
         self._message.put([message])
         self._fit()
 
@@ -128,14 +128,14 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self._paint()
 
     def _paint(self) -> None:
-        """The prompt stands there from the first frame, dimmed until keys count."""
+        """Paint the prompt, dimmed until keys count."""
         if self.is_open:
             self._answer.show((*self.prompt(), Cell(" "), untrusted(self.typed, "strong"), trusted("▏", "accent")))
         else:
             self._answer.show((*(cell._replace(tone="dim") for cell in self.prompt()), trusted(" …", "dim")))
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """An Enter that is still held down after the answer opens nothing below."""
+        """Close the gate; an Enter that is still held down must not open an entry below."""
         below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
         if result is not None and isinstance(below, FramedScreen):
             below.ignore_keys("open", rest=_REPEAT_SECONDS)
@@ -160,14 +160,14 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
             self.took(event)
 
     def _go_on_waiting(self, event: events.Key) -> None:
-        """Half of what was typed ahead would be another answer than the whole: the gate opens when it is over."""
+        """Stay closed until the keys pause: the second half of a word typed ahead must not become the answer."""
         self.say(line(trusted("what was typed before this could be read does not count", "dim")))
         pause = min(_PAUSE_SECONDS, self.console.setup.dead_seconds)
         if self._open_from < float("inf"):
             self._open_from = max(self._open_from, event.time + pause)
 
     def took(self, event: events.Key) -> None:
-        """A key of the answer."""
+        """Add a key to the answer."""
         if event.key == "backspace":
             self.typed = self.typed[:-1]
         elif event.key == "ctrl+u":
@@ -186,5 +186,5 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         else:
             self.entered(self.typed.strip())
 
-    def take_paste(self, text: str) -> None:  # noqa: ARG002 - whatever it is
+    def take_paste(self, text: str) -> None:  # noqa: ARG002 - every paste is refused
         self.say(line(trusted("a paste is not an answer: type it", "warning")))

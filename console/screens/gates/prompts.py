@@ -1,4 +1,4 @@
-"""The gates that ask for one thing to be typed: a number, a word, a note."""
+"""Gates that ask for one typed answer: a number, a word or a note."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from console.render.line import Line, line, trusted, untrusted
 from console.screens.gates.gate import Gate
 
 About = TypeVar("About")
-Judge = Callable[[str], str | None]  # what is wrong with an answer; None where it will do
+Judge = Callable[[str], str | None]  # what is wrong with an answer; None where it is right
 
 
 class WordGate(Gate[str]):
-    """Ends with the answer, or with None where it was cancelled."""
+    """Returns the answer, or None where it was cancelled."""
 
     def __init__(self, title: Line, lines: Sequence[Line], *, ask: str, judge: Judge, live: bool = False) -> None:
         super().__init__(title, live=live)
@@ -39,7 +39,7 @@ class WordGate(Gate[str]):
 
 
 class Question(NamedTuple, Generic[About]):
-    """What was found, as the gate shows it; the right answer lets `about` out."""
+    """What a lookup found and the gate asks; the right answer returns `about`."""
 
     about: About
     title: Line
@@ -49,9 +49,9 @@ class Question(NamedTuple, Generic[About]):
 
 
 class LookupGate(Gate[About]):
-    """Opens at once and finds out behind itself what there is to ask: keys typed meanwhile are the gate's.
+    """Opens at once and looks up what to ask, so that keys typed meanwhile go to the gate and not to the screen below.
 
-    `find` gives what was found, or in words why there is nothing to ask.
+    `find` returns the question, or a text that says why there is none.
     """
 
     def __init__(self, title: Line, find: Callable[[], Awaitable[Question[About] | str]]) -> None:

@@ -1,4 +1,4 @@
-"""The queue: what is listed, by which filter, and the way to every other screen."""
+"""The queue: shows what its loader has read, takes the filter, and opens the other screens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class QueueScreen(ListingScreen):
     CSS_PATH = "../../styles/queue.tcss"
 
     def __init__(self, window: Window | None = None) -> None:
-        """`window`: the first page, where it was read before anything else was loaded."""
+        """`window`: the first page, where it was read while the app was loading."""
         super().__init__()
         self._line = PromptLine(id="filter")
         self._preview = Preview(self)
@@ -47,12 +47,12 @@ class QueueScreen(ListingScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.set_interval(1.0, self._tick)
-        self.set_timer(_LATEST_SECONDS, self._begin)  # a terminal may be too small to paint a row
+        self.set_timer(_LATEST_SECONDS, self._begin)  # also where the terminal is too small to paint a row
         self.show_filter()
         self.moved()
 
     def on_entry_table_painted(self) -> None:
-        """The first rows are on the screen: only now is there time to load what the rest needs."""
+        """Attach only after the first rows are painted, so that loading does not delay them."""
         self._begin()
 
     def _begin(self) -> None:
@@ -62,7 +62,7 @@ class QueueScreen(ListingScreen):
             self.console.attach(store)
 
     def attached(self, *, fresh: bool) -> None:
-        """A store is open: read what the preview could not; `fresh` is another store than the one before."""
+        """Read the attached store; `fresh`: it replaces another one."""
         if self.console.session is not None:
             self.table.kind = self.pane.kind = self.console.session.info.layout
         self.start(lambda: self._first(fresh=fresh), group="page", exclusive=True)
@@ -70,7 +70,7 @@ class QueueScreen(ListingScreen):
             self.start(self.follow_store, group="watch", exclusive=True)
 
     def forget(self) -> None:
-        """Another store comes: what was read, marked or filtered here was the old one's."""
+        """Drop rows, marks and filter of the store that is being left."""
         for group in ("page", "entry", "grow-above", "grow-below", "search", "ask", "watch"):
             self.workers.cancel_group(self, group)
         self._preview.drop()
@@ -90,7 +90,7 @@ class QueueScreen(ListingScreen):
         await self.load_trend()
 
     def _tick(self) -> None:
-        """Of the frame only the oldest age reads differently as time goes by."""
+        """Repaint the ages that read differently; the frame only where its oldest age does."""
         now, counts = self.console.now(), self.console.header_state.counts
         self.table.tick(now)
         oldest = counts.oldest_pending if counts is not None else None
@@ -115,7 +115,7 @@ class QueueScreen(ListingScreen):
         self._line.rest(spread(left, (trusted(order, "dim"), *self._scope(window)), size))
 
     def _scope(self, window: Window) -> Line:
-        """How much is shown of how much: loaded, matching, all."""
+        """How many entries are loaded, match the filter and are open."""
         loader, counts = self.loader, self.console.header_state.counts
         search = loader.search
         if search is not None and not search.is_over and (search.query.where.terms or search.query.where.without):
@@ -156,7 +156,7 @@ class QueueScreen(ListingScreen):
                 pass
 
     def _apply(self, text: str) -> None:
-        """What is listed already is not searched for again, and the cursor is where it was."""
+        """Filter by the text; keep the preview and its cursor where it lists this text already."""
         if self._preview.take(text):
             self.show_filter()
         else:
@@ -203,7 +203,7 @@ class QueueScreen(ListingScreen):
         self.show_notice(line(trusted("newest first" if self.loader.newest_first else "oldest first", "accent")))
 
     def do_back(self) -> None:
-        """Out of the pane, out of a range, then the filter, then the marks."""
+        """Leave the pane, the range, the filter or the marks, whichever comes first."""
         self.workers.cancel_group(self, "export")
         if self.in_pane:
             self.do_pane()
@@ -270,6 +270,6 @@ class QueueScreen(ListingScreen):
 
 
 def _misread(text: str) -> str:
-    """What looks like a field and is none: it was searched, and that may not be what was meant."""
+    """A warning about words that look like fields but are searched as text."""
     names = unknown_fields(text)
     return f"  {safe(names[0], 20)}: is searched as text" if names else ""

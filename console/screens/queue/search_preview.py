@@ -1,4 +1,7 @@
-"""What is found while a filter is being typed. Given up, the list is as it was; taken over, nothing moves."""
+"""Lists first results while a filter is typed. Esc restores the list; Enter keeps the results and the cursor.
+
+Shows a window of its own in the table and pauses the loader meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ if TYPE_CHECKING:
     from console.screens.queue.screen import QueueScreen
     from console.services.browse.incremental_search import IncrementalSearch
 
-_PAUSE_SECONDS = 0.04  # between two keys of a quick hand nothing is searched
+_PAUSE_SECONDS = 0.04  # longer than the gap between two keys of a fast typist
 _PAGE = 100
 
 
 class Preview:
     def __init__(self, screen: QueueScreen) -> None:
         self._screen = screen
-        self._text: str | None = None  # what the list shows the results of
+        self._text: str | None = None  # the text whose results are listed
         self._found: IncrementalSearch | None = None
         self._timer: Timer | None = None
 
@@ -38,7 +41,7 @@ class Preview:
         self._screen.start(lambda: self._find(text), group="preview", exclusive=True)
 
     async def _find(self, text: str) -> None:
-        """One step, in its time; only words are searched for before they are handed over."""
+        """Run one step of the search. Filters without words wait for Enter."""
         screen = self._screen
         loader, query = screen.loader, _searched(text, screen.console.now())
         search = await loader.search_for(View(query, loader.newest_first)) if query is not None else None
@@ -58,7 +61,7 @@ class Preview:
         screen.show_notice((*screen.searched(search), *more))
 
     def take(self, text: str) -> bool:
-        """Enter: what is listed stays listed. False where that is something else than was typed."""
+        """Keep the listed results on Enter; False where they are not of this text."""
         self._stop()
         search = self._found
         if search is None or self._text != text:
@@ -80,7 +83,7 @@ class Preview:
         self._screen.table.seen = loader.seen
 
     def give_up(self) -> None:
-        """Esc: the list as it was, cursor and all, and what happened to it meanwhile."""
+        """Restore the list and its cursor on Esc, then read what changed meanwhile."""
         self._stop()
         self._put_back()
 
@@ -117,12 +120,12 @@ class Preview:
 
 
 def _searched(text: str, now: datetime) -> Query | None:
-    """None where there is nothing to look for yet: no words, or half of a field's name."""
+    """The query of a text; None while it has no words or ends in half of a field's name."""
     words = text.split()
     if not words or any(name.startswith(words[-1]) for name in (*FIELDS, "age")):
         return None
     try:
         query = parse_expression(text, now)
     except ExpressionError:
-        return None  # enter will say what is wrong
+        return None  # Enter reports what is wrong
     return query if query.where.terms else None

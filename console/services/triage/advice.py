@@ -1,4 +1,4 @@
-"""What to do next with an entry: one sentence, from its state, its error and its attempts. Pure."""
+"""What to do next with an entry, in one sentence from its state, error and attempts. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _named(step: str, venue: str) -> str:
 
 
 def difference(before: Attempt, after: Attempt) -> str:
-    """What changed from one attempt to the next; "" where it was the very same request and answer."""
+    """What changed between two attempts; "" where request and answer were the same."""
     changes = []
     if before.payload_hash != after.payload_hash:
         changes.append("another request")
