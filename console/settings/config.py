@@ -44,7 +44,7 @@ class ProviderConfig:
     timeout: float = 10.0
 
 
-class Foreign(NamedTuple):
+class LayoutSettings(NamedTuple):
     """The settings of a store that only hubs and layouts other than orders use."""
 
     hub_url: str | None
@@ -53,7 +53,7 @@ class Foreign(NamedTuple):
     options: Options
 
 
-def read_foreign(url: str, table: Mapping[str, object]) -> Foreign:
+def read_layout_settings(url: str, table: Mapping[str, object]) -> LayoutSettings:
     """Raises BadSetting. Ignores unknown names, which the caller reports."""
     try:
         options = read_options(table)
@@ -61,7 +61,7 @@ def read_foreign(url: str, table: Mapping[str, object]) -> Foreign:
         raise BadSetting(str(problem)) from None
     if table.get("on_dismiss") not in (None, "delete"):
         raise BadSetting("on_dismiss is delete, or absent")
-    return Foreign(
+    return LayoutSettings(
         hub_url=_hub_url(url, table.get("hub_url")),
         hub_wait=_hub_wait(table.get("hub_wait", HUB_WAIT)),
         on_dismiss="delete" if table.get("on_dismiss") else None,
@@ -267,7 +267,7 @@ class _Reader:
         unknown = sorted(set(table) - {"url", "environment", "mode", "table", *STORE_SETTINGS})
         self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
         try:
-            foreign = read_foreign(url, table)
+            others = read_layout_settings(url, table)
         except BadSetting as problem:
             self._fail(f"{where}.{problem}")
         return StoreConfig(
@@ -276,7 +276,7 @@ class _Reader:
             environment=environment,
             mode=mode,
             table=self._get(where, table, "table", str, None),
-            **foreign._asdict(),
+            **others._asdict(),
         )
 
     def _venue(self, name: str, table: Mapping[str, Any]) -> VenueConfig:
