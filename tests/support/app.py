@@ -181,6 +181,15 @@ async def settled(pilot: Pilot[Any]) -> None:
     await pilot.pause()
     await until(pilot, lambda: not [worker for worker in app.workers if worker.group != "watch"])
     await pilot.pause()
+    await until(pilot, lambda: is_painted(app))
+
+
+def is_painted(app: ConsoleApp) -> bool:
+    """Nothing waits for the next frame any more, and a gate knows that it was seen: before, it takes no answer."""
+    screen = app.screen
+    waiting = screen._layout_required or screen._repaint_required or screen._dirty_widgets or screen._callbacks
+    unseen = isinstance(screen, Gate) and screen._open_from == float("inf")
+    return screen.is_mounted and not waiting and not unseen
 
 
 def is_stuck(app: ConsoleApp) -> bool:
