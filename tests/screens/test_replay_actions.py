@@ -26,6 +26,7 @@ from tests.support.app import (
     gate_message,
     ident,
     ids,
+    is_painted,
     make_store,
     notice,
     order,
@@ -255,7 +256,7 @@ async def test_a_batch_outlives_its_screen_and_quit_asks_then_drains(tmp_path: P
         await pilot.press("R")
         assert "a batch is running" in notice(app)
         await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, Gate))
+        await until(pilot, lambda: isinstance(app.screen, Gate) and is_painted(app))
         assert "Quit while something runs" in screen_text(app)
         await pilot.press(*"quit", "enter")
         await until(pilot, lambda: app._exit)
