@@ -1,4 +1,4 @@
-"""A console on a stage: a real store, fixed data, a clock that stands still, and ways to wait without sleeping."""
+"""Runs the console in a test: a real store, fixed data, a fixed clock, and ways to wait without sleeping."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ident(number: int) -> str:
 def order(
     number: int, *, minutes: float = 3.0, error: str = "429", tif: str = "gtc", **given: Any
 ) -> DeadLetteredOrder:
-    """One dead order; the action says the same as the columns."""
+    """One dead order whose action agrees with its columns."""
     fields: dict[str, Any] = {
         "dlq_id": ident(number),
         "captured_at": NOW - timedelta(minutes=minutes),
@@ -80,7 +80,7 @@ def order(
 
 
 def twelve() -> list[DeadLetteredOrder]:
-    """A queue as one finds it: every kind of failure, oldest first."""
+    """Twelve orders with every kind of failure, oldest first."""
     kinds = ("schema", "429", "auth", "closed", "timeout", "funds", "reset", "refused", "429", "429", "timeout", "429")
     minutes = (190, 41, 14, 13, 12, 9, 8, 7, 5, 4, 3, 2)
     return [order(n, minutes=minutes[n], error=kinds[n]) for n in range(12)]
@@ -94,14 +94,14 @@ def make_store(path: Path, entries: Iterable[DeadLetteredOrder]) -> Path:
 
 
 def config(url: str | None = None, **changes: Any) -> Config:
-    """With a practice venue where one is given."""
+    """A config, with a practice venue where a URL is given."""
     venues = {"alpaca": VenueConfig(paper_endpoint=url, live_endpoint=url, timeout=3.0, visibility_seconds=0.5)}
     return replace(Config(venues=venues if url else {}), **changes)
 
 
 @dataclass
 class Stage:
-    """What a console is made of in a test; `console()` makes one."""
+    """The parts of a console in a test; `console()` makes one."""
 
     path: Path
     config: Config = field(default_factory=config)
@@ -116,7 +116,7 @@ class Stage:
 
     @property
     def cache(self) -> Path:
-        """Where indexes lie: never the operator's own."""
+        """The folder of indexes, which is never the operator's own."""
         return self.path.parent / "cache"
 
     @property
@@ -166,7 +166,7 @@ class Stage:
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str = "") -> None:
-    """Waits for it to become true; fails where it does not."""
+    """Wait until the condition holds; fail after a time limit."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
     while not condition():
@@ -175,7 +175,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str = 
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    """Until nothing is being read or done any more."""
+    """Wait until no read and no act is running and the screen is painted."""
     app = app_of(pilot)
     await until(pilot, lambda: app.session is not None or not isinstance(app.screen, FramedScreen) or is_stuck(app))
     await pilot.pause()
@@ -185,7 +185,7 @@ async def settled(pilot: Pilot[Any]) -> None:
 
 
 def is_painted(app: ConsoleApp) -> bool:
-    """Nothing waits for the next frame any more, and a gate knows that it was seen: before, it takes no answer."""
+    """Whether nothing waits for the next frame. A gate takes no answer before it has been painted."""
     screen = app.screen
     waiting = screen._layout_required or screen._repaint_required or screen._dirty_widgets or screen._callbacks
     unseen = isinstance(screen, Gate) and screen._open_from == float("inf")
@@ -193,7 +193,7 @@ def is_painted(app: ConsoleApp) -> bool:
 
 
 def is_stuck(app: ConsoleApp) -> bool:
-    """It waits for the operator before there is a store."""
+    """Whether the console waits for the operator to choose a store."""
     return app.setup.store is None or not app.header_state.attaching
 
 
@@ -204,14 +204,14 @@ def app_of(pilot: Pilot[Any]) -> ConsoleApp:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Keys one by one, each with its consequences."""
+    """Press keys one by one and wait after each."""
     for key in keys:
         await pilot.press(key)
         await settled(pilot)
 
 
 async def answer(pilot: Pilot[Any], text: str) -> None:
-    """Typed into a gate or a line, and handed over."""
+    """Type an answer into a gate or a line, then Enter."""
     for character in text:
         await pilot.press("space" if character == " " else character)
     await pilot.press("enter")
@@ -219,7 +219,7 @@ async def answer(pilot: Pilot[Any], text: str) -> None:
 
 
 def screen_text(app: ConsoleApp) -> str:
-    """What is on the screen, line by line, as a terminal would show it."""
+    """The text of the screen, line by line."""
     width, height = app.size
     strips = app.screen._compositor.render_strips(app.size)
     return (
@@ -242,7 +242,7 @@ def _lines(app: ConsoleApp, selector: str) -> str:
 
 
 def ids(app: ConsoleApp) -> list[str]:
-    """What the queue has at hand, in its order."""
+    """Ids of the entries in the queue's window, in order."""
     return [spot.entry.id for spot in app.queue.table.window.spots]
 
 
@@ -260,5 +260,5 @@ def in_gate(app: ConsoleApp) -> bool:
 
 
 def typed(app: ConsoleApp) -> str:
-    """What stands in the gate's answer line."""
+    """The text of the gate's answer line."""
     return app.screen.typed if isinstance(app.screen, Gate) else ""
