@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.databases import Databases
 from tests.support.postgres import Postgres
+
+# A suite in the background, or under nohup, starts with these ignored, and so would every program that a test
+# starts and then interrupts. A handler is not inherited: such programs begin with the default.
+for _signal in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_signal) == signal.SIG_IGN:
+        signal.signal(_signal, lambda *_: None)
 
 # Each waits out a client's time limit. Every client still meets `delay` on a new order and `slow_headers` on a cancel.
 _LEFT_TO_FAULTS = ("-cancel-delay]", "-replace-delay]", "-new-slow_headers]", "-replace-slow_headers]")

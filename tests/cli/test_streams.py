@@ -74,5 +74,8 @@ def test_a_scraper_that_hangs_up_leaves_the_next_one_its_numbers(tmp_path: Path)
         with urllib.request.urlopen(url, timeout=30) as answer:
             assert answer.status == 200
         exporter.send_signal(signal.SIGINT)
-        assert exporter.wait(30) == 130
+        try:
+            assert exporter.wait(60) == 130
+        finally:
+            exporter.kill()  # leaving the block waits for it, however long it takes
         assert exporter.stderr.read() == "dlq: stopped\n"
