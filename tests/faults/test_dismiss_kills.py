@@ -29,7 +29,7 @@ CHILD = """
 import asyncio, sys
 from datetime import datetime, UTC
 from backends import open_store
-from backends.records import Actor, Filter, Selection, Why
+from backends.records import Actor, Filter, Selection, ActContext
 ACTOR = Actor("ann", "ops", "desk1", "child")
 async def main(target, chunk):
     store = await open_store(target)
@@ -39,7 +39,7 @@ async def main(target, chunk):
             entries = (await store.page(Filter(states=frozenset({state})), limit=100_000)).entries
             for start in range(0, len(entries), chunk):
                 selection = Selection.of(entries[start : start + chunk])
-                await act(selection, ACTOR, Why(datetime.now(UTC), "bulk", "test"))
+                await act(selection, ACTOR, ActContext(datetime.now(UTC), "bulk", "test"))
                 print("chunk", flush=True)
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
@@ -49,7 +49,7 @@ RACER = """
 import asyncio, json, sys
 from datetime import datetime, UTC
 from backends import open_store
-from backends.records import Actor, Filter, Selection, Why
+from backends.records import Actor, Filter, Selection, ActContext
 async def main(target, name):
     store = await open_store(target)
     entries = (await store.page(Filter(), limit=100_000)).entries
@@ -58,7 +58,9 @@ async def main(target, name):
     done, changed = [], []
     for start in range(0, len(entries), 125):
         result = await store.dismiss(
-            Selection.of(entries[start : start + 125]), Actor(name, name, "desk", "child"), Why(datetime.now(UTC), name)
+            Selection.of(entries[start : start + 125]),
+            Actor(name, name, "desk", "child"),
+            ActContext(datetime.now(UTC), name),
         )
         done += result.done
         changed += result.changed

@@ -110,9 +110,9 @@ async def test_a_keeper_builds_follows_and_stops(tmp_path: Path, target: str, st
 def test_a_keeper_goes_when_its_console_is_killed(tmp_path: Path, target: str) -> None:
     console = """
 import asyncio, os, sys
-from console.services.index.keeper import Keeper
+from console.services.index.keeper import IndexProcess
 async def main():
-    keeper = Keeper((), os.environ)
+    keeper = IndexProcess((), os.environ)
     await keeper.start()
     print(keeper._process.pid, flush=True)
     await asyncio.sleep(60)
