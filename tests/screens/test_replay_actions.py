@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -173,6 +174,19 @@ async def test_nothing_to_send_cannot_be_confirmed(tmp_path: Path, venue: Exchan
         assert isinstance(app.screen, ReplayGate)
         await press(pilot, "escape")
     assert not venue.posts
+
+
+async def test_a_replay_that_is_refused_whole_is_on_record(tmp_path: Path, venue: Exchange) -> None:
+    """As the command line records it, though the gate lets no such plan out."""
+    app = stage_with(tmp_path, venue, [order(1, action_json="{")]).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: "nothing to send" in screen_text(app))
+        await settled(pilot)
+        assert app.session is not None
+        bodies = [event.body async for events in app.session.store.audit() for event in events]
+    assert [json.loads(body)["kind"] for body in bodies] == ["refused-replay"]
 
 
 async def test_live_asks_for_the_word_and_the_number(tmp_path: Path, venue: Exchange) -> None:
