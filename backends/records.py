@@ -177,6 +177,8 @@ class Attempt:
     rehearsal: bool = False
     payload: bytes = b""
     lease_until: float = 0.0  # seconds since the epoch, by the store's clock
+    account: str | None = None  # the venue's own name of the account; None: it does not tell, or a ledger of 0.1
+    key_digest: str | None = None  # of the key it was sent with; None: a ledger of 0.1
 
 
 Chained = tuple[int, bytes, bytes]  # an event's number, its body, and the hash over it and all before

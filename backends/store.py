@@ -91,6 +91,8 @@ class Intent:
     payload_hash: str
     rehearsal: bool = False
     detail: str = ""  # for the audit: host, plan hash, overrides
+    account: str | None = None  # the venue's own name of the account; None: it does not tell
+    key_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,10 @@ from venues.client import (
     UnknownVenue,
     VenueClient,
     VenueError,
+    WrongAccount,
     WrongMode,
 )
-from venues.credentials import Credentials
+from venues.credentials import Credentials, SecretSet
 from venues.endpoint import BadEndpoint
 from venues.orders import (
     Absent,
@@ -119,6 +120,7 @@ __all__ = [
     "Refused",
     "Rejected",
     "Route",
+    "SecretSet",
     "Status",
     "Unknown",
     "UnknownVenue",
@@ -126,6 +128,7 @@ __all__ = [
     "VenueError",
     "VenueOrder",
     "Verb",
+    "WrongAccount",
     "WrongMode",
     "connect",
     "credential_fields",

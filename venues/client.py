@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused, Verb
 
 Dedup = Literal["lifetime", "open", "none"]
+Reach = Literal["all", "day"]
 
 
 class VenueError(Exception):
@@ -40,6 +41,10 @@ class BadCredentials(VenueError):
     """A field is missing or malformed. The message names the field, never its value."""
 
 
+class WrongAccount(VenueError):
+    """The account that answers is not the one the order belongs to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What the venue guarantees: every figure that decides whether an order may be sent again."""
@@ -59,6 +64,8 @@ class Profile:
     id_pattern: str = r"[0-9A-Za-z_-]{1,64}"  # must match a whole client order id
     id_prefix: str = ""  # begins an id that is made because the entry has none
     id_digits: int = 32  # hex digits of such an id
+    tells_account: bool = False  # whether the venue says whose account answers
+    reach: Reach = "all"  # the orders that a look-up sees: all, or only those of the gateway's day
 
     def takes_id(self, client_order_id: str) -> bool:
         return re.fullmatch(self.id_pattern, client_order_id) is not None
@@ -85,6 +92,7 @@ class Route:
     allow_custom_endpoint: bool = False  # without it only loopback
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
+    account_number: str | None = None  # the venue's own number of the account that must answer
 
 
 @runtime_checkable
@@ -101,6 +109,11 @@ class VenueClient(Protocol):
     profile: Profile
     mode: Mode
     host: str  # shown to the operator beside the mode
+    account: str | None  # the venue's own name of this account, known from `open` on; None: the venue does not tell
+    key_digest: str  # tells one key from another without revealing either; "" where there is no key
+
+    def account_of(self, action: OrderAction) -> str | None:
+        """Return the venue's own account that this action's order belongs to: a vault or the like, else `account`."""
 
     async def open(self) -> None:
         """Load what `prepare` needs (markets, precision). Raises VenueError."""
@@ -133,6 +146,11 @@ class AccountClient(ABC):
         self.profile = profile
         self.mode: Mode = mode
         self.host = host
+        self.account: str | None = None
+        self.key_digest = ""
+
+    def account_of(self, action: OrderAction) -> str | None:  # noqa: ARG002 - for venues with accounts inside accounts
+        return self.account
 
     async def submit(self, prepared: Prepared) -> Outcome:
         return await self._send_as("new", prepared)

@@ -5,11 +5,13 @@ The caller hands them in. Must not know a keyring, a file or the environment.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from venues.client import BadCredentials
+from venues.orders import Mode
 
 HEX_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 HEX_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -21,14 +23,23 @@ def _kept(mapping: Mapping[str, str]) -> Callable[[str], str | None]:
     return values.get
 
 
+def _digest(mapping: Mapping[str, str]) -> str:
+    """Tell one set of secrets from another; "" for none. All fields count, so that none can be guessed alone."""
+    if not mapping:
+        return ""
+    text = "\n".join(f"{name}={mapping[name]}" for name in sorted(mapping))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
 class Credentials:
     """Named secret fields. Only `reveal` gives a value; call it in the expression that sends it."""
 
-    __slots__ = ("_fields", "_value")
+    __slots__ = ("_fields", "_value", "digest")
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._fields = tuple(mapping)
         self._value = _kept(mapping)
+        self.digest = _digest(mapping)
 
     def fields(self) -> tuple[str, ...]:
         return self._fields
@@ -63,3 +74,13 @@ def check_shapes(credentials: Credentials, *shapes: tuple[str, re.Pattern[str], 
     for field, shape, what in shapes:
         if not shape.fullmatch(credentials.reveal(field)):
             raise BadCredentials(f"{field}: {what}")
+
+
+class SecretSet(NamedTuple):
+    """Whose credentials are meant: an account's at a venue, by the names that the store's entries use."""
+
+    venue: str
+    kind: str  # what the client is built for, which says which fields there are
+    account: str | None  # None: the venue's own
+    mode: Mode
+    venue_too: bool = False  # the venue's own set counts too, where the account has none under its name

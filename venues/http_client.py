@@ -21,6 +21,7 @@ class HttpClient(AccountClient):
     ) -> None:
         super().__init__(profile.tuned(route), mode, endpoint.host)
         self._credentials = credentials
+        self.key_digest = credentials.digest
         self._http = Transport(endpoint.url, route.timeout)
         # An address from the config does not show whether it is paper.
         self._really_paper = None if endpoint.custom else mode == "paper"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
 Mode = Literal["paper", "live"]
 Verb = Literal["new", "replace", "cancel"]
-Status = Literal["open", "partly_filled", "filled", "cancelled", "expired", "rejected", "unclear"]
+Status = Literal["open", "partly_filled", "filled", "cancelled", "expired", "replaced", "rejected", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class VenueOrder:
     price: Decimal | None = None
     time_in_force: str | None = None
     filled: Decimal | None = None
+    created_at: datetime | None = None  # aware, by the venue's clock
 
 
 @dataclass(frozen=True, slots=True)

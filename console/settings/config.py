@@ -154,6 +154,14 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AccountConfig:
+    """What must be true of an account of the store's entries: the venue's own numbers of it."""
+
+    paper_number: str | None = None
+    live_number: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class VenueConfig:
     type: str | None = None
     timeout: float = 10.0
@@ -162,6 +170,9 @@ class VenueConfig:
     allow_custom_endpoint: bool = False
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
+    default_account: str | None = None  # whose credentials the venue's own are
+    accounts: Mapping[str, AccountConfig] = field(default_factory=dict)  # by account_id
+    options: Mapping[str, object] = field(default_factory=dict)  # ccxt venues: handed to the exchange as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +182,7 @@ class Limits:
     max_quantity: Decimal | None = None
     four_eyes_over: Decimal = Decimal(250_000)
     stale_after: timedelta = timedelta(minutes=15)
+    plan_seconds: int = 60  # how long a plan may wait for its confirmation
     poison_after: int = 3
     retry_limit: int = 10
     duplicate_window: timedelta = timedelta(minutes=15)

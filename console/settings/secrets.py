@@ -15,7 +15,7 @@ import keyring
 import keyring.errors
 from keyring.backend import KeyringBackend
 
-from venues import BadCredentials, Credentials, Mode, credential_fields
+from venues import BadCredentials, Credentials, Mode, SecretSet, credential_fields
 
 _REFUSED = ("keyring.backends.null", "keyring.backends.fail")
 # What third-party backends raise if their file, bus or passphrase is missing.
@@ -84,8 +84,9 @@ class Vault:
         _backend()
         return _delete(service(venue, mode), field)
 
-    def credentials(self, name: str, kind: str, mode: Mode) -> Credentials:
+    def credentials(self, wanted: SecretSet) -> Credentials:
         """The credentials of a venue's client, looked up by name, then by kind. Raises BadCredentials."""
+        name, kind, mode = wanted.venue, wanted.kind, wanted.mode
         found: dict[str, str] = {}
         for field in credential_fields(kind):
             try:

@@ -70,6 +70,7 @@ class CcxtClient(AccountClient):
     def __init__(self, setup: Setup, tuned: Profile) -> None:
         super().__init__(tuned, setup.mode, setup.host)
         self._setup = setup
+        self.key_digest = setup.key_digest
         self._row = setup.row
         self._held: dict[str, Held] = {}
         self._exchange: Any = None

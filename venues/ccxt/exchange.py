@@ -56,6 +56,10 @@ class Setup:
         """The host to show before the exchange object exists."""
         return self._endpoint.host if self._endpoint else f"{self.row.exchange_id} ({self.mode})"
 
+    @property
+    def key_digest(self) -> str:
+        return self._credentials.digest
+
     def secrets(self) -> dict[str, str]:
         return {field: self._credentials.reveal(field) for field in self.row.fields}
 

@@ -1,15 +1,34 @@
-"""The venue clients of one session: built from config and credentials, opened once each, closed together."""
+"""The venue clients of one session, one per venue, account and mode: opened once each, closed together."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from console.settings.config import VenueConfig
-from venues import Credentials, Mode, Route, UnknownVenue, VenueClient, connect, has_paper, venue_profile
+from venues import (
+    Credentials,
+    Mode,
+    Route,
+    SecretSet,
+    UnknownVenue,
+    VenueClient,
+    WrongAccount,
+    connect,
+    has_paper,
+    venue_profile,
+)
 from venues.client import NoPaperMode, Profile
 
-CredentialSource = Callable[[str, str, Mode], Credentials]  # (venue's name, its kind, mode)
+CredentialSource = Callable[[SecretSet], Credentials]
+
+
+class VenueAccount(NamedTuple):
+    """Where requests go that share a client, a pace and a breaker: a venue and an account of the entries there."""
+
+    venue: str  # as the store or the operator names it
+    account: str | None  # the entries' account_id; None: the venue's own credentials
 
 
 class VenuePool:
@@ -18,7 +37,7 @@ class VenuePool:
     def __init__(self, venues: Mapping[str, VenueConfig], credentials: CredentialSource) -> None:
         self._venues = venues
         self._credentials = credentials
-        self._clients: dict[tuple[str, Mode], VenueClient] = {}
+        self._clients: dict[tuple[VenueAccount, Mode], VenueClient] = {}
         self._opening = asyncio.Lock()
 
     def kind(self, name: str) -> str:
@@ -26,7 +45,7 @@ class VenuePool:
         return settings.type if settings and settings.type else name
 
     def settings(self, name: str) -> VenueConfig:
-        return self._venues.get(name) or self._venues.get(self.kind(name)) or VenueConfig()
+        return self._venues.get(name) or VenueConfig()
 
     def profile(self, name: str) -> Profile:
         """Raises UnknownVenue or MissingExtra."""
@@ -49,27 +68,55 @@ class VenuePool:
         visibility = profile.visibility if stated is None else stated
         return max(visibility, profile.arrival_bound or 0.0)
 
-    async def client(self, name: str, mode: Mode) -> VenueClient:
-        """Opened and kept. Raises VenueError."""
+    def number(self, at: VenueAccount, mode: Mode) -> str | None:
+        """The account number that the config demands of this account."""
+        settings = self.settings(at.venue)
+        named = settings.accounts.get(at.account or settings.default_account or "")
+        if named is None:
+            return None
+        return named.paper_number if mode == "paper" else named.live_number
+
+    async def client(self, at: VenueAccount, mode: Mode) -> VenueClient:
+        """Opened and kept. Raises VenueError; WrongAccount where another account answers than the config names."""
         async with self._opening:
-            known = self._clients.get((name, mode))
+            known = self._clients.get((at, mode))
             if known is not None:
                 return known
-            self.check(name, mode)
-            kind, settings = self.kind(name), self.settings(name)
-            client = connect(kind, mode, self._credentials(name, kind, mode), self._route(settings, mode))
+            self.check(at.venue, mode)
+            client = connect(self.kind(at.venue), mode, self._secrets(at, mode), self._route(at, mode))
             await client.open()
-            self._clients[name, mode] = client
+            try:
+                self.check_number(at, mode, client)
+            except WrongAccount:
+                await client.aclose()
+                raise
+            self._clients[at, mode] = client
             return client
 
-    @staticmethod
-    def _route(settings: VenueConfig, mode: Mode) -> Route:
+    def check_number(self, at: VenueAccount, mode: Mode, client: VenueClient) -> None:
+        """Raises WrongAccount unless the account that answered is the one that the config names, if it names one."""
+        number = self.number(at, mode)
+        if number is None or not client.profile.tells_account or number == client.account:
+            return
+        told = f"account {client.account} answers" if client.account else "the venue did not tell its account"
+        raise WrongAccount(
+            f"{told}, but the config says {mode}_number = {number!r} for {at.account or 'the default account'}"
+        )
+
+    def _secrets(self, at: VenueAccount, mode: Mode) -> Credentials:
+        settings = self.settings(at.venue)
+        own = at.account is None or at.account == settings.default_account
+        return self._credentials(SecretSet(at.venue, self.kind(at.venue), at.account, mode, venue_too=own))
+
+    def _route(self, at: VenueAccount, mode: Mode) -> Route:
+        settings = self.settings(at.venue)
         return Route(
             timeout=settings.timeout,
             endpoint=settings.paper_endpoint if mode == "paper" else settings.live_endpoint,
             allow_custom_endpoint=settings.allow_custom_endpoint,
             rate_per_minute=settings.rate_per_minute,
             visibility_seconds=settings.visibility_seconds,
+            account_number=self.number(at, mode),
         )
 
     async def aclose(self) -> None:
