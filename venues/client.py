@@ -41,6 +41,10 @@ class BadCredentials(VenueError):
     """A field is missing or malformed. The message names the field, never its value."""
 
 
+class MissingCredentials(BadCredentials):
+    """The account's credentials, or a field of them, are not set. The message names what mends it."""
+
+
 class WrongAccount(VenueError):
     """The account that answers is not the one the order belongs to."""
 
