@@ -5,21 +5,28 @@ Never prints a secret and never puts one into a message.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 import keyring
 import keyring.errors
 from keyring.backend import KeyringBackend
 
-from venues import BadCredentials, Credentials, Mode, SecretSet, credential_fields
+from console.settings.secret_names import SetName, hub_set, provider_set, venue_set
+from console.settings.secret_remedies import field_missing, set_missing
+from console.text.untrusted import safe
+from venues import BadCredentials, Credentials, MissingCredentials, SecretSet, credential_fields
 
 _REFUSED = ("keyring.backends.null", "keyring.backends.fail")
 # What third-party backends raise if their file, bus or passphrase is missing.
 _FAILURES = (keyring.errors.KeyringError, OSError, EOFError, RuntimeError, ValueError)
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_NOT_VENUES = ("provider", "hub", "store")  # kept under the same beginning
 _WINDOWS_LIMIT = 1200  # characters that fit Windows' 2,560-byte blob in UTF-16
 
 
@@ -27,50 +34,70 @@ class SecretError(Exception):
     """Secrets cannot be read or kept; `str()` says what to do."""
 
 
-def service(venue: str, mode: Mode) -> str:
-    return f"dlq-console/{venue}/{mode}"
+class Kept(NamedTuple):
+    """What one place holds of a set, and the fields that it lacks."""
+
+    place: str
+    credentials: Credentials
+    missing: tuple[str, ...]
+
+
+class _Place(NamedTuple):
+    label: str
+    read: Callable[[str], str | None]  # by field; None: not there
 
 
 class Vault:
-    """Owner-only files first, if a credentials directory is set; then the keyring."""
+    """Owner-only files first, if a credentials directory is set; then the keyring. A set is read from one place."""
 
-    def __init__(self, credentials_dir: Path | None, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, credentials_dir: Path | None, environ: Mapping[str, str] = os.environ, known: Collection[str] = ()
+    ) -> None:
+        """`known`: the config's venues and providers, whose accounts and tenants may have sets of their own."""
         given = environ.get("CREDENTIALS_DIRECTORY")
         self._dirs = [path for path in (credentials_dir, Path(given) if given else None) if path is not None]
+        self._known = known
 
-    def read(self, venue: str, mode: Mode, field: str) -> str | None:
-        if (path := self._file(venue, mode, field)) is not None:
-            return _owner_only(path)
-        if self._dirs and not _usable():
-            return None
-        return _get(service(venue, mode), field)
-
-    def _file(self, venue: str, mode: Mode, field: str) -> Path | None:
-        for folder in self._dirs:
-            path = folder / f"{venue}.{mode}.{field}"
-            try:
-                path.stat()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as problem:
-                raise SecretError(f"cannot read {path}: {problem.strerror}") from None
-            return path
+    def kept(self, at: SetName, fields: Iterable[str]) -> Kept | None:
+        """The set from the first place that has any field of it. Raises SecretError."""
+        wanted = tuple(fields)
+        for place in self._places(at):
+            found = {field: value for field in wanted if (value := place.read(field)) is not None}
+            if found:
+                missing = tuple(field for field in wanted if not found.get(field))
+                return Kept(place.label, Credentials(found), missing)
         return None
 
-    def keyring(self, venue: str, mode: Mode, fields: Iterable[str] = ()) -> str:
-        """The keyring that would keep these. Raises SecretError if a file would be read first, or without a keyring."""
-        for path in filter(None, (self._file(venue, mode, field) for field in fields)):
-            raise SecretError(f"{path} is read before the keyring: change or remove that file instead")
+    def _places(self, at: SetName) -> Iterator[_Place]:
+        try:
+            prefixes, services = at.prefixes(self._known), at.services(self._known)
+        except UnicodeEncodeError:
+            raise SecretError("a name with characters that are no text has no secrets") from None
+        for folder in self._dirs:
+            for prefix in prefixes:
+                yield _Place(f"{folder}/{safe(prefix)}.<field>", partial(_read_file, folder, prefix))
+        if self._dirs and not _usable():
+            return
+        for service in services:
+            yield _Place(f"{_name(_backend())}, service {safe(service)}", partial(_get, service))
+
+    def keyring(self, at: SetName, fields: Iterable[str]) -> str:
+        """The keyring that would keep this set. Raises SecretError if a file is read first, or without a keyring."""
+        fields = tuple(fields)
+        for folder in self._dirs:
+            for path in (folder / f"{prefix}.{field}" for prefix in at.prefixes(self._known) for field in fields):
+                if _exists(path):
+                    raise SecretError(f"{path} is read before the keyring: change or remove that file instead")
         if self._dirs and not _usable():
             raise SecretError(
-                f"no keyring backend is available here: put owner-only files named {venue}.{mode}.<field> "
+                f"no keyring backend is available here: put owner-only files named {at.prefix}.<field> "
                 f"into {self._dirs[0]} instead"
             )
         return _name(_backend())
 
-    def write(self, venue: str, mode: Mode, field: str, value: str) -> None:
+    def write(self, at: SetName, field: str, value: str) -> None:
         backend = _backend()
-        name = service(venue, mode)
+        name = at.service
         _delete(name, field)
         if len(value) <= _WINDOWS_LIMIT or not type(backend).__module__.startswith("keyring.backends.Windows"):
             _set(name, field, value)
@@ -80,43 +107,52 @@ class Vault:
             _set(name, f"{field}#{number}", part)
         _set(name, f"{field}#n", str(len(parts)))
 
-    def delete(self, venue: str, mode: Mode, field: str) -> bool:
+    def delete(self, at: SetName, field: str) -> bool:
+        """Under every name of the set, so that no older one counts instead."""
         _backend()
-        return _delete(service(venue, mode), field)
+        gone = [_delete(service, field) for service in at.services(self._known)]
+        return any(gone)
 
     def credentials(self, wanted: SecretSet) -> Credentials:
-        """The credentials of a venue's client, looked up by name, then by kind. Raises BadCredentials."""
-        name, kind, mode = wanted.venue, wanted.kind, wanted.mode
-        found: dict[str, str] = {}
-        for field in credential_fields(kind):
-            try:
-                value = self.read(name, mode, field) or (self.read(kind, mode, field) if kind != name else None)
-            except SecretError as problem:
-                raise BadCredentials(str(problem)) from None
-            if not value:
-                raise BadCredentials(f"{name} {mode}: {field} is not set: run dlq secrets set {name} --{mode}")
-            found[field] = value
-        return Credentials(found)
+        """The credentials of an account at a venue. Raises MissingCredentials, or BadCredentials."""
+        fields = credential_fields(wanted.kind)
+        if not fields:
+            return Credentials({})
+        if wanted.venue in _NOT_VENUES:
+            raise BadCredentials(f"a venue cannot be called {wanted.venue}: other secrets are kept under that name")
+        accounts = (wanted.account, None) if wanted.account and wanted.venue_too else (wanted.account,)
+        for account in accounts:
+            kept = self._kept_or_bad(venue_set(wanted.venue, account, wanted.mode), fields)
+            if kept is None:
+                continue
+            if kept.missing:
+                raise MissingCredentials(field_missing(wanted._replace(account=account), kept.missing[0], kept.place))
+            return kept.credentials
+        raise MissingCredentials(set_missing(wanted))
+
+    def _kept_or_bad(self, at: SetName, fields: Iterable[str]) -> Kept | None:
+        try:
+            return self.kept(at, fields)
+        except SecretError as problem:
+            raise BadCredentials(str(problem)) from None
 
     def where(self) -> str:
         """The places where secrets are read, in order."""
         files = [f"files in {', '.join(map(str, self._dirs))}"] if self._dirs else []
         return ", then ".join(files if files and not _usable() else [*files, _name(_backend())])
 
-    def authorization(self, provider: str) -> Credentials | None:
-        """The Authorization secret of a provider; None if none is set. Raises BadCredentials."""
-        return self._one("provider", provider, "authorization")
+    def authorization(self, provider: str, tenant: str | None = None) -> Credentials | None:
+        """The Authorization secret of a provider, or of a tenant there; None if it is not set. Raises BadCredentials."""
+        return self._one(provider_set(provider, tenant), "authorization")
 
     def hub_token(self, store: str) -> Credentials | None:
-        return self._one("hub", store, "token")
+        return self._one(hub_set(store), "token")
 
-    def _one(self, kind: str, name: str, field: str) -> Credentials | None:
-        """Kept like a venue's secret, with the name in place of the mode."""
-        try:
-            value = self.read(kind, cast("Mode", name), field) if self._dirs or _usable() else None
-        except SecretError as problem:
-            raise BadCredentials(str(problem)) from None
-        return Credentials({field: value}) if value else None
+    def _one(self, at: SetName, field: str) -> Credentials | None:
+        kept = self._kept_or_bad(at, (field,)) if self._dirs or _usable() else None
+        if kept is not None and kept.missing:
+            raise BadCredentials(f"{field} in {kept.place} is empty")
+        return None if kept is None else kept.credentials
 
 
 def store_password(store: str, user: str | None = None) -> str | None:
@@ -142,7 +178,7 @@ def _backend() -> KeyringBackend:
     if any(kind.__module__.startswith(_REFUSED) for kind in kinds):
         raise SecretError(
             "no keyring backend is available here: unlock or install one, or set credentials_dir in the config "
-            "to a directory of owner-only files named <venue>.<mode>.<field>"
+            "to a directory of owner-only files named <venue>.<account>.<mode>.<field>"
         )
     if any("plaintext" in kind.__qualname__.lower() for kind in kinds):
         raise SecretError("the keyring backend keeps secrets in plain text: refused; choose another one")
@@ -194,6 +230,21 @@ def _delete(name: str, field: str) -> bool:
     except _FAILURES:
         raise SecretError("the keyring did not answer: is it unlocked?") from None
     return gone
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as problem:
+        if problem.errno in _NOT_THERE:
+            return False
+        raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+    return True
+
+
+def _read_file(folder: Path, prefix: str, field: str) -> str | None:
+    path = folder / f"{prefix}.{field}"
+    return _owner_only(path) if _exists(path) else None
 
 
 def _owner_only(path: Path) -> str:

@@ -1,0 +1,99 @@
+"""What to say where secrets are missing: one line with the commands and config lines that mend it. Pure.
+
+Names come from stores and may hold anything; here they are quoted so that a shell and the config take them as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+from console.text.untrusted import safe
+from venues import Mode, SecretSet
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a command, on one line."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + "".join(map(_shell_character, text)) + "'"
+
+
+def _shell_character(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    escaped = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", escaped))
+
+
+def toml_text(text: str) -> str:
+    """The text as TOML writes it, on one line."""
+    if text.isprintable():
+        return json.dumps(text, ensure_ascii=False)
+    return '"' + "".join(map(_toml_character, text)) + '"'
+
+
+def _toml_character(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04X}" if ord(character) < 0x10000 else f"\\U{ord(character):08X}"
+
+
+def toml_key(text: str) -> str:
+    return text if _BARE_KEY.fullmatch(text) else toml_text(text)
+
+
+def set_command(venue: str, account: str | None, mode: Mode) -> str:
+    """The command that sets these secrets."""
+    if not account:
+        return f"dlq secrets set {shell_word(venue)} --{mode}"
+    between = "=" if account.startswith("-") else " "
+    return f"dlq secrets set {shell_word(venue)} --account{between}{shell_word(account)} --{mode}"
+
+
+def shown_set(venue: str, account: str | None, mode: str) -> str:
+    """`alpaca live`, `alpaca live of account hedge`."""
+    return f"{safe(venue)} {mode}" + (f" of account {safe(account)}" if account else "")
+
+
+def set_missing(wanted: SecretSet) -> str:
+    """Nothing of this set is kept anywhere."""
+    venue, account, mode = wanted.venue, wanted.account, wanted.mode
+    told = f"no credentials are set for {shown_set(venue, account, mode)}: run {set_command(venue, account, mode)}"
+    if not account:
+        return told
+    if wanted.venue_too:
+        return f"{told}, or {set_command(venue, None, mode)}, as it is the venue's default_account"
+    line = f"default_account = {toml_text(account)}"
+    return f"{told}; or, if the venue's own credentials are that account's, put {line} into [venues.{toml_key(venue)}]"
+
+
+def field_missing(wanted: SecretSet, field: str, place: str) -> str:
+    """A part of this set is kept, but not this field."""
+    shown = shown_set(wanted.venue, wanted.account, wanted.mode)
+    again = set_command(wanted.venue, wanted.account, wanted.mode)
+    return f"{field} of {shown} is not set in {place}, where its other fields are: run {again}"
+
+
+def tenant_missing(provider: str, tenant: str, *, listed: bool) -> str:
+    """A tenant of a provider has no authorization of its own, or the provider's table does not name it."""
+    if not tenant:
+        return f"the entry names no tenant, and provider {safe(provider)} has credentials per tenant only"
+    command = f"dlq secrets set {shell_word(f'provider/{provider}/{tenant}')}"
+    table = f"[providers.{toml_key(provider)}.tenants]"
+    if listed:
+        return (
+            f"no authorization is set for tenant {safe(tenant)} of provider {safe(provider)}: run {command}; "
+            f"or remove {table} if all tenants share the provider's own"
+        )
+    return (
+        f"tenant {safe(tenant)} is not in {table}: put {toml_key(tenant)} = {{}} there and run {command}; "
+        f"or remove {table} if all tenants share the provider's own"
+    )
