@@ -13,13 +13,13 @@ from decimal import Decimal
 from functools import partial
 from typing import cast
 
+from venues.practice.accounts import digits, letters
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.format import STRANGER, Call, Moment, on_order, says
 from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
 
 SYMBOL = re.compile(r"[A-Z][A-Z0-9]*([./][A-Z0-9]+)?")
 UNKNOWN_SYMBOL = "NOSUCH"  # every other well-formed symbol is listed
-ACCOUNT = "e6fe16f3-64a4-4921-8928-cadf02f92f98"
 
 
 def problem(status: int, message: str, *, code: int, **more: str) -> WireReply:
@@ -41,14 +41,24 @@ def clock(desk: Desk) -> WireReply:
     return WireReply(200, {"is_open": not desk.closed} | {name: at.isoformat() for name, at in times.items()})
 
 
-def account(key: str) -> WireReply:
-    """Return a paper account for a paper key, a live one for a live key, and else one that shows neither."""
-    number = {"PK": "PA3PRACTICE1", "AK": "927341058"}.get(key[:2], "PRACTICE1")
+def account_number(key: str) -> str:
+    """Return the key's own account: a paper one for a paper key, a live one for a live key, else of neither form."""
+    match key[:2]:
+        case "PK":
+            return f"PA3{letters(key, 9)}"
+        case "AK":
+            return digits(key, 9)
+        case _:
+            return f"PRACTICE{letters(key, 8)}"
+
+
+def account(desk: Desk) -> WireReply:
+    number = desk.account
     money = dict.fromkeys(("cash", "equity", "last_equity", "portfolio_value"), "100000")
     power = dict.fromkeys(("buying_power", "regt_buying_power", "non_marginable_buying_power"), "200000")
     flags = ("trading_blocked", "transfers_blocked", "account_blocked", "trade_suspended_by_user")
     who = {
-        "id": ACCOUNT,
+        "id": str(uuid.uuid5(uuid.NAMESPACE_DNS, number)),
         "account_number": number,
         "status": "ACTIVE",
         "crypto_status": "ACTIVE",
@@ -107,6 +117,7 @@ class Alpaca:
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] != ("v2",):
             return None
+        desk.account = account_number(_key(request))
         call = _call(request, desk)
         if not _authorised(request):
             return replace(call, act=lambda desk: self.error(401, Moment(desk.now)))
@@ -124,6 +135,10 @@ class Alpaca:
         if call.kind == "new":
             return problem(403, "insufficient buying power", code=40310000, buying_power="0", cost_basis="100")
         return problem(422, "order is not open", code=42210000)
+
+
+def _key(request: WireRequest) -> str:
+    return request.headers.get("apca-api-key-id") or request.headers.get("authorization", "")
 
 
 def _authorised(request: WireRequest) -> bool:
@@ -153,7 +168,7 @@ def _call(request: WireRequest, desk: Desk) -> Call:
         case "GET", ("clock",):
             return Call("probe", clock)
         case "GET", ("account",):
-            return Call("probe", says(account(request.headers.get("apca-api-key-id", ""))))
+            return Call("probe", account)
         case "GET", ("assets", *symbol):
             return Call("other", says(asset("/".join(symbol))))
         case "GET", ("positions",):

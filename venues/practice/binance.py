@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import partial
 from typing import cast
 
+from venues.practice.accounts import digits
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.faults import DEMO_SYMBOLS, Kind
 from venues.practice.format import STRANGER, Call, Moment, says
@@ -94,7 +95,7 @@ def account(desk: Desk) -> WireReply:
             "accountType": "SPOT",
             "balances": [{"asset": name, "free": "1000000.00000000", "locked": "0.00000000"} for name in names],
             "permissions": ["SPOT"],
-            "uid": 354937868,
+            "uid": int(desk.account),
         },
     )
 
@@ -242,6 +243,7 @@ class Binance:
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:1] == () or request.parts[0] not in FAMILIES:
             return None
+        desk.account = digits(request.headers.get("x-mbx-apikey", ""), 9)
         call = _call(request, desk)
         signed = request.parts[-1] not in PUBLIC and request.parts[-2:] != ("system", "status")
         wrong = _unsigned(request) if signed else None

@@ -1,4 +1,4 @@
-"""The orders behind every format: their states, fills and client ids.
+"""The orders behind every format: their accounts, states, fills and client ids.
 
 Rebuilds itself from the ledger. Must not know HTTP or a venue's field names.
 """
@@ -56,6 +56,7 @@ class Order(Terms):
     created_at: datetime
     updated_at: datetime
     visible_at: datetime  # look-ups show it from then on
+    account: str = ""  # whose it is: a name that stands for the key, never the key
 
     @property
     def live(self) -> bool:
@@ -77,7 +78,8 @@ class Order(Terms):
 
 def read_order(line: Mapping[str, object]) -> Order:
     """Return the order in a ledger line. Raises KeyError or ValueError if there is none."""
-    row = {column.name: line[column.name] for column in fields(Order)}
+    row = {"account": "", **line}
+    row = {column.name: row[column.name] for column in fields(Order)}
     for name in ("quantity", "filled"):
         row[name] = Decimal(str(row[name]))
     for name in ("price", "fill_price"):
@@ -93,12 +95,15 @@ class Book:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.used: set[str] = set()  # tokens that a venue takes only once
+        self.agents: dict[str, str] = {}  # a key that may act for an account, and that account
         self._orders: dict[str, Order] = {}
         self._index: dict[tuple[str, ...], list[str]] = {}
         self._number = 0
         for line in ledger.lines:
             if line.get("type") == "order":
                 self.put(read_order(line))
+            elif line.get("type") == "agent":
+                self.agents[str(line["agent"])] = str(line["account"])
             elif line.get("once") and line.get("taken"):
                 self.used.add(str(line["once"]))
 
@@ -107,9 +112,10 @@ class Book:
             self._number = max(self._number, int(order.order_id))
         known = self._orders.get(order.order_id)
         self._orders[order.order_id] = order
-        keys: list[tuple[str, ...]] = [("client", order.venue, order.client_order_id)]
+        whose = (order.venue, order.account)
+        keys: list[tuple[str, ...]] = [("client", *whose, order.client_order_id)]
         if known is None:
-            keys += [("symbol", order.venue, order.symbol), ("venue", order.venue)]
+            keys += [("symbol", *whose, order.symbol), ("account", *whose)]
         elif known.client_order_id == order.client_order_id:
             return
         for key in keys:
@@ -125,6 +131,11 @@ class Book:
         """Yield the orders under a key, newest first."""
         return (self._orders[order_id] for order_id in reversed(self._index.get(key, ())))
 
+    def appoint(self, agent: str, account: str) -> None:
+        """Let a key act for an account from now on."""
+        self.ledger.append([{"type": "agent", "agent": agent, "account": account}])
+        self.agents[agent] = account
+
     def next_number(self, now: datetime) -> str:
         """Return a whole-number id that follows the clock, so that two exchanges without a common ledger share none."""
         self._number = max(self._number + 1, int(now.timestamp() * 1000))
@@ -132,19 +143,20 @@ class Book:
 
 
 class Desk:
-    """One venue's view of the book during one request."""
+    """One account's view of the book during one request; a format says whose request it is."""
 
-    def __init__(self, book: Book, venue: str, *, now: datetime) -> None:
+    def __init__(self, book: Book, venue: str, *, now: datetime, account: str = "") -> None:
         self.venue = venue
+        self.account = account
         self.now = now
         self.hidden_until: datetime | None = None
         self.closed = False
         self.repeated = False  # the request carries a token that was used before
         self.changed: list[Order] = []
-        self._book = book
+        self.book = book
 
     def new_number(self) -> str:
-        return self._book.next_number(self.now)
+        return self.book.next_number(self.now)
 
     def new_uuid(self) -> str:
         return str(uuid.uuid4())
@@ -155,6 +167,7 @@ class Desk:
         order = Order(
             order_id=order_id,
             venue=self.venue,
+            account=self.account,
             client_order_id=draft.client_order_id,
             symbol=draft.symbol,
             side=draft.side,
@@ -182,22 +195,24 @@ class Desk:
         return self.revise(order, state="cancelled")
 
     def order(self, order_id: str) -> Order | None:
-        """Return this venue's order, visible or not."""
-        order = self._book.get(order_id)
-        return order if order is not None and order.venue == self.venue else None
+        """Return this account's order, visible or not."""
+        order = self.book.get(order_id)
+        own = order is not None and (order.venue, order.account) == (self.venue, self.account)
+        return order if own else None
 
     def named(self, client_order_id: str) -> Iterator[Order]:
         """Yield every order that has this client id now, newest first, visible or not."""
         return (
             order
-            for order in self._book.listed("client", self.venue, client_order_id)
+            for order in self.book.listed("client", self.venue, self.account, client_order_id)
             if order.client_order_id == client_order_id
         )
 
     def shown(self, symbol: str | None = None) -> Iterator[Order]:
         """Yield the visible orders, newest first."""
-        key = ("venue", self.venue) if symbol is None else ("symbol", self.venue, symbol)
-        return (order for order in self._book.listed(*key) if self.shows(order))
+        whose = (self.venue, self.account)
+        key = ("account", *whose) if symbol is None else ("symbol", *whose, symbol)
+        return (order for order in self.book.listed(*key) if self.shows(order))
 
     def shows(self, order: Order) -> bool:
         return order.visible_at <= self.now
@@ -210,6 +225,6 @@ class Desk:
         return next((order for order in self.named(client_order_id) if self.shows(order)), None)
 
     def _keep(self, order: Order) -> Order:
-        self._book.put(order)
+        self.book.put(order)
         self.changed.append(order)
         return order

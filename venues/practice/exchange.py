@@ -123,6 +123,7 @@ class PracticeError(Exception):
 class _Late:
     due: datetime
     venue: str
+    account: str
     call: Call
 
 
@@ -221,7 +222,7 @@ class PracticeExchange:
             raise KeyError(order_id)
         amount = filled if filled is not None else order.quantity if state == "filled" else order.filled
         price = (order.price or Decimal(100)) if amount else None
-        desk = Desk(self._book, order.venue, now=self._clock())
+        desk = Desk(self._book, order.venue, now=self._clock(), account=order.account)
         wire = {**order.wire, "archived": True} if archived else order.wire
         changed = desk.revise(order, state=state, filled=amount, fill_price=price, wire=wire)
         self._ledger.append(order.line() for order in desk.changed)
@@ -233,7 +234,7 @@ class PracticeExchange:
         due = [late for late in self._late if late.due <= now]
         self._late = [late for late in self._late if late.due > now]
         for late in due:
-            desk = Desk(self._book, late.venue, now=late.due)
+            desk = Desk(self._book, late.venue, now=late.due, account=late.account)
             late.call.act(desk)
             self._ledger.append(order.line() for order in desk.changed)
 
@@ -266,7 +267,7 @@ class PracticeExchange:
         if behaviour.books == "now":
             own = self._do(call, desk)
         elif behaviour.books == "later":
-            self._postpone(_Late(later, form.name, call), seconds)
+            self._postpone(_Late(later, form.name, desk.account, call), seconds)
         if call.kind in ORDER_KINDS:
             self._record(request, call, desk=desk, fault=fault)
         decoy = self._decoy.url + request.path + (f"?{request.query}" if request.query else "")

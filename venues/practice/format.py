@@ -57,7 +57,7 @@ class Format(Protocol):
     stranger: str  # a client id that nobody sent
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
-        """Return the call; None if the path is not this venue's."""
+        """Return the call and tell the desk whose it is; None if the path is not this venue's."""
 
     def error(self, status: int, moment: Moment, /) -> WireReply:
         """Return the venue's body for a status; with 429, `moment.seconds` says when to come back."""

@@ -16,6 +16,7 @@ from typing import cast
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.faults import DEMO_SYMBOLS, Kind
 from venues.practice.format import Call, Moment, on_order, says
+from venues.practice.wallets import Wallets, address, approved
 from venues.practice.wire import WireReply, WireRequest, decimal, millis, plain, text
 
 SPOT_OFFSET = 10_000
@@ -78,7 +79,7 @@ def info(question: Mapping[str, object], desk: Desk) -> Call:
         case "userRateLimit":
             return Call("other", says(WireReply(200, {"cumVlm": "0.0", "nRequestsUsed": 0, "nRequestsCap": 10000})))
         case "userRole":
-            return Call("other", says(WireReply(200, {"role": "user"})))
+            return Call("other", partial(_role, question.get("user")))
         case "orderStatus":
             return _order_status(question.get("oid"), desk)
         case "openOrders" | "frontendOpenOrders" | "historicalOrders" | "userFills" | "userFillsByTime" as what:
@@ -87,6 +88,11 @@ def info(question: Mapping[str, object], desk: Desk) -> Call:
             return Call("other", says(WireReply(200, [])))
         case _:
             return Call("other", says(words(422, MALFORMED)))
+
+
+def _role(user: object, desk: Desk) -> WireReply:
+    account = desk.book.agents.get(address(user) or "")
+    return WireReply(200, {"role": "user"} if account is None else {"role": "agent", "data": {"user": account}})
 
 
 def _order_status(oid: object, desk: Desk) -> Call:
@@ -237,12 +243,19 @@ class Hyperliquid:
     quantities = frozenset(("sz", "origSz"))
     stranger = "0x" + "f" * 32
 
+    def __init__(self) -> None:
+        self._wallets = Wallets()
+
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         match request.method, request.parts:
             case "POST", ("info",):
-                return info(request.object() or {}, desk)
+                question = request.object() or {}
+                desk.account = self._wallets.asked(question.get("user"))
+                return info(question, desk)
             case "POST", ("exchange",):
-                return _exchange(request.object(), desk)
+                body = request.object()
+                desk.account = self._wallets.sender(body or {}, desk.book)
+                return _exchange(body, desk)
             case _, ("info",) | ("exchange",):
                 return Call("other", says(words(405, "Method Not Allowed")))
             case _:
@@ -284,6 +297,8 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
     if body is None or not isinstance(action, dict) or not signed:
         return Call("new", says(words(422, MALFORMED)))
     kind = TAKES.get(str(action.get("type")))
+    if action.get("type") == "approveAgent":
+        return Call("other", partial(_approve, body))
     if kind is None:
         return Call("other", says(DONE))
     wanted = _wanted(action)
@@ -292,7 +307,16 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
     symbol, name = _about(wanted[0], desk)
     doing = partial(_do, str(action["type"]), wanted=wanted)
     act = partial(_checked, cast(int, nonce), expires=body.get("expiresAfter"), act=doing)
-    return Call(cast(Kind, kind), act, symbol, name, once=f"hyperliquid:{nonce}")
+    return Call(cast(Kind, kind), act, symbol, name, once=f"hyperliquid:{desk.account}:{nonce}")
+
+
+def _approve(body: Item, desk: Desk) -> WireReply:
+    """Let the key that the action names act for the account that signed it."""
+    pair = approved(body)
+    if pair is None:
+        return err("L1 error: the approval is not signed")
+    desk.book.appoint(*pair)
+    return DONE
 
 
 def _wanted(action: Item) -> list[Wanted]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import cast
 
+from venues.practice.accounts import letters
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.format import STRANGER, Call, Moment, on_order, says
 from venues.practice.wire import WireReply, WireRequest, decimal, millis, text
@@ -51,7 +53,8 @@ def document(order: Order) -> dict[str, object]:
     outcome = "yes" if order.side == "buy" else "no"
     return {
         "order_id": order.order_id,
-        "user_id": "practice",
+        "user_id": order.account,
+        "subaccount_number": order.wire.get("subaccount", 0),
         "client_order_id": order.client_order_id,
         "ticker": order.symbol,
         "side": outcome,
@@ -75,6 +78,7 @@ TICKER = re.compile(r"[A-Z0-9][A-Z0-9._-]*")
 CLIENT_ID = re.compile(r"[-\w:+=/]{1,64}")
 UNKNOWN_TICKER = "NOSUCH"  # every other well-formed ticker is listed
 TIFS = {"good_till_canceled": "gtc", "immediate_or_cancel": "ioc", "fill_or_kill": "fok"}
+SUBACCOUNTS = range(64)
 SELF_TRADE = frozenset(("taker_at_cross", "maker"))
 CODES = {
     400: "invalid_order",
@@ -101,6 +105,7 @@ class Kalshi:
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         if request.parts[:2] != ("trade-api", "v2"):
             return None
+        desk.account = f"member-{letters(request.headers.get(ACCESS[0], ''), 10)}"
         call = _call(request, desk)
         public = request.method == "GET" and request.parts[2:3] in (("exchange",), ("markets",))
         if not public and not all(request.headers.get(name) for name in ACCESS):
@@ -124,12 +129,13 @@ def _call(request: WireRequest, desk: Desk) -> Call:
         case "POST", ("portfolio", "events", "orders"):
             return _new(request)
         case "DELETE", ("portfolio", "events", "orders", order_id):
-            return on_order("cancel", desk.order(order_id), act=partial(_cancel, order_id))
+            act = partial(_cancel, order_id, params=request.params)
+            return on_order("cancel", desk.order(order_id), act=act)
         case "POST", ("portfolio", "events", "orders", order_id, "amend"):
-            act = partial(_amend, order_id, body=request.object())
+            act = partial(_amend, order_id, params=request.params, body=request.object())
             return on_order("replace", desk.order(order_id), act=act)
         case "POST", ("portfolio", "events", "orders", order_id, "decrease"):
-            act = partial(_decrease, order_id, body=request.object())
+            act = partial(_decrease, order_id, params=request.params, body=request.object())
             return on_order("replace", desk.order(order_id), act=act)
         case "POST", ("portfolio", "orders"):
             return Call("new", says(problem(410, "endpoint_removed", details="use /portfolio/events/orders")))
@@ -165,7 +171,7 @@ def _place(body: dict[str, object], desk: Desk) -> WireReply:
     draft = _draft(body)
     if isinstance(draft, WireReply):
         return draft
-    if any(order.live for order in desk.named(draft.client_order_id)):
+    if any(order.live for order in desk.named(draft.client_order_id) if _part(order) == draft.wire["subaccount"]):
         return problem(409, "order_already_exists")
     order = desk.place(draft, desk.new_uuid())
     more: dict[str, object] = {}
@@ -187,11 +193,15 @@ def _draft(body: dict[str, object]) -> Draft | WireReply:
     if text(body.get("self_trade_prevention_type")) not in SELF_TRADE:
         return problem(400, "missing_parameters", details="self_trade_prevention_type")
     client_order_id = text(body.get("client_order_id")) or str(uuid.uuid4())
-    wrong = _wrong_figures(body) or (
-        None if CLIENT_ID.fullmatch(client_order_id) else problem(400, "invalid_parameters", details="client_order_id")
-    )
+    part = body.get("subaccount", 0)
+    wrong = _wrong_figures(body)
+    if wrong is None and not CLIENT_ID.fullmatch(client_order_id):
+        wrong = problem(400, "invalid_parameters", details="client_order_id")
+    if wrong is None and not (type(part) is int and part in SUBACCOUNTS):
+        wrong = problem(400, "invalid_parameters", details="subaccount")
     if wrong is not None:
         return wrong
+    until = body.get("expiration_time")
     return Draft(
         symbol=ticker,
         side="buy" if side == "bid" else "sell",
@@ -200,7 +210,7 @@ def _draft(body: dict[str, object]) -> Draft | WireReply:
         price=decimal(body["price"]),
         time_in_force=TIFS[tif],
         client_order_id=client_order_id,
-        wire={"expiration_time": body["expiration_time"]} if type(body.get("expiration_time")) is int else {},
+        wire={"subaccount": part} | ({"expiration_time": until} if type(until) is int else {}),
     )
 
 
@@ -218,9 +228,22 @@ def _wrong_figures(body: dict[str, object]) -> WireReply | None:
     return None
 
 
-def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
+def _part(order: Order) -> object:
+    """Return the subaccount that holds the order; 0 is the primary one."""
+    return order.wire.get("subaccount", 0)
+
+
+def _live(order_id: str, params: Mapping[str, str], *, desk: Desk) -> Order | None:
+    """Return an order that can still be changed, in the subaccount that the request names; without one, the primary."""
     order = desk.order(order_id)
-    if order is None or not order.live:
+    if order is None or not order.live or str(_part(order)) != params.get("subaccount", "0"):
+        return None
+    return order
+
+
+def _amend(order_id: str, desk: Desk, *, params: Mapping[str, str], body: dict[str, object] | None) -> WireReply:
+    order = _live(order_id, params, desk=desk)
+    if order is None:
         return problem(404, "not_found")
     wanted = body or {}
     if wanted.get("ticker") != order.symbol or wanted.get("side") != book_side(order):
@@ -229,15 +252,16 @@ def _amend(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> Wire
     if wrong is not None:
         return wrong
     name = text(wanted.get("updated_client_order_id")) or order.client_order_id
-    if any(other.live and other.order_id != order_id for other in desk.named(name)):
+    others = (other for other in desk.named(name) if other.order_id != order_id and _part(other) == _part(order))
+    if any(other.live for other in others):
         return problem(409, "order_already_exists")
     count, price = decimal(wanted["count"]), decimal(wanted["price"])
     return WireReply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
 
 
-def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> WireReply:
-    order = desk.order(order_id)
-    if order is None or not order.live:
+def _decrease(order_id: str, desk: Desk, *, params: Mapping[str, str], body: dict[str, object] | None) -> WireReply:
+    order = _live(order_id, params, desk=desk)
+    if order is None:
         return problem(404, "not_found")
     by, to = decimal((body or {}).get("reduce_by")), decimal((body or {}).get("reduce_to"))
     if (by is None) == (to is None):
@@ -247,9 +271,9 @@ def _decrease(order_id: str, desk: Desk, *, body: dict[str, object] | None) -> W
     return WireReply(200, receipt(desk.revise(order, quantity=order.filled + left, state=state)))
 
 
-def _cancel(order_id: str, desk: Desk) -> WireReply:
-    order = desk.order(order_id)
-    if order is None or not order.live:
+def _cancel(order_id: str, desk: Desk, *, params: Mapping[str, str]) -> WireReply:
+    order = _live(order_id, params, desk=desk)
+    if order is None:
         return problem(404, "not_found")
     desk.cancel(order)
     reduced = {"reduced_by": count_text(order.remaining), "ts_ms": millis(desk.now)}
@@ -274,6 +298,7 @@ def _list(params: dict[str, str], desk: Desk, *, historical: bool) -> WireReply:
         for order in desk.shown(params.get("ticker"))
         if (order.wire.get("archived") is True) == historical
         and params.get("status") in (None, "", status(order))
+        and params.get("subaccount") in (None, "", str(_part(order)))
         and numbers["min_ts"] <= order.created_at.timestamp() <= numbers["max_ts"]
     ]
     start, size = numbers["cursor"], min(numbers["limit"], 1000)

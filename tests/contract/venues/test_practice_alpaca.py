@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import warnings
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
@@ -94,10 +95,17 @@ async def test_probe(client: Any) -> None:
     assert await run(client.get_all_positions) == []
 
 
-@pytest.mark.parametrize(("key", "number"), [("PKX", "PA3PRACTICE1"), ("AKX", "927341058"), ("any", "PRACTICE1")])
-async def test_the_account_belongs_to_the_key(exchange: PracticeExchange, key: str, number: str) -> None:
-    heard = await hear(exchange.url, Ask("GET", "/v2/account", ALPACA_KEYS | {"APCA-API-KEY-ID": key}))
-    assert heard.json()["account_number"] == number
+@pytest.mark.parametrize(
+    ("key", "form"), [("PKX", r"PA[0-9A-Z]{10}"), ("AKX", "[1-9][0-9]{8}"), ("any", "PRACTICE[0-9A-Z]{8}")]
+)
+async def test_the_account_belongs_to_the_key(exchange: PracticeExchange, key: str, form: str) -> None:
+    async def number(key: str) -> str:
+        heard = await hear(exchange.url, Ask("GET", "/v2/account", ALPACA_KEYS | {"APCA-API-KEY-ID": key}))
+        return str(heard.json()["account_number"])
+
+    assert re.fullmatch(form, await number(key))
+    assert await number(key) == await number(key)
+    assert await number(key) != await number(key + "2")
 
 
 async def test_a_marked_order_shows_what_the_market_did(exchange: PracticeExchange, client: Any) -> None:
