@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -110,7 +111,20 @@ def venue_order(order: Mapping[str, Any], action: OrderAction, *, symbol: str) -
         price=_number(order.get("price")) if kind == "limit" else None,
         time_in_force=tif.lower() if isinstance(tif, str) else None,
         filled=_number(order.get("filled")),
+        created_at=_created(order),
     )
+
+
+def _created(order: Mapping[str, Any]) -> datetime | None:
+    """Return when the exchange says it got the order: ccxt's `timestamp` in milliseconds, else its `datetime`."""
+    moment = order.get("timestamp")
+    try:
+        if isinstance(moment, int | float) and not isinstance(moment, bool) and moment > 0:
+            return datetime.fromtimestamp(moment / 1000, UTC)
+        said = datetime.fromisoformat(str(order.get("datetime")))
+    except (ValueError, OverflowError, OSError):
+        return None
+    return said.astimezone(UTC) if said.tzinfo is not None else None
 
 
 def _status(order: Mapping[str, Any]) -> Status:

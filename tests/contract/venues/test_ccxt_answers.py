@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -30,6 +31,7 @@ from venues import (
     differences,
     venue_profile,
 )
+from venues.ccxt.answers import venue_order
 
 REFUSAL = {"code": -2010, "msg": "Account has insufficient balance for requested action."}
 ANSWERS: list[tuple[int, object, Outcome | type[Outcome]]] = [
@@ -140,6 +142,32 @@ async def test_a_look_up_says_absent_only_in_the_exchange_s_own_words(status: in
             assert differences(ready.action, got.order) == ()
         (request,) = sends(server)
         assert (request.method, request.params["origClientOrderId"]) == ("GET", COID)
+
+
+@pytest.mark.parametrize(
+    ("said", "moment"),
+    [
+        ({"timestamp": 1507725176595}, datetime(2017, 10, 11, 12, 32, 56, 595000, UTC)),
+        ({"datetime": "2017-10-11T12:32:56.595Z"}, datetime(2017, 10, 11, 12, 32, 56, 595000, UTC)),
+        ({"timestamp": None, "datetime": "2017-10-11T14:32:56+02:00"}, datetime(2017, 10, 11, 12, 32, 56, 0, UTC)),
+        ({"datetime": "2017-10-11T12:32:56"}, None),
+        ({"timestamp": 10**20}, None),
+        ({"timestamp": 0, "datetime": None}, None),
+        ({"timestamp": True, "datetime": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_the_age_of_an_order_is_the_exchange_s_word_or_unknown(said: dict[str, object], moment: datetime | None) -> None:
+    seen = venue_order({"id": "28", **said}, action(), symbol="BTC/USDT")
+    assert seen is not None
+    assert seen.created_at == moment
+
+
+async def test_a_found_order_tells_its_age() -> None:
+    async with client(reply(200, {**ORDER, "time": 1507725176595})) as (made, _):
+        got = await made.lookup(prepared(made))
+        assert isinstance(got, Found)
+        assert got.order.created_at == datetime(2017, 10, 11, 12, 32, 56, 595000, UTC)
 
 
 async def test_an_exchange_that_cannot_be_asked_by_id_is_searched_but_never_says_absent() -> None:
