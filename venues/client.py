@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused, Verb
@@ -97,6 +97,7 @@ class Route:
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
     account_number: str | None = None  # the venue's own number of the account that must answer
+    options: Mapping[str, object] = field(default_factory=dict)  # handed to a ccxt exchange as they are
 
 
 @runtime_checkable
@@ -118,6 +119,9 @@ class VenueClient(Protocol):
 
     def account_of(self, action: OrderAction) -> str | None:
         """Return the venue's own account that this action's order belongs to: a vault or the like, else `account`."""
+
+    def clock_counts(self, action: OrderAction) -> bool:
+        """Tell whether `Readiness.market_open` is about this action's market."""
 
     async def open(self) -> None:
         """Load what `prepare` needs (markets, precision). Raises VenueError."""
@@ -155,6 +159,9 @@ class AccountClient(ABC):
 
     def account_of(self, action: OrderAction) -> str | None:  # noqa: ARG002 - for venues with accounts inside accounts
         return self.account
+
+    def clock_counts(self, action: OrderAction) -> bool:  # noqa: ARG002 - for venues with markets that never close
+        return True
 
     async def submit(self, prepared: Prepared) -> Outcome:
         return await self._send_as("new", prepared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -89,9 +90,12 @@ def market(exchange_id: str, *, spot: bool) -> dict[str, Any]:
     }
 
 
-async def offline(exchange_id: str, mode: Mode, *, spot: bool = True) -> CcxtClient:
+async def offline(
+    exchange_id: str, mode: Mode, *, spot: bool = True, options: Mapping[str, object] | None = None
+) -> CcxtClient:
     """Built as `open` builds it, but with a market of ours instead of the exchange's."""
-    client = connect(f"ccxt:{exchange_id}", mode, Credentials(secrets_of(exchange_id)), Route(timeout=1.0))
+    route = Route(timeout=1.0, options=options or {})
+    client = connect(f"ccxt:{exchange_id}", mode, Credentials(secrets_of(exchange_id)), route)
     assert isinstance(client, CcxtClient)
     exchange = await client.build()
     exchange.set_markets([market(exchange_id, spot=spot)])

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from venues import extra
+from venues.ccxt import options
 from venues.ccxt.request import Wire, unproven
 from venues.ccxt.table import PROOFS, Row
 from venues.ccxt.transport import Line
@@ -42,6 +43,7 @@ class Setup:
         self.mode = mode
         self._credentials = credentials
         self._route = route
+        options.check(f"ccxt:{row.exchange_id}", row, route.options)
         self._endpoint: Endpoint | None = None
         if route.endpoint is not None:
             self._endpoint = choose(row.exchange_id, _ELSEWHERE, mode, route)
@@ -114,6 +116,7 @@ class Setup:
             raise WrongMode(f"endpoint {self._endpoint.host} is not the exchange's {self.mode} address")
 
     def _tune(self, made: Any) -> None:
+        options.apply(made, self._route.options)
         if self.row.exchange_id not in _NEED_CURRENCIES:
             made.has["fetchCurrencies"] = False
         made.options["fetchMargins"] = False
