@@ -147,6 +147,7 @@ class Readiness:
     ready: bool
     detail: str
     market_open: bool | None = None  # None: the venue does not say
+    closed: bool = False  # not ready, and only because the market is shut
     account_usable: bool | None = None
     really_paper: bool | None = None
     session_close: str | None = None  # ISO time of the next close; None: the venue does not say
