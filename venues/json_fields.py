@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import cast
 
@@ -41,6 +42,29 @@ def figure(body: Body | None, *names: str) -> Decimal | None:
             if number.is_finite():
                 return number
     return None
+
+
+def moment(body: Body | None, *names: str) -> datetime | None:
+    """Return the first of these fields that holds an ISO time with its zone."""
+    for name in names:
+        try:
+            at = datetime.fromisoformat(text(body, name))
+        except ValueError:
+            continue
+        if at.tzinfo is not None:
+            return at
+    return None
+
+
+def unix_moment(body: Body | None, name: str, *, per_second: int = 1) -> datetime | None:
+    """Return the time in a field that counts seconds, or parts of one, since 1970."""
+    number = figure(body, name)
+    if number is None or number <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(float(number / per_second), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def compact(value: object) -> bytes:

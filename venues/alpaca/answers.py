@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from venues import answers
-from venues.json_fields import Body, figure, flag, text
+from venues.json_fields import Body, figure, flag, moment, text
 from venues.message import Reply, Result
 from venues.orders import (
     Absent,
@@ -44,8 +44,10 @@ _STATUS: Mapping[str, Status] = {
     "filled": "filled",
     "canceled": "cancelled",
     "expired": "expired",
+    "replaced": "replaced",
     "rejected": "rejected",
 }
+_NO_SUCH_ORDER = "40410000"
 _PAPER_ACCOUNT = re.compile(r"PA[0-9A-Z]+")
 _LIVE_ACCOUNT = re.compile(r"[0-9]{9}")
 _REFUSED = "the keys were refused"
@@ -95,7 +97,7 @@ def lookup_of(result: Result, prepared: Prepared) -> Lookup:
     match result:
         case NotSent(why) | Unknown(why):
             return LookupFailed(why)
-        case Reply(status=404) if _error(result)[1]:
+        case Reply(status=404) if _error(result)[0] == _NO_SUCH_ORDER:
             return Absent()
         case Reply(status=200):
             return _found(result, prepared)
@@ -131,6 +133,7 @@ def _order(order: Body, action: OrderAction) -> VenueOrder:
         price=figure(order, "limit_price"),
         time_in_force=text(order, "time_in_force") or None,
         filled=figure(order, "filled_qty"),
+        created_at=moment(order, "created_at", "submitted_at"),
     )
 
 
@@ -142,9 +145,16 @@ def _status(order: Body) -> Status:
     return status
 
 
+def account_number(account: Result) -> str | None:
+    """Return whose account this is; None if the answer does not tell."""
+    if not isinstance(account, Reply) or account.status != 200:
+        return None
+    return text(account.json(), "account_number") or None
+
+
 def account_mode(account: Result) -> Mode | None:
     """Return the mode that the account number shows; None if it shows none."""
-    number = text(account.json(), "account_number") if isinstance(account, Reply) else ""
+    number = account_number(account) or ""
     if _PAPER_ACCOUNT.fullmatch(number):
         return "paper"
     return "live" if _LIVE_ACCOUNT.fullmatch(number) else None
@@ -160,6 +170,7 @@ def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
         why.append(f"this is a {belongs} account")
     if usable is False and not any(why):
         why.append("the account may not trade")
+    others = any(why)
     if is_open is False:
         why.append(f"market closed until {text(times, 'next_open')}: an order would be queued")
     problems = "; ".join(filter(None, why))
@@ -168,6 +179,7 @@ def readiness(clock: Result, account: Result, *, mode: Mode) -> Readiness:
         ready=not problems,
         detail=problems or "market open, account active",
         market_open=is_open,
+        closed=is_open is False and not others,
         account_usable=usable,
         really_paper=None if belongs is None else belongs == "paper",
         session_close=text(times, "next_close") or None,

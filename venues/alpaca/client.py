@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from venues.alpaca.answers import DEFINITIVE, account_mode, lookup_of, outcome_of, readiness
+from venues.alpaca.answers import DEFINITIVE, account_mode, account_number, lookup_of, outcome_of, readiness
 from venues.client import Profile, Route, WrongMode
 from venues.credentials import Credentials
 from venues.endpoint import Hosts, choose
@@ -44,6 +44,7 @@ PROFILE = Profile(
     default_tif="day",
     tifs=frozenset({"day", "gtc", "opg", "cls", "ioc", "fok"}),
     id_pattern=r"[\x21-\x7e]{1,128}",
+    tells_account=True,
 )
 FIELDS = ("api_key", "secret_key")
 HOSTS = Hosts(paper=("https://paper-api.alpaca.markets",), live=("https://api.alpaca.markets",))
@@ -138,10 +139,17 @@ class AlpacaClient(HttpClient):
     _wrong_account: str | None = None
 
     async def open(self) -> None:
-        """Ask whose account this is, to refuse keys of the other mode before an order is sent."""
+        """Ask whose account this is, to know it and to refuse keys of the other mode before an order is sent.
+
+        Without an answer the account stays unknown.
+        """
         self._note_account(await self._get("/v2/account"))
         if self._wrong_account is not None:
             raise WrongMode(self._wrong_account)
+
+    def clock_counts(self, action: OrderAction) -> bool:
+        """Alpaca's clock is the stock market's; crypto trades all the time."""
+        return not _is_crypto(action)
 
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
@@ -171,6 +179,7 @@ class AlpacaClient(HttpClient):
         return outcome_of(await self._request(prepared), prepared)
 
     def _note_account(self, account: Result) -> None:
+        self.account = account_number(account) or self.account
         belongs = account_mode(account)
         if belongs is not None:
             contradicts = belongs != self.mode

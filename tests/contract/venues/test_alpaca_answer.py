@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from tests.support.http_server import Answer, Loopback, Received, reply
-from tests.support.venue.alpaca import LIMIT, ORDER, client_of, prepared_of
+from tests.support.venue.alpaca import COIN, LIMIT, ORDER, client_of, prepared_of
 from venues import (
     Absent,
     Accepted,
@@ -73,6 +74,7 @@ def test_too_many_requests() -> None:
         ({"status": "filled"}, "filled"),
         ({"status": "partially_filled"}, "partly_filled"),
         ({"status": "odd"}, "unclear"),
+        ({"status": "replaced"}, "replaced"),
         ({"status": "canceled", "filled_qty": "5"}, "partly_filled"),
     ],
 )
@@ -130,8 +132,35 @@ def test_a_found_order_in_the_actions_terms() -> None:
 
 def test_only_its_own_not_found_is_absence() -> None:
     assert looked_up(404, {"code": 40410000, "message": "order not found for coid-1"}) == Absent()
-    for status, body in [(404, b"<html>"), (404, b""), (429, BAD), (500, BAD), (401, BAD), (200, b""), (200, {})]:
+    for status, body in [
+        (404, b"<html>"),
+        (404, b""),
+        (404, BAD),
+        (404, {"message": "x"}),
+        (429, BAD),
+        (500, BAD),
+        (401, BAD),
+        (200, b""),
+        (200, {}),
+    ]:
         assert isinstance(looked_up(status, body), LookupFailed)
+
+
+@pytest.mark.parametrize(
+    ("times", "at"),
+    [
+        ({"created_at": "2026-11-16T10:00:00.123456789Z"}, datetime(2026, 11, 16, 10, 0, 0, 123456, tzinfo=UTC)),
+        ({"submitted_at": "2026-11-16T05:00:00-05:00"}, datetime(2026, 11, 16, 10, tzinfo=UTC)),
+        ({"created_at": None, "submitted_at": "2026-11-16T10:00:00Z"}, datetime(2026, 11, 16, 10, tzinfo=UTC)),
+        ({"created_at": "2026-11-16T10:00:00"}, None),
+        ({"created_at": "yesterday"}, None),
+        ({}, None),
+    ],
+)
+def test_when_it_was_made(times: dict[str, object], at: datetime | None) -> None:
+    found = looked_up(200, {**ORDER, **times})
+    assert isinstance(found, Found)
+    assert found.order.created_at == at
 
 
 def test_another_order_is_no_answer() -> None:
@@ -193,3 +222,29 @@ async def test_an_unready_venue_says_why(clock: bytes, account: bytes, word: str
 def test_a_venue_out_of_reach() -> None:
     ready = readiness(Unknown("no answer"), Unknown("no answer"), mode="paper")
     assert (ready.reachable, ready.ready, ready.market_open) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("clock", "account", "closed"),
+    [
+        ({"is_open": False}, {}, True),
+        ({"is_open": True}, {}, False),
+        ({"is_open": False}, {"trading_blocked": True}, False),
+        ({"is_open": False}, {"account_number": "123456789"}, False),
+    ],
+)
+def test_only_a_shut_market_counts_as_closed(
+    clock: dict[str, object], account: dict[str, object], closed: bool
+) -> None:
+    told = [
+        Reply(200, {}, reply(200, body).partition(b"\r\n\r\n")[2])
+        for body in ({**CLOCK, **clock}, {**ACCOUNT, **account})
+    ]
+    assert readiness(*told, mode="paper").closed is closed
+
+
+async def test_the_stock_markets_clock_is_not_cryptos() -> None:
+    client = client_of("http://127.0.0.1:1")
+    assert client.clock_counts(LIMIT)
+    assert not client.clock_counts(COIN)
+    await client.aclose()

@@ -115,8 +115,8 @@ async def test_a_kalshi_subaccount_holds_its_own_orders() -> None:
         cancel = KALSHI.cancel("dlq-1", KALSHI.symbol, other.order_id)
         assert (await hear(exchange.url, cancel)).status == 404
         assert (await hear(exchange.url, replace(cancel, target=f"{cancel.target}?subaccount=7"))).status == 200
-        for part in (-1, 64, "1", True):
-            assert (await hear(exchange.url, kalshi_order("dlq-2", KALSHI.symbol, subaccount=part))).status == 400
+        for wrong in (-1, 64, "1", True):
+            assert (await hear(exchange.url, kalshi_order("dlq-2", KALSHI.symbol, subaccount=wrong))).status == 400
 
 
 # Hyperliquid, where a signature says whose order it is
