@@ -2,121 +2,40 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
-from backends.layouts.columns import Options, read_options
-from backends.store import BadTarget
-from backends.target import PostgresTarget, parse_target
+from backends.layouts.columns import Options
+from console.settings.layout_settings import (
+    HUB_WAIT,
+    STORE_SETTINGS,
+    BadSetting,
+    ProviderConfig,
+    check_provider,
+    read_layout_settings,
+)
 from console.text.durations import parse_duration
 
-HUB_WAIT = 60.0  # seconds to wait for a hub's queued retry
-MOST_HUB_WAIT = 3600.0
-STORE_SETTINGS = (
-    "outbox_table",
-    "delete_after_replay",
-    "replay_header",
-    "on_success",
-    "on_dismiss",
-    "hub_url",
-    "hub_wait",
-)
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-
-class BadSetting(Exception):
-    """A value that cannot be used; `str()` starts with the key and says what it takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderConfig:
-    """A provider of an integration. With `auth_header` None, Authorization is sent if a secret is set."""
-
-    base_url: str
-    auth_header: str | None = None
-    key_header: str = "Idempotency-Key"
-    timeout: float = 10.0
-
-
-class LayoutSettings(NamedTuple):
-    """The settings of a store that only hubs and layouts other than orders use."""
-
-    hub_url: str | None
-    hub_wait: float
-    on_dismiss: Literal["delete"] | None
-    options: Options
-
-
-def read_layout_settings(url: str, table: Mapping[str, object]) -> LayoutSettings:
-    """Raises BadSetting. Ignores unknown names, which the caller reports."""
-    try:
-        options = read_options(table)
-    except BadTarget as problem:
-        raise BadSetting(str(problem)) from None
-    if table.get("on_dismiss") not in (None, "delete"):
-        raise BadSetting("on_dismiss is delete, or absent")
-    return LayoutSettings(
-        hub_url=_hub_url(url, table.get("hub_url")),
-        hub_wait=_hub_wait(table.get("hub_wait", HUB_WAIT)),
-        on_dismiss="delete" if table.get("on_dismiss") else None,
-        options=options,
-    )
-
-
-def _hub_url(url: str, given: object) -> str | None:
-    if given is None:
-        return None
-    if not isinstance(given, str) or not given:
-        raise BadSetting("hub_url is the address of a hub")
-    _check_address("hub_url", given)
-    if not _may_be_postgres(url):
-        raise BadSetting("hub_url needs a Postgres url beside it: the console's ledger is kept there")
-    return given
-
-
-def _may_be_postgres(url: str) -> bool:
-    try:
-        return isinstance(parse_target(url), PostgresTarget)
-    except BadTarget:
-        return True  # opening it reports what is wrong
-
-
-def _hub_wait(given: object) -> float:
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= MOST_HUB_WAIT:
-        return float(given)
-    raise BadSetting(f"hub_wait is a number of seconds, more than 0, {MOST_HUB_WAIT:.0f} at most")
-
-
-def check_provider(provider: ProviderConfig) -> ProviderConfig:
-    """Returns the provider if its settings are valid; otherwise raises BadSetting."""
-    if not provider.base_url:
-        raise BadSetting("base_url is missing: a provider needs a base_url, its address")
-    _check_address("base_url", provider.base_url)
-    _check_header("key_header", provider.key_header)
-    if provider.auth_header:
-        _check_header("auth_header", provider.auth_header)
-    return provider
-
-
-def _check_address(key: str, url: str) -> None:
-    from venues.endpoint import BadEndpoint, check_base
-
-    try:
-        check_base(url, key)
-    except BadEndpoint as problem:
-        raise BadSetting(str(problem)) from None
-
-
-def _check_header(key: str, name: str) -> None:
-    if not _HEADER.fullmatch(name):
-        raise BadSetting(f"{key} is the name of an HTTP header")
-
+__all__ = [
+    "HUB_WAIT",
+    "REASONS",
+    "AccountConfig",
+    "Alerts",
+    "Config",
+    "ConfigError",
+    "Limits",
+    "ProviderConfig",
+    "StoreConfig",
+    "VenueConfig",
+    "load_config",
+]
+MOST_PLAN_SECONDS = 3600
+_CCXT = "ccxt:"
 
 REASONS = (
     "market-closed",
@@ -308,7 +227,30 @@ class _Reader:
             allow_custom_endpoint=self._get(where, table, "allow_custom_endpoint", bool, False),
             rate_per_minute=rate,
             visibility_seconds=None if visibility is None else float(visibility),
+            default_account=self._filled(where, table, "default_account"),
+            accounts={key: self._account(where, key, held) for key, held in self._named(where, table, "accounts")},
+            options=self._options(name, table),
         )
+
+    def _account(self, venue: str, name: str, table: object) -> AccountConfig:
+        where = f"{venue}.accounts.{name}"
+        if not isinstance(table, dict):
+            self._fail(f"{where} must be a table: [{where}]")
+        self._only(where, table, AccountConfig.__dataclass_fields__)
+        return AccountConfig(
+            paper_number=self._filled(where, table, "paper_number"),
+            live_number=self._filled(where, table, "live_number"),
+        )
+
+    def _options(self, name: str, table: Mapping[str, Any]) -> Mapping[str, object]:
+        """What an exchange of ccxt takes is its own affair: only that it is a table is checked."""
+        where = f"venues.{name}"
+        options = table.get("options", {})
+        if not isinstance(options, dict):
+            self._fail(f"{where}.options must be a table")
+        if options and not str(table.get("type") or name).startswith(_CCXT):
+            self._fail(f"{where}.options is for ccxt venues only")
+        return options
 
     def _provider(self, name: str, table: Mapping[str, Any]) -> ProviderConfig:
         where = f"providers.{name}"
@@ -318,6 +260,7 @@ class _Reader:
             auth_header=self._get(where, table, "auth_header", str, None),
             key_header=self._get(where, table, "key_header", str, "Idempotency-Key"),
             timeout=self._timeout(where, table),
+            tenants=frozenset(key for key, _ in self._named(where, table, "tenants")) if "tenants" in table else None,
         )
         try:
             return check_provider(made)
@@ -341,10 +284,17 @@ class _Reader:
             max_quantity=None if quantity is None else Decimal(str(quantity)),
             four_eyes_over=self._money("limits", table, "four_eyes_over", default.four_eyes_over),
             stale_after=self._duration("limits", table, "stale_after", default.stale_after),
+            plan_seconds=self._plan_seconds(table),
             poison_after=self._at_least_one("limits", table, "poison_after", default.poison_after),
             retry_limit=self._at_least_one("limits", table, "retry_limit", default.retry_limit),
             duplicate_window=self._duration("limits", table, "duplicate_window", default.duplicate_window),
         )
+
+    def _plan_seconds(self, table: Mapping[str, Any]) -> int:
+        seconds = self._at_least_one("limits", table, "plan_seconds", Limits().plan_seconds)
+        if seconds > MOST_PLAN_SECONDS:
+            self._fail(f"limits.plan_seconds must be at most {MOST_PLAN_SECONDS}")
+        return seconds
 
     def _alerts(self, table: Mapping[str, Any]) -> Alerts:
         self._only("alerts", table, Alerts.__dataclass_fields__)
@@ -369,6 +319,23 @@ class _Reader:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             self._fail(f"{where}{'.' if where else ''}{key} has the wrong type ({type(value).__name__})")
         return value
+
+    def _filled(self, where: str, table: Mapping[str, Any], key: str) -> str | None:
+        value = self._get(where, table, key, str, None)
+        if value == "":
+            self._fail(f"{where}.{key} must not be empty")
+        return None if value is None else str(value)
+
+    def _named(self, where: str, table: Mapping[str, Any], key: str) -> list[tuple[str, object]]:
+        """The names in a table of accounts or tenants, each with what is said of it."""
+        named = table.get(key, {})
+        if not isinstance(named, dict):
+            self._fail(f"{where}.{key} must be a table: [{where}.{key}]")
+        if "" in named:
+            self._fail(
+                f"{where}.{key}: the name of {'an account' if key == 'accounts' else 'a tenant'} must not be empty"
+            )
+        return list(named.items())
 
     def _at_least_one(self, where: str, table: Mapping[str, Any], key: str, default: int) -> int:
         value = self._get(where, table, key, int, default)
