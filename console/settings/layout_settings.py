@@ -1,4 +1,4 @@
-"""The settings of hubs, providers and layouts other than orders: what they may be. Reads no file and holds no secret."""
+"""The settings of hubs, providers and layouts other than orders: what they may be. Holds no secret."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class LimitsInForce:
         if self._path is None:
             return self._limits
         try:
-            status = os.stat(self._path)
+            status = self._path.stat()
         except OSError as problem:
             self._seen = None
             raise ConfigError(f"cannot read the config {self._path}: {problem.strerror}") from None

@@ -1,4 +1,4 @@
-"""What the config says of accounts, exchange options, tenants and limits, and limits that change while the console runs."""
+"""What the config says of accounts, options, tenants and limits, and limits that change while the console runs."""
 
 from __future__ import annotations
 
