@@ -123,9 +123,6 @@ class VenueClient(Protocol):
     def clock_counts(self, action: OrderAction) -> bool:
         """Tell whether `Readiness.market_open` is about this action's market."""
 
-    def clock_counts(self, action: OrderAction) -> bool:
-        """Tell whether `Readiness.market_open` is about this action's market."""
-
     async def open(self) -> None:
         """Load what `prepare` needs (markets, precision). Raises VenueError."""
 
@@ -162,9 +159,6 @@ class AccountClient(ABC):
 
     def account_of(self, action: OrderAction) -> str | None:  # noqa: ARG002 - for venues with accounts inside accounts
         return self.account
-
-    def clock_counts(self, action: OrderAction) -> bool:  # noqa: ARG002 - for venues with markets that never close
-        return True
 
     def clock_counts(self, action: OrderAction) -> bool:  # noqa: ARG002 - for venues with markets that never close
         return True
