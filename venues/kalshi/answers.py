@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from venues import answers
-from venues.json_fields import Body, figure, flag, inner, text
+from venues.json_fields import Body, figure, flag, inner, moment, text
 from venues.kalshi.book import BookPosition, BookSide, own_price, own_side, place_of
 from venues.message import Reply, Result
 from venues.orders import (
@@ -132,7 +132,14 @@ def venue_order(order: Body, action: OrderAction) -> VenueOrder:
         order_type=text(order, "type") or "limit",
         price=own[2],
         filled=figure(order, "fill_count_fp", "fill_count"),
+        created_at=moment(order, "created_time"),
     )
+
+
+def in_subaccount(order: Body, number: int | None) -> bool:
+    """Tell whether the order may be in this subaccount (None: any); an order that does not say so may be."""
+    told = figure(order, "subaccount_number")
+    return number is None or told is None or told == number
 
 
 def _book_side(order: Body) -> BookSide | None:
@@ -166,6 +173,7 @@ def readiness(status: Result, balance: Result, *, really_paper: bool | None) -> 
         trading = False
     asked = (("exchange status", status), ("balance", balance))
     why = [answers.failure(what, told, refused="the key was refused") for what, told in asked]
+    others = any(why)
     if trading is False:
         resume = text(body, "exchange_estimated_resume_time")
         why.append(f"trading is paused{f' until about {resume}' if resume else ''}")
@@ -175,6 +183,7 @@ def readiness(status: Result, balance: Result, *, really_paper: bool | None) -> 
         ready=not problems,
         detail=problems or "trading is active, account readable",
         market_open=trading,
+        closed=trading is False and not others,
         account_usable=answers.usable(balance),
         really_paper=really_paper,
         server_time=answers.server_time(status),

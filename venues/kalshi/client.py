@@ -1,20 +1,23 @@
 """Builds, signs and sends requests to Kalshi's trading API, v2 event orders.
 
 Sends prices and counts as strings with exactly the action's digits; `prepare` refuses what Kalshi does not take.
-Leaves signing to `key` and reading to `answers`.
+Kalshi does not say whose account a key is, so that only the key's digest tells one account from another. Leaves
+signing to `key` and reading to `answers`.
 """
 
 from __future__ import annotations
 
+import re
 import time
+from decimal import Decimal
 from urllib.parse import quote
 
 from venues.client import Profile, Route
 from venues.credentials import Credentials
 from venues.endpoint import Endpoint, Hosts, choose
 from venues.http_client import HttpClient
-from venues.json_fields import Body, compact, text
-from venues.kalshi.answers import DEFINITIVE, outcome_of, page_of, readiness, single_of, venue_order
+from venues.json_fields import Body, compact, shown, text
+from venues.kalshi.answers import DEFINITIVE, in_subaccount, outcome_of, page_of, readiness, single_of, venue_order
 from venues.kalshi.book import BookPosition, place_of, yes_price
 from venues.kalshi.key import load_key, sign
 from venues.message import Headers
@@ -62,6 +65,7 @@ ORDERS = f"{ROOT}/portfolio/orders"
 HISTORICAL = f"{ROOT}/historical/orders"
 PAGE_SIZE = 200  # keeps a page far below MAX_REPLY
 MOST_PAGES = 50
+SUBACCOUNTS = range(64)  # 0 is the primary one
 _TIF = {
     "gtc": "good_till_canceled",
     "good_till_canceled": "good_till_canceled",
@@ -113,12 +117,36 @@ def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
     )
 
 
+def subaccount_of(action: OrderAction) -> int | Refused | None:
+    """Return the number of the subaccount that the action names; None if it names none, which is the primary one."""
+    stated = action.extra.get("subaccount")
+    if stated is None or stated == "":
+        return None
+    number = str(stated) if isinstance(stated, int | Decimal | str) and not isinstance(stated, bool) else ""
+    if not re.fullmatch("0|[1-9][0-9]?", number) or int(number) not in SUBACCOUNTS:
+        return Refused(f"kalshi: subaccount is a whole number from 0 to {SUBACCOUNTS[-1]}, not {shown(stated)}")
+    return int(number)
+
+
+def _stated(prepared: Prepared) -> int | None:
+    number = subaccount_of(prepared.action)
+    return None if isinstance(number, Refused) else number
+
+
+def _subaccount(prepared: Prepared) -> dict[str, str]:
+    """Return the query that names the subaccount, if the action names one."""
+    number = _stated(prepared)
+    return {} if number is None else {"subaccount": str(number)}
+
+
 def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     if not PROFILE.takes_id(client_order_id):
         return Refused("kalshi takes client order ids of 1 to 64 letters, digits and _ - : + = /")
-    place = place_of(action)
+    place, subaccount = place_of(action), subaccount_of(action)
     if isinstance(place, Refused):
         return place
+    if isinstance(subaccount, Refused):
+        return subaccount
     if action.verb == "new":
         return _prepare_new(action, client_order_id, place=place)
     if not action.venue_order_id:
@@ -135,7 +163,7 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
 
 
 def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPosition) -> Prepared | Refused:
-    order, lifetime = fields(action, place), _lifetime(action)
+    order, lifetime, subaccount = fields(action, place), _lifetime(action), subaccount_of(action)
     if isinstance(order, Refused):
         return order
     if isinstance(lifetime, Refused):
@@ -145,13 +173,14 @@ def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPositi
         | order
         | lifetime
         | {"self_trade_prevention_type": "taker_at_cross"}
+        | ({} if subaccount is None else {"subaccount": subaccount})
     )
     notes = []
     if action.time_in_force is None:
         notes.append(default_tif_note(PROFILE.default_tif))
     if not place.stated:
         notes.append("outcome: yes (the action does not say)")
-    notes += unsent(action, used=frozenset({"expiration_time"}))
+    notes += unsent(action, used=frozenset({"expiration_time", "subaccount"}))
     return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, notes=tuple(notes))
 
 
@@ -202,28 +231,41 @@ class KalshiClient(HttpClient):
 
     async def _send(self, prepared: Prepared) -> Outcome:
         # With the market, the venue finds the exchange shard that holds the order.
-        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else None
-        return outcome_of(await self._request(prepared, params=params), prepared)
+        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else {}
+        params |= {} if prepared.verb == "new" else _subaccount(prepared)
+        return outcome_of(await self._request(prepared, params=params or None), prepared)
 
     async def _lookup_by_id(self, prepared: Prepared) -> Lookup:
         order = single_of(await self._get(f"{ORDERS}/{quote(prepared.action.venue_order_id or '', safe='')}"))
         if isinstance(order, LookupFailed):
             return order
-        return Absent() if order is None else Found(venue_order(order, prepared.action))
+        if order is None:
+            return Absent()
+        if not in_subaccount(order, _stated(prepared)):
+            return LookupFailed("the order is in another subaccount")
+        return Found(venue_order(order, prepared.action))
 
     async def _search(self, path: str, prepared: Prepared) -> list[Body] | LookupFailed:
         found: list[Body] = []
         asked = {"ticker": _ticker(prepared), "limit": str(PAGE_SIZE)}
+        if path == ORDERS:  # the old orders cannot be asked for by subaccount, but they say theirs
+            asked |= _subaccount(prepared)
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             page = page_of(await self._get(path, **asked))
             if isinstance(page, LookupFailed):
                 return page
-            found += [o for o in page.orders if text(o, "client_order_id") == prepared.client_order_id]
+            found += [
+                order
+                for order in page.orders
+                if text(order, "client_order_id") == prepared.client_order_id
+                and in_subaccount(order, _stated(prepared))
+            ]
             if not page.cursor:
                 return found
             if page.cursor in seen:
                 return LookupFailed("the venue's pages go round in a circle")
             seen.add(page.cursor)
             asked["cursor"] = page.cursor
-        return LookupFailed(f"more than {MOST_PAGES} pages of orders in this market")
+        # An order that was found is evidence whatever stands on the pages behind; its absence would be none.
+        return found or LookupFailed(f"more than {MOST_PAGES} pages of orders in this market")

@@ -128,6 +128,7 @@ async def test_a_ready_venue() -> None:
         (reply(200, {**ACTIVE, "trading_active": False}), reply(200, {}), "paused"),
         (reply(200, {**ACTIVE, "exchange_active": False}), reply(200, {}), "paused"),
         (reply(200, ACTIVE), reply(401, OWN), "refused"),
+        (reply(200, {**ACTIVE, "trading_active": False}), reply(401, OWN), "refused"),
         (reply(503), reply(200, {}), "503"),
     ],
 )
@@ -138,3 +139,4 @@ async def test_an_unready_venue_says_why(status: bytes, balance: bytes, word: st
         await client.aclose()
     assert not ready.ready
     assert word in ready.detail
+    assert ready.closed is (word == "paused")

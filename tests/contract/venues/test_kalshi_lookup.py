@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain, repeat
 
@@ -15,6 +16,7 @@ from venues import (
     Absent,
     Found,
     LookupFailed,
+    OrderAction,
     differences,
 )
 from venues.kalshi.answers import venue_order
@@ -36,10 +38,10 @@ OTHER: dict[str, object] = {**LISTED, "client_order_id": "coid-0", "order_id": "
 MINE: dict[str, object] = dict(LISTED)
 
 
-async def looked_up(handler: Callable[[Received], Answer]) -> tuple[object, list[Received]]:
+async def looked_up(handler: Callable[[Received], Answer], action: OrderAction = YES) -> tuple[object, list[Received]]:
     async with Loopback(handler) as server:
         client = client_of(server.url)
-        found = await client.lookup(prepared_of(YES))
+        found = await client.lookup(prepared_of(action))
         await client.aclose()
     return found, server.requests
 
@@ -65,6 +67,39 @@ async def test_absent_only_after_every_page() -> None:
     found, requests = await looked_up(pages([page(OTHER, cursor="a"), page(OTHER)], [page()]))
     assert found == Absent()
     assert len(requests) == 3
+
+
+async def test_what_was_found_before_the_last_page_that_is_asked_is_found() -> None:
+    found, requests = await looked_up(pages([page(MINE, cursor="c"), *(page(cursor=f"c{n}") for n in range(99))], []))
+    assert isinstance(found, Found)
+    assert len(requests) == MOST_PAGES
+
+
+THIRD = replace(YES, extra={"subaccount": 3})
+
+
+async def test_a_subaccounts_orders_are_asked_for_and_others_left_out() -> None:
+    other = {**MINE, "subaccount_number": 5}
+    mine = {**MINE, "order_id": "ord-3", "subaccount_number": 3}
+    found, requests = await looked_up(pages([page(other)], [page(other, mine)]), THIRD)
+    assert isinstance(found, Found)
+    assert found.order.venue_order_id == "ord-3"
+    assert [request.params.get("subaccount") for request in requests] == ["3", None]
+    absent, _ = await looked_up(pages([page(other)], [page(other)]), THIRD)
+    assert absent == Absent()
+
+
+@pytest.mark.parametrize(("told", "answer"), [(5, LookupFailed), (3, Found), (None, Found)])
+async def test_an_order_to_cancel_that_is_in_another_subaccount_is_not_absent(told: int | None, answer: type) -> None:
+    cancel = replace(THIRD, verb="cancel", venue_order_id="ord-1")
+    found, _ = await looked_up(lambda _: reply(200, {"order": {**MINE, "subaccount_number": told}}), cancel)
+    assert isinstance(found, answer)
+
+
+def test_when_it_was_made() -> None:
+    told = venue_order({**LISTED, "created_time": "2026-11-16T10:00:00.5Z"}, YES)
+    assert told.created_at == datetime(2026, 11, 16, 10, 0, 0, 500_000, tzinfo=UTC)
+    assert venue_order(LISTED, YES).created_at is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,9 +18,11 @@ from tests.support.venue.rigs_practice import KALSHI_SECRETS
 from venues import (
     BadCredentials,
     OrderAction,
+    Refused,
     VenueClient,
+    Verb,
 )
-from venues.kalshi.client import KalshiClient
+from venues.kalshi.client import KalshiClient, prepare
 from venues.kalshi.key import Key
 
 ROOT = "/trade-api/v2"
@@ -59,6 +62,25 @@ WIRE: list[tuple[OrderAction, str, str, bytes]] = [
         b'"self_trade_prevention_type":"taker_at_cross"}',
     ),
     (
+        replace(YES, extra={"subaccount": 3}),
+        "POST",
+        f"{ROOT}/portfolio/events/orders",
+        b'{"ticker":"KXBTC-26","client_order_id":"coid-1","side":"bid","count":"10","price":"0.5600",'
+        b'"time_in_force":"good_till_canceled","self_trade_prevention_type":"taker_at_cross","subaccount":3}',
+    ),
+    (
+        replace(YES, verb="replace", venue_order_id="ord-1", extra={"subaccount": "3"}),
+        "POST",
+        f"{ROOT}/portfolio/events/orders/ord-1/amend?subaccount=3",
+        b'{"ticker":"KXBTC-26","side":"bid","count":"10","price":"0.5600","updated_client_order_id":"coid-1"}',
+    ),
+    (
+        replace(YES, verb="cancel", venue_order_id="ord-1", extra={"subaccount": 0}),
+        "DELETE",
+        f"{ROOT}/portfolio/events/orders/ord-1?market_ticker=KXBTC-26&subaccount=0",
+        b"",
+    ),
+    (
         replace(YES, verb="replace", venue_order_id="ord/1"),
         "POST",
         f"{ROOT}/portfolio/events/orders/ord%2F1/amend",
@@ -83,6 +105,14 @@ async def test_what_goes_out(action: OrderAction, method: str, target: str, body
         await client.aclose()
     (request,) = server.requests
     assert (request.method, request.target, request.body) == (method, target, body)
+
+
+@pytest.mark.parametrize("number", [-1, 64, 1.5, Decimal("1.5"), "x", "03", True, [1], "1 "])
+@pytest.mark.parametrize("verb", ["new", "replace", "cancel"])
+def test_a_subaccount_that_is_none_is_refused(number: object, verb: Verb) -> None:
+    refused = prepare(replace(YES, verb=verb, venue_order_id="ord-1", extra={"subaccount": number}), "coid-1")
+    assert isinstance(refused, Refused)
+    assert "subaccount" in refused.why
 
 
 def signed_text(request: Received) -> bytes:
