@@ -142,7 +142,7 @@ class Vault:
         return ", then ".join(files if files and not _usable() else [*files, _name(_backend())])
 
     def authorization(self, provider: str, tenant: str | None = None) -> Credentials | None:
-        """The Authorization secret of a provider, or of a tenant there; None if it is not set. Raises BadCredentials."""
+        """The Authorization secret of a provider, or of a tenant there; None if not set. Raises BadCredentials."""
         return self._one(provider_set(provider, tenant), "authorization")
 
     def hub_token(self, store: str) -> Credentials | None:
