@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from venues import answers
-from venues.json_fields import figure
+from venues.json_fields import Body, figure, inner, text, unix_moment
 from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
     OrderAction,
     Outcome,
     Prepared,
+    RateLimited,
     Rejected,
     Status,
     Unknown,
@@ -45,6 +46,8 @@ REFUSALS: Mapping[str, str] = {
     "User or API Wallet": "UnknownWallet",
     "Must deposit before performing actions": "NoDeposit",
 }
+_LAYER = "L1 error: "  # stands before some of these texts
+_TOO_MANY = "Too many cumulative requests"
 _ARRIVED = re.compile(r"duplicate|already (?:been )?(?:placed|used|exists?)", re.IGNORECASE)
 
 
@@ -92,45 +95,54 @@ def _placed(status: Mapping[str, object], prepared: Prepared) -> Outcome:
     return Unknown("accepted, it seems, but without an order id")
 
 
-def _refusal(text: str) -> Outcome:
-    if _says_arrived(text):
-        return Unknown(f"the venue knows it already: {text[:200]}", arrived=True)
-    if (name := _refusal_name(text)) is None:
-        return Unknown(f"an answer not known to be a refusal: {text[:200]}")
-    return Rejected(name, text)
+def _refusal(said: str) -> Outcome:
+    if _says_arrived(said):
+        return Unknown(f"the venue knows it already: {said[:200]}", arrived=True)
+    if said.removeprefix(_LAYER).startswith(_TOO_MANY):
+        return RateLimited()
+    if (name := _refusal_name(said)) is None:
+        return Unknown(f"an answer not known to be a refusal: {said[:200]}")
+    return Rejected(name, said)
+
+
+def account_of_agent(role: Body) -> str | None:
+    """Return the account that a key may act for, by the answer to `userRole`; None for a key that is no agent."""
+    return text(inner(role, "data"), "user").lower() or None if text(role, "role") == "agent" else None
 
 
 def venue_order(answer: Mapping[str, object], action: OrderAction, *, coin: str | None) -> VenueOrder | None:
     outer = answer.get("order")
-    inner = outer.get("order") if isinstance(outer, dict) else None
-    if not isinstance(outer, dict) or not isinstance(inner, dict) or not isinstance(inner.get("oid"), Decimal):
+    order = outer.get("order") if isinstance(outer, dict) else None
+    if not isinstance(outer, dict) or not isinstance(order, dict) or not isinstance(order.get("oid"), Decimal):
         return None
-    size, left = figure(inner, "origSz"), figure(inner, "sz")
-    word, tif = str(outer.get("status")), inner.get("tif")
+    size, left = figure(order, "origSz"), figure(order, "sz")
+    word, tif = str(outer.get("status")), order.get("tif")
     status = _status(word, left=left, size=size)
     filled = size if status == "filled" else None if size is None or left is None else size - left
     return VenueOrder(
-        venue_order_id=str(inner["oid"]),
-        client_order_id=inner["cloid"] if isinstance(inner.get("cloid"), str) else None,
+        venue_order_id=str(order["oid"]),
+        client_order_id=order["cloid"] if isinstance(order.get("cloid"), str) else None,
         status=status,
         raw_status=word,
-        market_id=action.market_id if inner.get("coin") == coin else str(inner.get("coin")),
-        side={"B": "buy", "A": "sell"}.get(str(inner.get("side"))),
+        market_id=action.market_id if order.get("coin") == coin else str(order.get("coin")),
+        side={"B": "buy", "A": "sell"}.get(str(order.get("side"))),
         quantity=size,
-        order_type="limit" if inner.get("orderType") == "Limit" else None,
-        price=figure(inner, "limitPx"),
+        order_type="limit" if order.get("orderType") == "Limit" else None,
+        price=figure(order, "limitPx"),
         time_in_force=tif.lower() if isinstance(tif, str) else None,
         filled=filled,
+        created_at=unix_moment(order, "timestamp", per_second=1000),
     )
 
 
-def _refusal_name(text: str) -> str | None:
+def _refusal_name(said: str) -> str | None:
     """Return the documented name of this refusal; None if the text is not known to mean "not placed"."""
-    return next((name for start, name in REFUSALS.items() if text.startswith(start)), None)
+    bare = said.removeprefix(_LAYER)
+    return next((name for start, name in REFUSALS.items() if bare.startswith(start)), None)
 
 
-def _says_arrived(text: str) -> bool:
-    return _ARRIVED.search(text) is not None
+def _says_arrived(said: str) -> bool:
+    return _ARRIVED.search(said) is not None
 
 
 def _status(word: str, *, left: Decimal | None, size: Decimal | None) -> Status:

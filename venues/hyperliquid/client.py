@@ -1,7 +1,9 @@
 """Sends signed actions to Hyperliquid's `/exchange` and asks `/info`. The SDK signs, `venues.http` sends.
 
 A request carries its nonce and its expiry, so that the same bytes are never two orders and a late one is refused.
-Leaves the order format to `order` and reading to `answers`.
+The account is `account_address`, once the key is known to be its own or its agent's; an order for a vault or
+sub-account is signed for that address and looked for there. Leaves the order format to `order` and reading to
+`answers`.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ PROFILE = Profile(
     tifs=frozenset(wire.TIFS),
     id_pattern=r"0x[0-9a-f]{32}",
     id_prefix="0x",
+    tells_account=True,
 )
 
 
@@ -83,10 +86,30 @@ class HyperliquidClient(HttpClient):
         except ValueError:
             raise BadCredentials("private_key: not a key that can sign") from None
         try:
+            self.account = await self._proven_account()
             self._assets = await self._told_assets()
         except VenueError:
             await self.aclose()
             raise
+
+    async def _proven_account(self) -> str:
+        """Return the account's address if the key may act for it. Raises BadCredentials, or VenueError if unknown."""
+        account = self._credentials.reveal("account_address").lower()
+        key = str(self._wallet.address).lower()
+        if key == account:
+            return account
+        role = await self._info({"type": "userRole", "user": key})
+        if isinstance(role, LookupFailed) or "role" not in role:
+            why = role.why if isinstance(role, LookupFailed) else "an answer in a form that is not known"
+            raise VenueError(f"{self.host} did not tell whether the key may act for {account}: {why}")
+        if answer.account_of_agent(role) != account:
+            raise BadCredentials(f"private_key: the key of {key}, which is neither {account} itself nor its agent")
+        return account
+
+    def account_of(self, action: OrderAction) -> str | None:
+        """Return the vault or sub-account that the action names, else the account; None for a malformed one."""
+        vault = wire.vault_of(action)
+        return None if isinstance(vault, Refused) else vault or self.account
 
     async def _told_assets(self) -> dict[str, wire.Asset]:
         told = [await self._info({"type": kind}) for kind in ("meta", "spotMeta")]
@@ -112,8 +135,12 @@ class HyperliquidClient(HttpClient):
                 return Refused(f"side {action.side}: hyperliquid takes buy and sell")
             if (refused := wire.digits_refused(action, asset)) is not None:
                 return refused
-        command = self._command(action, asset, cloid=client_order_id)
-        return command if isinstance(command, Refused) else self._signed(action, command, cloid=client_order_id)
+        command, vault = self._command(action, asset, cloid=client_order_id), wire.vault_of(action)
+        if isinstance(command, Refused):
+            return command
+        if isinstance(vault, Refused):
+            return vault
+        return self._signed(action, command, cloid=client_order_id, vault=vault)
 
     def _command(self, action: OrderAction, asset: wire.Asset, *, cloid: str) -> dict[str, object] | Refused:
         tif = action.time_in_force or self.profile.default_tif
@@ -131,19 +158,21 @@ class HyperliquidClient(HttpClient):
             return {"type": "cancel", "cancels": [{"a": asset.number, "o": target}]}
         return {"type": "cancelByCloid", "cancels": [{"asset": asset.number, "cloid": target}]}
 
-    def _signed(self, action: OrderAction, command: dict[str, object], *, cloid: str) -> Prepared:
+    def _signed(self, action: OrderAction, command: dict[str, object], *, cloid: str, vault: str | None) -> Prepared:
         nonce = self._last_nonce = max(int(time.time() * 1000), self._last_nonce + 1)
         expires = nonce + int(EXPIRES * 1000)
         live = self.mode == "live"
-        signature = self._signing.sign_l1_action(self._wallet, command, None, nonce, expires, live)
+        signature = self._signing.sign_l1_action(self._wallet, command, vault, nonce, expires, live)
         payload = {
             "action": command,
             "nonce": nonce,
             "signature": signature,
-            "vaultAddress": None,
+            "vaultAddress": vault,
             "expiresAfter": expires,
         }
-        notes = () if action.time_in_force or action.verb == "cancel" else (default_tif_note(PROFILE.default_tif),)
+        notes: tuple[str, ...] = () if vault is None else (f"for the vault or sub-account {vault}",)
+        if not action.time_in_force and action.verb != "cancel":
+            notes += (default_tif_note(PROFILE.default_tif),)
         return Prepared(
             verb=action.verb,
             client_order_id=cloid,
@@ -167,7 +196,9 @@ class HyperliquidClient(HttpClient):
         if action.verb == "cancel":
             aim = action.venue_order_id or action.client_order_id or aim
         oid: int | str = int(aim) if aim.isdecimal() else aim
-        user = self._credentials.reveal("account_address").lower()
+        user = self.account_of(action)
+        if user is None:
+            return LookupFailed("the account to ask about is not known")
         told = await self._info({"type": "orderStatus", "user": user, "oid": oid})
         if isinstance(told, LookupFailed):
             return told
@@ -195,6 +226,7 @@ class HyperliquidClient(HttpClient):
             ready=usable and not special,
             detail=detail,
             market_open=not special,
+            closed=usable and bool(special),
             account_usable=usable,
             really_paper=self._really_paper,
             server_time=_iso(state.get("time")),

@@ -1,4 +1,4 @@
-"""Hyperliquid's order format: assets, digit rules, the order itself. Pure; must not sign or send."""
+"""Hyperliquid's order format: assets, digit rules, the vault, the order itself. Pure; must not sign or send."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from venues.credentials import HEX_ADDRESS
+from venues.json_fields import shown
 from venues.orders import OrderAction, Refused, places, plain
 
 TIFS = {"gtc": "Gtc", "ioc": "Ioc", "alo": "Alo"}
 SPOT_BASE = 10_000
+VAULT_NAMES = ("vault_address", "vaultAddress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,17 @@ def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
     if len(price.normalize().as_tuple().digits) > 5:
         return Refused(f"price {price}: {asset.coin} takes 5 significant figures")
     return None
+
+
+def vault_of(action: OrderAction) -> str | Refused | None:
+    """Return the vault or sub-account that the action names, in lower case; None if it names none."""
+    stated = [value for name in VAULT_NAMES if (value := action.extra.get(name)) not in (None, "")]
+    vaults = {value.lower() for value in stated if isinstance(value, str) and HEX_ADDRESS.fullmatch(value)}
+    if len(vaults) != len({str(value).lower() for value in stated}):
+        return Refused(f"vault_address {', '.join(map(shown, stated))}: hyperliquid takes 0x and 40 hex digits")
+    if len(vaults) > 1:
+        return Refused("the action names two vaults")
+    return vaults.pop() if vaults else None
 
 
 def order_wire(action: OrderAction, asset: Asset, *, cloid: str, tif: str) -> dict[str, object]:

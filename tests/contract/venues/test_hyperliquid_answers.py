@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -42,6 +43,9 @@ ANSWERS: list[tuple[bytes, Outcome | type[Outcome]]] = [
     (reply(200, {"status": "err", "response": "User or API Wallet 0xabc does not exist."}), Rejected),
     (reply(200, {"status": "err", "response": "Must deposit before performing actions. User: 0xabc"}), Rejected),
     (reply(200, {"status": "err", "response": "L1 error: unclear"}), Unknown),
+    (reply(200, {"status": "err", "response": "L1 error: User or API Wallet 0xabc does not exist."}), Rejected),
+    (status(error="Too many cumulative requests sent (10001 > 10000) for cumulative volume"), RateLimited(None)),
+    (reply(200, {"status": "err", "response": "Too many cumulative requests sent (2 > 1)"}), RateLimited(None)),
     (reply(200, {"status": "ok", "response": {"type": "default"}}), Unknown),
     (reply(200, {"error": "Could not parse JSON: hm"}), Unknown),
     (reply(200, {"status": "ok", "response": {"data": {"statuses": []}}}), Unknown),
@@ -111,6 +115,7 @@ async def test_an_order_is_told_in_the_action_s_terms(word: str, left: str, stat
         "cloid": CLOID,
         "orderType": "Limit",
         "tif": "Gtc",
+        "timestamp": 1_794_790_933_250,
     }
     async with client(reply(200, {"status": "order", "order": {"order": order, "status": word}})) as (made, _):
         found = await made.lookup(prepared(made))
@@ -121,6 +126,7 @@ async def test_an_order_is_told_in_the_action_s_terms(word: str, left: str, stat
             Decimal(1100),
             Decimal("0.2"),
         )
+        assert found.order.created_at == datetime(2026, 11, 16, 1, 2, 13, 250_000, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("answer", [reply(200, {"status": "order"}), reply(500), reply(200, b"null"), reply(200, [])])
