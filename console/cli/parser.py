@@ -155,7 +155,13 @@ def _keeping(verb: object) -> None:
     verb("demo", "a throw-away store and a practice venue")  # type: ignore[operator]
     secrets = verb("secrets", "credentials in the keyring")  # type: ignore[operator]
     secrets.add_argument("what", choices=("set", "list", "check", "delete"))
-    secrets.add_argument("venue", metavar="VENUE", nargs="?")
+    secrets.add_argument(
+        "venue",
+        metavar="VENUE",
+        nargs="?",
+        help="or provider/NAME, provider/NAME/TENANT, hub/STORE; list: all if absent",
+    )
+    secrets.add_argument("--account", metavar="A", help="the entries' account_id; without it: the venue's own secrets")
     _mode(secrets)
     practice = verb("practice", "the practice exchange on loopback")  # type: ignore[operator]
     practice.add_argument("--port", type=int, default=0)

@@ -127,8 +127,16 @@ def test_bad_backends_are_refused_in_one_line(environment: dict[str, str], backe
         ("secrets", "set"),
         ("secrets", "set", "alpaca"),
         ("secrets", "set", "nowhere", "--paper"),
-        ("secrets", "check", "alpaca", "--paper"),
+        ("secrets", "set", "alpaca", "--paper", "--account", ""),
         ("secrets", "check", "polymarket", "--paper"),
+        ("secrets", "check", "alpaca"),
+        ("secrets", "delete", "alpaca", "--account", "a"),
+        ("secrets", "list", "nowhere"),
+        ("secrets", "list", "--account", "a"),
+        ("secrets", "set", "provider/acme", "--account", "a"),
+        ("secrets", "set", "provider/acme/"),
+        ("secrets", "set", "provider/"),
+        ("secrets", "set", "hub", "--live"),
     ],
 )
 def test_bad_input_is_one_line(environment: dict[str, str], words: tuple[str, ...]) -> None:
@@ -155,6 +163,72 @@ def test_check_probes_the_venue(environment: dict[str, str], tmp_path: Path) -> 
         practice.terminate()
         practice.wait(30)
         practice.stdout.close() if practice.stdout else None
+
+
+def test_an_account_has_secrets_of_its_own(environment: dict[str, str]) -> None:
+    for words, key in (((), "own"), (("--account", "it's/a"), "a"), (("--account=-b",), "b")):
+        typed = f"api_key={key}\nsecret_key={CANARY}\n"
+        ran = dlq(environment, "secrets", "set", "alpaca", *words, "--live", stdin=typed)
+        assert ran.returncode == 0, ran
+    kept = json.loads(Path(environment["DLQ_TEST_VAULT"]).read_text())
+    assert {name: value for name, value in kept.items() if name.endswith("api_key")} == {
+        "dlq-console/alpaca/live|api_key": "own",
+        "dlq-console/alpaca/it%27s%2Fa/live|api_key": "a",
+        "dlq-console/alpaca/-b/live|api_key": "b",
+    }
+    listed = dlq(environment, "secrets", "list", "alpaca", "--account", "it's/a", "--live")
+    assert listed.stdout.startswith("alpaca live of account it's/a (keyring ")
+    assert listed.stdout.count(": set") == 2
+    assert dlq(environment, "secrets", "delete", "alpaca", "--account", "it's/a", "--live").returncode == 0
+    left = json.loads(Path(environment["DLQ_TEST_VAULT"]).read_text())
+    assert set(kept) - set(left) == {f"dlq-console/alpaca/it%27s%2Fa/live|{name}" for name in ("api_key", "secret_key")}
+
+
+def test_list_names_every_set_that_the_config_knows(environment: dict[str, str], tmp_path: Path) -> None:
+    config = tmp_path / "dlq-console" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(
+        '[venues.alpaca]\ndefault_account = "main"\n[venues.alpaca.accounts.hedge]\n'
+        '[venues.poly]\ntype = "polymarket"\n[venues.gateway]\ntype = "ibkr"\n[venues.odd]\ntype = "nothing"\n'
+    )
+    vault = {"dlq-console/alpaca/hedge/paper|api_key": CANARY, "dlq-console/kalshi/live|api_key_id": CANARY}
+    Path(environment["DLQ_TEST_VAULT"]).write_text(json.dumps(vault))
+    one = dlq(environment, "secrets", "list", "alpaca")
+    heads = [line.partition(" (")[0] for line in one.stdout.splitlines() if not line.startswith(" ")]
+    names = ("", " of account main", " of account hedge")
+    assert heads == [f"alpaca {mode}{name}" for name in names for mode in ("paper", "live")]
+    assert (one.returncode, one.stdout.count(": set"), one.stdout.count(": not set")) == (0, 1, 11)
+    everything = dlq(environment, "secrets", "list")
+    assert everything.returncode == 0
+    heads = [line.partition(" (")[0] for line in everything.stdout.splitlines() if not line.startswith(" ")]
+    assert {"alpaca live", "poly live", "gateway live needs no secrets", "kalshi live"} <= set(heads)
+    assert {"poly paper", "hyperliquid live", "kalshi paper"}.isdisjoint(heads)
+    assert "no venue 'nothing'" in everything.stderr
+    papers = dlq(environment, "secrets", "list", "--paper").stdout
+    assert ("alpaca paper" in papers, " live" in papers) == (True, False)
+    assert CANARY not in one.stdout + one.stderr + everything.stdout + everything.stderr
+
+
+def test_a_tenant_has_a_secret_of_its_own(environment: dict[str, str]) -> None:
+    for name in ("provider/acme", "provider/acme/t.1", "provider/acme/a/b", "hub/desk"):
+        assert dlq(environment, "secrets", "set", name, stdin=f"{name}{CANARY}\n").returncode == 0
+    kept = json.loads(Path(environment["DLQ_TEST_VAULT"]).read_text())
+    assert kept == {
+        "dlq-console/provider/acme|authorization": f"provider/acme{CANARY}",
+        "dlq-console/provider/acme/t%2E1|authorization": f"provider/acme/t.1{CANARY}",
+        "dlq-console/provider/acme/a%2Fb|authorization": f"provider/acme/a/b{CANARY}",
+        "dlq-console/hub/desk|token": f"hub/desk{CANARY}",
+    }
+    assert dlq(environment, "secrets", "list", "provider/acme/t.1").stdout.endswith("authorization: set\n")
+    assert dlq(environment, "secrets", "delete", "provider/acme/t.1").returncode == 0
+    assert dlq(environment, "secrets", "list", "provider/acme/t.1").stdout.endswith("authorization: not set\n")
+    assert dlq(environment, "secrets", "list", "provider/acme").stdout.endswith("authorization: set\n")
+
+
+def test_a_part_of_a_set_is_said_to_be_one(environment: dict[str, str]) -> None:
+    ran = dlq(environment, "secrets", "set", "alpaca", "--live", stdin="api_key=K\n")
+    assert ran.returncode == 0
+    assert ran.stderr == "dlq: alpaca live cannot be used yet: secret_key is not set\n"
 
 
 def test_owner_only_files_serve_where_there_is_no_keyring(environment: dict[str, str], tmp_path: Path) -> None:
