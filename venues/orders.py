@@ -57,6 +57,7 @@ class Refused:
     """`prepare` makes no request: sending it would change the order or cannot work."""
 
     why: str
+    wrong_account: bool = False  # it belongs to an account that this client cannot send to
 
 
 @dataclass(frozen=True, slots=True)

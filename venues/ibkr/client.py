@@ -1,7 +1,7 @@
 """Sends orders to Interactive Brokers through a running TWS or Gateway, with ib_async. Holds no secrets.
 
-The gateway's accounts decide paper or live, not its port; every connect asks for them before any order. Leaves
-contracts, orders and answers to `order`.
+The gateway's accounts decide paper or live, not its port; every connect asks for them before any order. An order
+goes to its entry's own account or not at all. Leaves contracts, orders and answers to `order`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from venues import extra
-from venues.client import AccountClient, Profile, Route, VenueError, WrongMode
+from venues.client import AccountClient, Profile, Route, VenueError, WrongAccount, WrongMode
 from venues.credentials import Credentials
 from venues.endpoint import Hosts, choose
 from venues.ibkr import order as wire
@@ -52,6 +52,8 @@ PROFILE = Profile(
     default_tif="day",
     tifs=frozenset(wire.TIFS),
     id_pattern=r"[0-9A-Za-z_.:-]{1,40}",
+    tells_account=True,
+    reach="day",
 )
 _FIGURES = ("totalQuantity", "lmtPrice")
 _PAPER_ACCOUNTS = ("DU", "DF")
@@ -72,7 +74,7 @@ class IbkrClient(AccountClient):
         self._timeout = route.timeout
         self._sdk: Any = None
         self._ib: Any = None
-        self._accounts: tuple[str, ...] = ()
+        self._managed = wire.Managed((), route.account_number, f"{mode}_number")
 
     async def open(self) -> None:
         self._sdk = await extra.load("ib_async", "ibkr")
@@ -81,7 +83,7 @@ class IbkrClient(AccountClient):
         await self._connected()
 
     async def _connected(self) -> None:
-        """Connect unless connected, and check that the accounts belong to the mode. Raises VenueError."""
+        """Connect unless connected, and check that the accounts are the mode's and the config's. Raises VenueError."""
         if self._ib is not None and self._ib.isConnected():
             return
         self._ib = self._sdk.IB()
@@ -97,12 +99,29 @@ class IbkrClient(AccountClient):
             )
         except (OSError, TimeoutError) as error:
             raise VenueError(f"no gateway answers at {self.host} ({type(error).__name__})") from None
-        self._accounts = tuple(self._ib.managedAccounts())
-        paper = [account.startswith(_PAPER_ACCOUNTS) for account in self._accounts]
-        if not paper or (not all(paper) if self.mode == "paper" else any(paper)):
+        try:
+            self._check(tuple(self._ib.managedAccounts()))
+        except VenueError:
             await self.aclose()
-            told = ", ".join(self._accounts) or "none"
+            raise
+
+    def _check(self, accounts: tuple[str, ...]) -> None:
+        self._managed = with_(self._managed, accounts=accounts)
+        paper, told = [account.startswith(_PAPER_ACCOUNTS) for account in accounts], ", ".join(accounts) or "none"
+        if not paper or (not all(paper) if self.mode == "paper" else any(paper)):
             raise WrongMode(f"the gateway at {self.host} has accounts that are not {self.mode}: {told}")
+        number = self._managed.number
+        if number is not None and number not in accounts:
+            raise WrongAccount(
+                f"the gateway at {self.host} has the accounts {told}, but the config says "
+                f"{self._managed.setting} = {number!r}"
+            )
+        self.account = number or (accounts[0] if len(accounts) == 1 else None)
+
+    def account_of(self, action: OrderAction) -> str | None:
+        """Return the gateway's account that the order goes to; None if it goes to none of them."""
+        account = self._managed.account_for(action)
+        return None if isinstance(account, Refused) else account
 
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         if action.verb != "new":
@@ -110,7 +129,7 @@ class IbkrClient(AccountClient):
         if not self.profile.takes_id(client_order_id):
             return Refused(f"client order id {client_order_id}: ibkr takes 1 to 40 letters, digits, _ . : -")
         contract, order = wire.contract_of(action.market_id), wire.order_of(action, client_order_id)
-        account = wire.account_for(action, self._accounts)
+        account = self._managed.account_for(action)
         for part in (contract, order, account):
             if isinstance(part, Refused):
                 return part
@@ -142,6 +161,8 @@ class IbkrClient(AccountClient):
 
     async def _placed(self, prepared: Prepared) -> Outcome:
         stored = json.loads(prepared.body)
+        if stored["order"].get("account") not in self._managed.accounts:
+            return NotSent(f"the gateway no longer has account {stored['order'].get('account')}")
         # ib_async writes a Decimal with exactly these digits; a float may have others.
         figures = {name: Decimal(stored["order"].pop(name)) for name in _FIGURES if name in stored["order"]}
         contract = self._sdk.Contract(**stored["contract"])
@@ -184,7 +205,7 @@ class IbkrClient(AccountClient):
         return NotSent(f"ibkr cannot {prepared.verb} from here")
 
     async def lookup(self, prepared: Prepared) -> Lookup:
-        """Search open, completed and today's executed orders of all the gateway's clients by their reference."""
+        """Search the account's open, completed and today's executed orders, of all clients, by their reference."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._connected()
@@ -195,8 +216,11 @@ class IbkrClient(AccountClient):
             return LookupFailed(str(error))
         except (OSError, TimeoutError, self._sdk.RequestError) as error:
             return LookupFailed(f"the gateway did not tell its orders ({type(error).__name__})")
-        reference = prepared.client_order_id
-        return wire.find(prepared.action, reference, trades=[*opened, *completed], fills=fills)
+        account = self._managed.account_for(prepared.action)
+        if isinstance(account, Refused):
+            return LookupFailed(account.why)
+        trades, reference = [*opened, *completed], prepared.client_order_id
+        return wire.find(prepared.action, reference, account=account, trades=trades, fills=fills)
 
     async def probe(self) -> Readiness:
         try:
@@ -210,7 +234,7 @@ class IbkrClient(AccountClient):
         return Readiness(
             reachable=True,
             ready=True,
-            detail=f"accounts {', '.join(self._accounts)}",
+            detail=f"accounts {', '.join(self._managed.accounts)}",
             account_usable=True,
             really_paper=self.mode == "paper",
             server_time=now.astimezone(UTC).isoformat(),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -35,7 +37,6 @@ DEFINITIVE = frozenset(
 )
 _PARTS = ("symbol", "secType", "exchange", "currency")
 _CONTRACT = re.compile(r"(?P<symbol>[^:\s]+):(?P<secType>[A-Z]{2,6}):(?P<exchange>[A-Z0-9.]+):(?P<currency>[A-Z]{3})")
-_ACCOUNT = re.compile(r"[A-Z]{1,2}[0-9]{4,12}")
 
 
 def contract_of(market_id: str) -> dict[str, object] | Refused:
@@ -69,13 +70,38 @@ def order_of(action: OrderAction, client_order_id: str) -> dict[str, object] | R
     return order
 
 
-def account_for(action: OrderAction, accounts: tuple[str, ...]) -> str | Refused:
-    asked = action.account_id or ""
-    if asked in accounts:
-        return asked
-    if len(accounts) == 1 and not _ACCOUNT.fullmatch(asked):
-        return accounts[0]
-    return Refused(f"account {asked or '(none)'}: this gateway has {', '.join(accounts)}")
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """The accounts that a gateway manages, and which of them the config says that this client is for."""
+
+    accounts: tuple[str, ...]
+    number: str | None
+    setting: str  # the key that names it in the config
+
+    def account_for(self, action: OrderAction) -> str | Refused:
+        """Return the entry's own account: the config's number, else the one it names, else the only one."""
+        asked, has = action.account_id, ", ".join(self.accounts) or "none"
+        if self.number is not None:
+            if self.number not in self.accounts:
+                return _elsewhere(
+                    f"account {self.number}: this gateway has {has}; the config's {self.setting} is wrong"
+                )
+            if asked != self.number and asked in self.accounts:
+                return _elsewhere(f"account {asked}: the config's {self.setting} for it is {self.number}, another one")
+            return self.number
+        if asked in self.accounts:
+            return asked
+        if asked is not None:
+            remedy = f"give this account the number of its own as {self.setting} in the config"
+            return _elsewhere(f"account {asked}: this gateway has {has}; {remedy}")
+        if len(self.accounts) == 1:
+            return self.accounts[0]
+        remedy = f"the entry must name one, or the config a default_account and its {self.setting}"
+        return _elsewhere(f"account (none): this gateway has {has}; {remedy}")
+
+
+def _elsewhere(why: str) -> Refused:
+    return Refused(why, wrong_account=True)
 
 
 def encoded(contract: Mapping[str, object], order: Mapping[str, object]) -> bytes:
@@ -102,13 +128,15 @@ def verdict(trade: Any) -> Outcome | None:
             return None
 
 
-def find(action: OrderAction, reference: str, *, trades: Iterable[Any], fills: Iterable[Any]) -> Lookup:
-    """Find the order with this reference among all that the gateway shows."""
-    found = {trade.order.permId: _order(action, trade) for trade in trades if trade.order.orderRef == reference}
+def find(action: OrderAction, reference: str, *, account: str, trades: Iterable[Any], fills: Iterable[Any]) -> Lookup:
+    """Find the account's order with this reference among all that the gateway shows."""
+    mine = (trade for trade in trades if (trade.order.orderRef, trade.order.account) == (reference, account))
+    found = {trade.order.permId: _order(action, trade) for trade in mine}
     loose: dict[int, list[Any]] = {}
     for fill in fills:
-        if fill.execution.orderRef == reference and fill.execution.permId not in found:
-            loose.setdefault(fill.execution.permId, []).append(fill)
+        done = fill.execution
+        if (done.orderRef, done.acctNumber) == (reference, account) and done.permId not in found:
+            loose.setdefault(done.permId, []).append(fill)
     orders = [*found.values(), *(_filled(action, some) for some in loose.values())]
     if len(orders) > 1:
         return LookupFailed(f"{len(orders)} orders carry this reference: a person has to look")
@@ -135,7 +163,7 @@ def _order(action: OrderAction, trade: Any) -> VenueOrder:
 
 
 def _filled(action: OrderAction, fills: list[Any]) -> VenueOrder:
-    """Build an order that appears only in today's executions."""
+    """Build an order that appears only in today's executions; it was made at its first one at the latest."""
     first, done = fills[0], sum((_number(fill.execution.shares) or Decimal(0) for fill in fills), Decimal(0))
     return VenueOrder(
         venue_order_id=str(first.execution.permId),
@@ -145,7 +173,12 @@ def _filled(action: OrderAction, fills: list[Any]) -> VenueOrder:
         market_id=_market(action, first.contract),
         side={"BOT": "buy", "SLD": "sell"}.get(first.execution.side),
         filled=done,
+        created_at=min((at for fill in fills if (at := _aware(fill.execution.time)) is not None), default=None),
     )
+
+
+def _aware(at: object) -> datetime | None:
+    return at if isinstance(at, datetime) and at.tzinfo is not None else None
 
 
 def _status(word: str, *, filled: Decimal | None, size: Decimal | None) -> Status:

@@ -17,7 +17,6 @@ from venues import (
     Found,
     NotSent,
     Outcome,
-    Prepared,
     Refused,
     Rejected,
     Unknown,
@@ -137,28 +136,6 @@ async def test_what_cannot_be_sent_as_it_is_is_refused(changes: dict[str, object
         assert isinstance(refused, Refused)
         assert why in refused.why
         assert isinstance(made.prepare(action(), "a reference with spaces"), Refused)
-        await made.aclose()
-
-
-@pytest.mark.parametrize(
-    ("accounts", "asked", "used"),
-    [
-        ("DU1234567", None, "DU1234567"),
-        ("DU1234567", "main", "DU1234567"),
-        ("DU1,DU2", "DU2", "DU2"),
-        ("DU1,DU2", None, None),
-        ("DU1,DU2", "main", None),
-    ],
-)
-async def test_an_order_goes_to_the_account_that_was_said(accounts: str, asked: str | None, used: str | None) -> None:
-    async with Tws(accounts) as gateway:
-        made = await opened(gateway)
-        ready = made.prepare(action(account_id=asked), "suite-1")
-        if used is None:
-            assert isinstance(ready, Refused)
-        else:
-            assert isinstance(ready, Prepared)
-            assert json.loads(ready.body)["order"]["account"] == used
         await made.aclose()
 
 

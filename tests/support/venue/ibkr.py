@@ -31,12 +31,15 @@ def action(**changes: object) -> OrderAction:
     return OrderAction(**{**fields, **changes})  # type: ignore[arg-type]  # the fields above, by name
 
 
-def client(gateway: Tws, mode: Mode = "paper", timeout: float = TIMEOUT) -> VenueClient:
-    return connect("ibkr", mode, Credentials({}), Route(timeout=timeout, endpoint=gateway.url))
+def client(gateway: Tws, mode: Mode = "paper", timeout: float = TIMEOUT, number: str | None = None) -> VenueClient:
+    route = Route(timeout=timeout, endpoint=gateway.url, account_number=number)
+    return connect("ibkr", mode, Credentials({}), route)
 
 
-async def opened(gateway: Tws, mode: Mode = "paper", timeout: float = TIMEOUT) -> VenueClient:
-    made = client(gateway, mode, timeout)
+async def opened(
+    gateway: Tws, mode: Mode = "paper", timeout: float = TIMEOUT, number: str | None = None
+) -> VenueClient:
+    made = client(gateway, mode, timeout, number)
     await made.open()
     return made
 
