@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from venues import extra
 from venues.ccxt import answers as answer
-from venues.ccxt import order, table
+from venues.ccxt import lookup, order, table
 from venues.ccxt import request as wire
 from venues.ccxt.exchange import Setup
 from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
@@ -206,7 +206,9 @@ class CcxtClient(AccountClient):
                 return await self._fetched(
                     prepared, symbol, order_id=None, params={"clientOrderId": prepared.client_order_id}
                 )
-            return await self._scanned(prepared, symbol)
+            if (way := table.WAYS.get(self._row.exchange_id)) is not None:
+                return await self._asked(prepared, symbol, way=way)
+            return await self._scanned(prepared, symbol, way=table.Way(()))
         except (self._errors.BaseError, *order.STUMBLES) as error:
             return LookupFailed(f"the look-up failed ({type(error).__name__})")
 
@@ -225,8 +227,20 @@ class CcxtClient(AccountClient):
             return LookupFailed("the answer is not the order that was asked for")
         return Found(seen)
 
-    async def _scanned(self, prepared: Prepared, symbol: str) -> Lookup:
-        """Search the recent orders of an exchange that has no look-up by client id. Never answers Absent."""
+    async def _asked(self, prepared: Prepared, symbol: str, *, way: table.Way) -> Lookup:
+        own = prepared.client_order_id
+        said: Lookup = LookupFailed(way.unproven)
+        try:
+            said = await lookup.ask(self._exchange, self._errors, way, action=prepared.action, symbol=symbol, own=own)
+        except (self._errors.BaseError, *order.STUMBLES):
+            if not way.unproven:
+                raise
+        if isinstance(said, Found) or not way.unproven:
+            return said
+        return await self._scanned(prepared, symbol, way=way)
+
+    async def _scanned(self, prepared: Prepared, symbol: str, *, way: table.Way) -> Lookup:
+        """Search the recent orders of an exchange whose "not found" proves nothing. Never answers Absent."""
         if "C" not in self._row.has:
             return LookupFailed(f"{self.profile.name} takes no client order id, so none can be looked up")
         for method in _SCANNED:
@@ -235,10 +249,11 @@ class CcxtClient(AccountClient):
             with at(Reading(about=symbol)):
                 orders = await getattr(self._exchange, method)(symbol)
             for each in orders:
-                seen = answer.venue_order(each, prepared.action, symbol=symbol)
-                if seen is not None and answer.same_id(seen.client_order_id, prepared.client_order_id):
-                    return Found(seen)
-        return LookupFailed(f"not among the recent orders; {self.profile.name} cannot be asked by client order id")
+                seen = answer.venue_order(lookup.named(each, way), prepared.action, symbol=symbol)
+                if seen is not None and lookup.carries(seen, way, own=prepared.client_order_id):
+                    return Found(replace(seen, client_order_id=prepared.client_order_id))
+        why = way.unproven or f"{self.profile.name} cannot be asked by client order id"
+        return LookupFailed(f"not among the recent orders; {why}")
 
     async def probe(self) -> Readiness:
         when = None

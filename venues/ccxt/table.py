@@ -1,14 +1,17 @@
 """Every exchange of ccxt 4.5.90 as data: the profile and the credential fields, without importing ccxt.
 
-A test compares the table with the installed ccxt. Must not know an exchange object.
+Also how each can be asked for a client order id, and what "not found" is worth there. Tests compare all of it with
+the installed ccxt. Must not know an exchange object.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
+from uuid import UUID
 
-from venues.client import Dedup, Profile, UnknownVenue
+from venues.client import Dedup, Profile, Reach, UnknownVenue
 
 PREFIX = "ccxt:"
 
@@ -40,7 +43,7 @@ bitso PX 30 apiKey secret
 bitstamp CLRX 800 apiKey secret
 bitteam X 1200 apiKey secret
 bittrade CXA 600 apiKey secret
-bitvavo RX 1000 apiKey secret
+bitvavo CRX 1000 apiKey secret
 blockchaincom PCX 120 secret
 blofin PCX 300 apiKey secret password
 btcbox X 60 apiKey secret
@@ -65,7 +68,7 @@ cryptocom PCRX 1200 apiKey secret
 cryptomus CX 600 secret uid
 deepcoin CRX 300 apiKey secret password
 delta PCLRX 200 apiKey secret
-deribit PRX 1200 apiKey secret
+deribit PCRX 1200 apiKey secret
 derive PCRX 1200 privateKey walletAddress
 digifinex X 66 apiKey secret
 dydx PCX 600
@@ -132,7 +135,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
 }
 
 # Exchanges that need the client order id under their own name; otherwise ccxt makes one up.
-ID_PARAMS = {"coinbase": "client_order_id", "cryptocom": "client_oid"}
+ID_PARAMS = {"coinbase": "client_order_id", "cryptocom": "client_oid", "deribit": "label"}
 
 # Exchanges where an edit makes a new order with a new client order id; elsewhere the order keeps its id.
 RENAMED_BY_EDIT = frozenset(("alpaca", "binance", "binanceus"))
@@ -147,8 +150,115 @@ _IDS = {
     **dict.fromkeys(("okx", "okxus", "myokx"), r"[0-9A-Za-z]{1,32}"),
     "hyperliquid": r"0x[0-9a-f]{32}",
     "kraken": r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\x21-\x7e]{1,18}",
-    **dict.fromkeys(("gate", "gateeu"), r"[0-9A-Za-z_.-]{1,28}"),
+    # ccxt puts `t-` before an id, unless it begins with a t.
+    **dict.fromkeys(("gate", "gateeu"), r"(?!t)[0-9A-Za-z_.-]{1,28}|t-[0-9A-Za-z_.-]{1,26}"),
     "mexc": r"[0-9A-Za-z_-]{1,32}",
+    "bitvavo": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "deribit": r"[0-9A-Za-z_.-]{1,64}",
+    "gemini": r"[0-9A-Za-z_.:#-]{1,100}",
+    "whitebit": r"[0-9A-Za-z_.-]{1,36}",
+}
+_UUIDS = frozenset(("bitvavo",))
+
+Shape = Literal["one", "list", "some", "by id", "by market"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question about a client order id: the call of ccxt that asks it, and where the answer holds the orders."""
+
+    method: str  # `fetch_…` of ccxt's unified API, else the method that ccxt names after the endpoint
+    named: str  # the parameter that carries the id
+    shape: Shape  # how the orders stand in the answer; "some": one of them, or a list
+    within: tuple[str, ...] = ()  # the keys under which they stand
+    market: str = ""  # the parameter that carries the market, where the method is an endpoint's
+    currency: str = ""  # likewise the currency that the market settles in
+    only: str = ""  # spot, linear or inverse: the markets that the question is for
+    status: str = ""  # the status of the orders, where the answer leaves it out
+    gone: str = ""  # the exchange's own words for "not found", if it answers with an error
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an exchange is asked for a client order id. All its questions together cover every state of an order."""
+
+    asks: tuple[Ask, ...]
+    reach: Reach = "all"
+    unproven: str = ""  # why "not found" proves nothing; empty: it is the exchange's full answer
+    echo: str = ""  # the field of an order that holds the id, where ccxt does not read it
+    prefix: str = ""  # what ccxt puts before the id
+    folds: bool = False  # the exchange writes the id in lower case
+
+
+_BYBIT = Way(
+    (
+        Ask("fetch_open_orders", "orderLinkId", "list", ("result", "list")),
+        Ask("fetch_canceled_and_closed_orders", "orderLinkId", "list", ("result", "list")),
+    ),
+    reach="day",  # its history keeps cancelled and rejected orders for 24 hours
+)
+_GATE = Way(
+    (Ask("fetch_order", "clientOrderId", "one", gone="ORDER_NOT_FOUND|CLIENT_ID_NOT_FOUND"),),
+    unproven="gate finds an order by its client order id only while it is open, or just finished",
+    prefix="t-",
+)
+WAYS: dict[str, Way] = {
+    "bingx": Way(
+        (
+            Ask("spotV1PrivateGetTradeQuery", "clientOrderID", "one", ("data",), "symbol", only="spot"),
+            Ask("swapV2PrivateGetTradeOrder", "clientOrderId", "one", ("data", "order"), "symbol", only="linear"),
+            Ask(
+                "cswapV1PrivateGetTradeOrderDetail", "clientOrderId", "one", ("data", "order"), "symbol", only="inverse"
+            ),
+        ),
+        unproven="bingx finds a spot order by its client order id for 2 hours only",
+        folds=True,
+    ),
+    "bitvavo": Way(
+        (Ask("fetch_order", "clientOrderId", "one", gone=r'"errorCode"\s*:\s*240\b'),), echo="clientOrderId"
+    ),
+    **dict.fromkeys(("bybit", "bybiteu", "bybitid"), _BYBIT),
+    "cryptocom": Way(
+        (Ask("v1PrivatePostPrivateGetOrderDetail", "client_oid", "one", ("result",), gone=r'"code"\s*:\s*"?40401\b'),),
+        reach="day",
+    ),
+    "deribit": Way(
+        (Ask("privateGetGetOrderStateByLabel", "label", "list", ("result",), currency="currency"),),
+        unproven="deribit finds an order by its label for 30 minutes after it is closed",
+        echo="label",
+    ),
+    **dict.fromkeys(("gate", "gateeu"), _GATE),
+    "gemini": Way(
+        (Ask("privatePostV1OrderStatus", "client_order_id", "some"),),
+        unproven="gemini does not say how long it finds an order by its client order id",
+    ),
+    "kraken": Way(
+        (
+            Ask("fetch_open_orders", "clientOrderId", "by id", ("result", "open")),
+            Ask("fetch_closed_orders", "clientOrderId", "by id", ("result", "closed")),
+        )
+    ),
+    "upbit": Way((Ask("privateGetOrder", "identifier", "one", gone="order_not_found"),), reach="day"),
+    "whitebit": Way(
+        (
+            Ask(
+                "v4PrivatePostOrders",
+                "clientOrderId",
+                "list",
+                market="market",
+                status="open",
+                gone="Unexecuted order was not found",
+            ),
+            Ask(
+                "v4PrivatePostTradeAccountOrderHistory",
+                "clientOrderId",
+                "by market",
+                market="market",
+                gone=r"order id \S+ not found",
+            ),
+        ),
+        reach="day",
+    ),
 }
 
 # ccxt's errors that mean a definite refusal, if the exchange's own answer caused them.
@@ -182,6 +292,14 @@ class Row:
     fields: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UuidProfile(Profile):
+    """The profile of an exchange whose client order ids are UUIDs."""
+
+    def make_id(self, hex32: str) -> str:
+        return str(UUID(hex=hex32))
+
+
 @cache
 def rows() -> dict[str, Row]:
     found = {}
@@ -201,7 +319,9 @@ def row(name: str) -> Row:
 def profile(name: str) -> Profile:
     this = row(name)
     known = this.exchange_id
-    return Profile(
+    way = WAYS.get(known)
+    made = UuidProfile if known in _UUIDS else Profile
+    return made(
         name=name,
         dedup=_DEDUP.get(known, "none"),
         arrival_bound=_WINDOWS.get(known),
@@ -209,7 +329,7 @@ def profile(name: str) -> Profile:
         definitive=frozenset((status, word) for status in (200, 400, 401, 403, 404, 422) for word in DEFINITIVE),
         rate_per_minute=this.rate_per_minute,
         paper="P" in this.has,
-        lookup="L" in this.has or "I" in this.has,
+        lookup="L" in this.has or "I" in this.has or (way is not None and not way.unproven),
         replace="R" in this.has,
         cancel="X" in this.has,
         default_tif="gtc",
@@ -217,4 +337,5 @@ def profile(name: str) -> Profile:
         id_pattern=_IDS.get(known, r"[0-9A-Za-z_-]{1,36}"),
         id_prefix="0x" if known == "hyperliquid" else "",
         id_digits=28 if known in ("gate", "gateeu") else 32,
+        reach=way.reach if way is not None else "all",
     )

@@ -30,6 +30,7 @@ class Reading:
     about: str | None = None
     asked: bool = False  # a request that names the id was answered
     own: bool = False  # ccxt found an error in the exchange's own answer
+    text: str = ""  # the answer to the last request that names the id
 
 
 @dataclass(slots=True)
@@ -136,7 +137,8 @@ class Line:
         result = await self._transport(wire).ask(wire.method, wire.path, headers=wire.headers, body=wire.body)
         if not isinstance(result, Reply):
             raise self._errors.NetworkError(result.why)
-        task.asked = task.asked or (task.about is not None and mentions(wire, task.about))
+        if task.about is not None and mentions(wire, task.about):
+            task.asked, task.text = True, result.body.decode(errors="replace")
         try:
             return self._understood(wire, result)
         except self._errors.BaseError:

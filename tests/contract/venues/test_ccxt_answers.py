@@ -12,6 +12,7 @@ from tests.support.http_server import Answer, Loopback, Received, reply
 from tests.support.venue.ccxt import (
     COID,
     ORDER,
+    at_market,
     client,
     connected,
     prepared,
@@ -157,7 +158,9 @@ async def test_a_look_up_says_absent_only_in_the_exchange_s_own_words(status: in
         ({}, None),
     ],
 )
-def test_the_age_of_an_order_is_the_exchange_s_word_or_unknown(said: dict[str, object], moment: datetime | None) -> None:
+def test_the_age_of_an_order_is_the_exchange_s_word_or_unknown(
+    said: dict[str, object], moment: datetime | None
+) -> None:
     seen = venue_order({"id": "28", **said}, action(), symbol="BTC/USDT")
     assert seen is not None
     assert seen.created_at == moment
@@ -171,27 +174,21 @@ async def test_a_found_order_tells_its_age() -> None:
 
 
 async def test_an_exchange_that_cannot_be_asked_by_id_is_searched_but_never_says_absent() -> None:
-    """kraken takes a client order id, and has no query by it."""
-    rows = {"open": {"O-1": {"descr": {"pair": "BTCUSDT"}, "cl_ord_id": COID, "status": "open", "vol": "0.5"}}}
-    answers = {"/0/private/OpenOrders": rows, "/0/private/ClosedOrders": {"closed": {}}}
-
-    def told(request: Received) -> bytes:
-        return reply(200, {"error": [], "result": answers.get(request.path, {})})
-
-    async with Loopback(told) as server:
-        here = connected(server.url, "ccxt:kraken", "live")
-        away = await offline("kraken", "live")
-        exchange = await here.build()
-        exchange.set_markets(list(away._exchange.markets.values()))
+    """poloniex takes a client order id, and ccxt has no query by it."""
+    row = {"id": "O-1", "clientOrderId": COID, "symbol": "BTCUSDT", "state": "NEW", "quantity": "0.5", "side": "BUY"}
+    rows = [row]
+    async with Loopback(lambda _: reply(200, rows)) as server:
+        here = await at_market(server.url, "poloniex")
         ready = here.prepare(action(), COID)
         assert isinstance(ready, Prepared)
         found = await here.lookup(ready)
         assert isinstance(found, Found)
         assert found.order.venue_order_id == "O-1"
-        rows["open"] = {}
-        assert isinstance(await here.lookup(ready), LookupFailed)
-        assert venue_profile("ccxt:kraken").lookup is False
-        assert {request.path for request in server.requests} == set(answers)
+        for others in ([], [{**row, "clientOrderId": "another"}], [{**row, "clientOrderId": f"bot-{COID}"}]):
+            rows[:] = others
+            assert isinstance(await here.lookup(ready), LookupFailed)
+        assert venue_profile("ccxt:poloniex").lookup is False
+        assert {(request.method, request.path) for request in server.requests} == {("GET", "/orders")}
         await here.aclose()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
-from tests.support.ccxt_offline import action, secrets_of
+from tests.support.ccxt_offline import action, offline, secrets_of
 from tests.support.http_server import Answer, Handler, Loopback, Received, reply
 from tests.support.venue.rigs_sdk import CCXT_SECRETS
 from venues import (
@@ -57,6 +57,16 @@ def binance(answer: Handler | bytes) -> Handler:
         return answer if isinstance(answer, bytes) else answer(request)
 
     return handle
+
+
+async def at_market(url: str, exchange_id: str, *, spot: bool = True) -> CcxtClient:
+    """A live client of any exchange on loopback, with a made-up market for BTC and one for ETH, as if it was open."""
+    made, away = connected(url, f"ccxt:{exchange_id}", "live"), await offline(exchange_id, "live", spot=spot)
+    exchange = await made.build()
+    (bitcoin,) = away._exchange.markets.values()
+    ether = {"id": "ETHUSDT", "symbol": bitcoin["symbol"].replace("BTC", "ETH"), "base": "ETH", "baseId": "2"}
+    exchange.set_markets([bitcoin, {**bitcoin, **ether}])
+    return made
 
 
 def connected(url: str, name: str = "ccxt:binance", mode: Mode = "paper", timeout: float = 2.0) -> CcxtClient:
