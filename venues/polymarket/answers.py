@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from venues import answers
-from venues.json_fields import figure
+from venues.json_fields import figure, unix_moment
 from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
@@ -114,6 +114,7 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
         price=figure(told, "price"),
         time_in_force={"FAK": "ioc"}.get(tif, tif.lower()) if isinstance(tif, str) else None,
         filled=done,
+        created_at=unix_moment(told, "created_at"),
     )
 
 

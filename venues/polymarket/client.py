@@ -1,6 +1,8 @@
 """Sends orders to Polymarket that `order` signs with the wallet's key. Polymarket has no paper mode.
 
-Must not derive or create an API key, approve a token or deploy a wallet; that is why all five fields are required.
+Polymarket confirms no account: it takes the wallet that the order names. So `account` stays None, and the key's
+digest, which covers the wallet, tells one account from another. Must not derive or create an API key, approve a
+token or deploy a wallet; that is why all five fields are required.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -120,12 +121,14 @@ async def test_sizes_in_millionths_are_read_as_shares() -> None:
         ready = prepared(made)
         told = {"id": ready.request["order_hash"], "status": "ORDER_STATUS_LIVE", "asset_id": TOKEN, "side": "BUY"}
         told |= {"original_size": "10000000", "size_matched": "0", "price": "0.56", "order_type": "GTC"}
+        told |= {"created_at": 1_794_790_933}
         async with Loopback(lambda _: reply(200, told)) as server:
             other = connected(server.url)
             await other.open()
             found = await other.lookup(ready)
             assert isinstance(found, Found)
             assert differences(ready.action, found.order) == ()
+            assert found.order.created_at == datetime(2026, 11, 16, 1, 2, 13, tzinfo=UTC)
             await other.aclose()
 
 

@@ -17,6 +17,7 @@ from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
 from venues.practice import PracticeExchange
+from venues.practice.accounts import letters
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.format import Call, Moment, says
 from venues.practice.wire import WireReply, WireRequest
@@ -55,6 +56,7 @@ class Polymarket:
 
     def route(self, request: WireRequest, desk: Desk) -> Call | None:
         self.requests.append(request)
+        desk.account = letters(request.headers.get("poly_api_key", ""), 10)
         match request.method, request.parts:
             case "GET", ("ok",):
                 return Call("probe", says(WireReply(200, raw=b'"OK"')))
