@@ -82,7 +82,7 @@ def field_missing(wanted: SecretSet, field: str, place: str) -> str:
     return f"{field} of {shown} is not set in {place}, where its other fields are: run {again}"
 
 
-def tenant_missing(provider: str, tenant: str, *, listed: bool) -> str:
+def tenant_missing(provider: str, tenant: str | None, *, listed: bool) -> str:
     """A tenant of a provider has no authorization of its own, or the provider's table does not name it."""
     if not tenant:
         return f"the entry names no tenant, and provider {safe(provider)} has credentials per tenant only"

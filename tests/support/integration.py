@@ -125,7 +125,8 @@ def clock() -> datetime:
 
 def providers(url: str, *names: str, secret: str | None = SECRET, **settings: Any) -> Providers:
     known = {name: ProviderConfig(url, **settings) for name in names or ("prov-1",)}
-    return Providers(known, lambda _: None if secret is None else Credentials({"authorization": secret}))
+    own = None if secret is None else Credentials({"authorization": secret})
+    return Providers(known, lambda _, tenant: own if tenant is None else None)
 
 
 def redelivery(store: IntegrationStore, there: Providers, time: Time | None = None) -> ProviderBatch:

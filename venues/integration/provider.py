@@ -44,6 +44,7 @@ class Provider:
     def __init__(self, name: str, route: ProviderRoute, authorization: Credentials | None) -> None:
         self.name = name
         self.timeout = route.timeout
+        self.key_digest = "" if authorization is None else authorization.digest
         self.host = urlsplit(check_base(route.base_url)).netloc
         self._route = route
         self._authorization = authorization

@@ -23,7 +23,7 @@ class ResendTools:
     actor: Actor
     clock: Clock
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
-    authorization: Callable[[str], Credentials | None] = lambda _: None
+    authorization: Callable[[str, str | None], Credentials | None] = lambda _provider, _tenant: None
     hub_wait: float = HUB_WAIT
     breakers: dict[str, Breaker] = field(default_factory=dict)  # of providers, for as long as the console runs
     most: int = Limits().max_batch

@@ -1,4 +1,6 @@
-"""Sends an integration's failed calls to their providers again, with several tries each and a breaker per provider.
+"""Sends an integration's failed calls to their providers again, with several tries each.
+
+A call goes out with the authorization of its tenant, where tenants have their own; each has a breaker of its own.
 
 A provider cannot be asked what became of a call. A retry without a clear answer counts as failed, as it does in the
 hub; its detail and the ledger say that the provider may have acted on it, and under which key.
@@ -14,7 +16,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from backends.layouts.mask import masked_document, masked_text
 from backends.records import ActContext, Actor, Attempt, Entry
@@ -26,13 +28,31 @@ from console.services.replay.attempt import AttemptLedger, Lease, unsent
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Sleep, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.settings.config import ProviderConfig
-from venues.client import BadCredentials, UnknownVenue, VenueError
+from console.settings.secret_remedies import tenant_missing
+from venues.client import BadCredentials, MissingCredentials, UnknownVenue, VenueError
 from venues.credentials import Credentials
 from venues.integration.call import StoredCall, read_call
 from venues.integration.provider import Answer, Delivered, Provider, ProviderRoute
 from venues.orders import NotSent, RateLimited, Refused, Rejected, Unknown
 
-AuthorizationSource = Callable[[str], Credentials | None]  # by the provider's name in the config
+# By the provider's name in the config and a tenant, None for the provider's own. None: that one is not set.
+AuthorizationSource = Callable[[str, str | None], Credentials | None]
+
+
+class ProviderTenant(NamedTuple):
+    """Where calls go that share an authorization, a client and a breaker."""
+
+    name: str  # of the provider in the config
+    tenant: str | None  # None: the provider's own authorization
+
+    @property
+    def key(self) -> str:
+        """A text that no other provider or tenant has."""
+        return self.name if self.tenant is None else f"{self.name}\0{self.tenant}"
+
+    @property
+    def label(self) -> str:
+        return self.name if self.tenant is None else f"{self.name}/{self.tenant}"
 
 
 class Providers:
@@ -47,7 +67,8 @@ class Providers:
         self._known = known
         self._authorization = authorization
         self.breakers = {} if breakers is None else breakers
-        self._clients: dict[str, Provider] = {}
+        self._clients: dict[ProviderTenant, Provider] = {}
+        self._secrets: dict[ProviderTenant, Credentials | None] = {}
 
     def name(self, entry: Entry) -> str:
         """The name of the entry's provider in the config: its id, else its name. Raises UnknownVenue."""
@@ -58,18 +79,35 @@ class Providers:
             raise UnknownVenue(f"the config has no {shown or 'provider'} with its base_url: nothing is sent")
         return found
 
-    def breaker(self, name: str) -> Breaker:
-        return self.breakers.get(name, Breaker())
+    def at(self, entry: Entry) -> ProviderTenant:
+        """Whose authorization the entry's call needs. Raises VenueError, as where its tenant has none."""
+        name, tenant = self.name(entry), tenant_of(entry)
+        own, table = ProviderTenant(name, tenant), self._known[name].tenants
+        if table is not None and tenant not in table:
+            raise MissingCredentials(f"unknown-account: {tenant_missing(name, tenant, listed=False)}")
+        if tenant is not None and self._secret(own) is not None:
+            return own
+        if table is not None:
+            raise MissingCredentials(f"unknown-account: {tenant_missing(name, tenant, listed=True)}")
+        return ProviderTenant(name, None)
 
-    def client(self, name: str) -> Provider:
+    def _secret(self, at: ProviderTenant) -> Credentials | None:
+        """Read once: a batch asks the keyring no more often than it has tenants."""
+        if at not in self._secrets:
+            self._secrets[at] = self._authorization(at.name, at.tenant)
+        return self._secrets[at]
+
+    def breaker(self, at: ProviderTenant) -> Breaker:
+        return self.breakers.get(at.key, Breaker())
+
+    def client(self, at: ProviderTenant) -> Provider:
         """The client of a provider. Raises VenueError when its settings or its authorization do not do."""
-        if name not in self._clients:
-            self._clients[name] = self._connect(name)
-        return self._clients[name]
+        if at not in self._clients:
+            self._clients[at] = self._connect(at)
+        return self._clients[at]
 
-    def _connect(self, name: str) -> Provider:
-        settings = self._known[name]
-        secret = self._authorization(name)
+    def _connect(self, at: ProviderTenant) -> Provider:
+        name, settings, secret = at.name, self._known[at.name], self._secret(at)
         if secret is None and settings.auth_header:
             raise BadCredentials(
                 f"provider {name}: nothing is set for its {settings.auth_header} header: put it into the keyring, "
@@ -83,6 +121,10 @@ class Providers:
         for client in self._clients.values():
             await client.aclose()
         self._clients.clear()
+
+
+def tenant_of(entry: Entry) -> str | None:
+    return text(entry, "tenantId") or None
 
 
 WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)  # seconds before each further try
@@ -138,6 +180,7 @@ async def deliver(
 Tell = Callable[[EntryOutcome], None]
 _RECORD_TRIES = 120  # more than for orders: nobody can ask a provider later how a call ended
 _SLACK_SECONDS = 60.0
+_WORSE = ("closed", "half-open", "open")
 _HOLDS = 2  # how often a batch waits for an open breaker before it gives the provider up
 
 
@@ -150,7 +193,7 @@ class Pulse:
 
 
 class ProviderBatch:
-    """Sends calls one at a time per provider. Every entry gets exactly one outcome."""
+    """Sends calls one at a time per provider and tenant. Every entry gets exactly one outcome."""
 
     def __init__(
         self,
@@ -169,16 +212,20 @@ class ProviderBatch:
         self._actor = actor
         self._stop = asyncio.Event()
         self._halted = False
-        self._names: dict[str, str] = {}  # id or name of a provider → its name in the config
+        self._called: dict[str, tuple[ProviderTenant, ...]] = {}  # by the id or name of a provider
         given = pulse or Pulse()
         self._ticks = given.ticks
         self._sleep = given.backoff.sleep
         self._backoff = replace(given.backoff, sleep=self._wait)
 
     def breakers(self) -> dict[str, str]:
-        """The state of each provider's breaker. May be called from any thread."""
+        """The state of each provider's breaker, of several tenants' the worst. May be called from any thread."""
         now = self._ticks()
-        return {shown: self._providers.breaker(name).at(now).state for shown, name in list(self._names.items())}
+        called = list(self._called.items())
+        return {
+            shown: max((self._providers.breaker(at).at(now).state for at in those), key=_WORSE.index)
+            for shown, those in called
+        }
 
     def stop(self) -> None:
         """Begin no further try. Call from this object's own loop."""
@@ -194,23 +241,25 @@ class ProviderBatch:
             results.append(result)
             tell(result)
 
-        providers: dict[str, list[Entry]] = {}
+        providers: dict[ProviderTenant, list[Entry]] = {}
         for entry in entries:
             try:
-                name = self._providers.name(entry)
-                self._providers.client(name)
-                providers.setdefault(name, []).append(entry)
-                called = (name, layout.text(entry, "providerId"), layout.text(entry, "providerName"))
-                self._names |= dict.fromkeys(called, name)
+                at = self._providers.at(entry)
+                self._providers.client(at)
+                providers.setdefault(at, []).append(entry)
+                for shown in (at.name, layout.text(entry, "providerId"), layout.text(entry, "providerName")):
+                    self._called[shown] = tuple({*self._called.get(shown, ()), at})
             except VenueError as problem:
                 ended(EntryOutcome(entry.id, "refused", None, detail=str(problem)))
-        await asyncio.gather(*(self._at_provider(name, its, ledger, ended) for name, its in providers.items()))
+        await asyncio.gather(*(self._at_provider(at, its, ledger, ended) for at, its in providers.items()))
         await ledger.settle_up()
         return tuple(results)
 
-    async def _at_provider(self, name: str, entries: Sequence[Entry], ledger: AttemptLedger, ended: Tell) -> None:
+    async def _at_provider(
+        self, at: ProviderTenant, entries: Sequence[Entry], ledger: AttemptLedger, ended: Tell
+    ) -> None:
         """Send one call at a time. Wait for an open breaker until it lets a try through."""
-        breaker, holds = self._providers.breaker(name), 0
+        breaker, holds = self._providers.breaker(at), 0
         for entry in entries:
             breaker = breaker.at(self._ticks())
             if breaker.state == "open" and holds < _HOLDS and not self._stop.is_set():
@@ -220,10 +269,10 @@ class ProviderBatch:
             if self._is_stopping() or breaker.state == "open":
                 ended(self._not_begun(entry))
                 continue
-            result, healthy = await self._one(entry, self._providers.client(name), ledger)
+            result, healthy = await self._one(entry, self._providers.client(at), ledger)
             if healthy is not None:
                 breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
-                self._providers.breakers[name] = breaker
+                self._providers.breakers[at.key] = breaker
             if breaker.state == "closed":
                 holds = 0
             ended(result)
@@ -265,7 +314,7 @@ class ProviderBatch:
         call = Refused("the entry is gone") if stored is None else read_call(stored)
         if isinstance(call, Refused):
             return EntryOutcome(entry.id, "refused", None, detail=f"unparsable: {call.why}")
-        return _intent(provider, call, key), call
+        return replace(_intent(provider, call, key), account=tenant_of(entry)), call
 
 
 def outcome(done: Delivery, key: str) -> Result:
@@ -299,6 +348,7 @@ def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
         client_order_id=key,
         payload=masked_document(json.dumps({**sent, "body": body})).encode(),
         payload_hash=digest,
+        key_digest=provider.key_digest,
         detail=f"to {provider.host}" + (f"; not sent again: {', '.join(call.dropped)}" if call.dropped else ""),
     )
 

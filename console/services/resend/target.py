@@ -24,7 +24,7 @@ from console.services.resend.plan import ResendPlan, ResendRoute, ResendTools, s
 if TYPE_CHECKING:
     from console.services.replay.preflight import ReplayRequest
     from console.services.replay.target import SendPlan, WorkTools
-    from console.services.resend.provider import Providers
+    from console.services.resend.provider import Providers, ProviderTenant
     from venues import Mode
 
 Router = Callable[[list[Entry], list[EntryOutcome]], Awaitable[ResendPlan]]
@@ -214,27 +214,27 @@ async def _to_providers(going: Sequence[Entry], left: Sequence[EntryOutcome], to
     providers = Providers(tools.providers, tools.authorization, tools.breakers)
     free: list[Entry] = []
     blocked = list(left)
-    names: Counter[str] = Counter()
+    counts: Counter[ProviderTenant] = Counter()
     try:
         for entry in going:
             try:
-                name = providers.name(entry)
-                providers.client(name)
+                at = providers.at(entry)
+                providers.client(at)
             except VenueError as problem:
                 blocked.append(EntryOutcome(entry.id, "refused", None, detail=str(problem)))
                 continue
             free.append(entry)
-            names[name] += 1
-        routes = tuple(_route(providers, name, count) for name, count in names.most_common())
+            counts[at] += 1
+        routes = tuple(_route(providers, at, count) for at, count in counts.most_common())
     finally:
         await providers.aclose()
     return ResendPlan(tuple(free), tuple(blocked), routes, "provider")
 
 
-def _route(providers: Providers, name: str, count: int) -> ResendRoute:
+def _route(providers: Providers, at: ProviderTenant, count: int) -> ResendRoute:
     from console.services.replay.flow_control import OPEN_SECONDS
 
     now = time.monotonic()
-    breaker = providers.breaker(name).at(now)
+    breaker = providers.breaker(at).at(now)
     held = OPEN_SECONDS - (now - breaker.opened_at) if breaker.state == "open" else None
-    return ResendRoute(name, providers.client(name).host, count, held)
+    return ResendRoute(at.label, providers.client(at).host, count, held)

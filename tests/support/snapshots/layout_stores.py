@@ -142,7 +142,7 @@ class LayoutStage(StillStage):
 
         def tools() -> ResendTools:
             known = None if self.secret is None else Credentials({"authorization": self.secret})
-            return ResendTools(self.actor, self.clock, self.providers, lambda _: known)
+            return ResendTools(self.actor, self.clock, self.providers, lambda _, tenant: None if tenant else known)
 
         setting = SessionSettings(
             config=self.config,
