@@ -77,7 +77,7 @@ def test_plan_seconds_is_read(tmp_path: Path) -> None:
 def test_only_the_names_of_tenants_count(tmp_path: Path) -> None:
     text = '[providers.acme]\nbase_url = "https://x"\n[providers.acme.tenants]\na = "Client A"\n"b.1" = {}\n'
     config = load(tmp_path, text + '[providers.acme.tenants.c]\n[providers.other]\nbase_url = "https://y"\n')
-    assert config.providers["acme"].tenants == {"a", "b.1", "c"}
+    assert config.providers["acme"].tenants == frozenset({"a", "b.1", "c"})
     assert config.providers["other"].tenants is None
     empty = load(tmp_path, '[providers.acme]\nbase_url = "https://x"\n[providers.acme.tenants]\n')
     assert empty.providers["acme"].tenants == frozenset()
