@@ -215,6 +215,11 @@ class Approval:
     summary: str
     approved_by: str | None
     approved_ago: float | None  # seconds, by the store's clock
+    asked_at: float = 0.0  # seconds since the epoch, by the store's clock
+    asked_ago: float = 0.0
+    kind: str = "replay"  # or settle, resume, absent
+    document: str = "{}"  # what the second person approves, as JSON
+    request: str = ""  # what was asked for, to find an approved plan again
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,9 @@ class Reads(Protocol):
     def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         """The same as bare tuples: making an event of each costs as much as hashing it."""
 
+    async def event_hash(self, seq: int) -> bytes | None:
+        """The hash of that event; None if the chain is shorter."""
+
     async def store_id(self) -> str:
         """The store's id: fixed by the first act; before that, derived from its first row."""
 
@@ -174,9 +177,14 @@ class Reads(Protocol):
 class Acts(Protocol):
     """Each method is one transaction that includes its audit event."""
 
+    @property
+    def head(self) -> tuple[int, bytes] | None:
+        """Count and hash of the chain after this process's last act that added to it; None before."""
+
     async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult: ...
 
-    async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult: ...
+    async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
+        """Reopen dismissed entries, and replayed ones that were accepted in paper only."""
 
     async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None: ...
 
@@ -189,7 +197,17 @@ class Acts(Protocol):
 
 
 class Claims(Protocol):
-    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | ClaimRefused: ...
+    async def claim(
+        self,
+        entry_id: str,
+        version: Version,
+        actor: Actor,
+        lease: float,
+        *,
+        mode: str = "live",
+        rehearsal: bool = False,
+    ) -> Claim | ClaimRefused:
+        """Refused while any attempt is in flight or in doubt, and after one that was accepted in this mode."""
 
     async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: ActContext) -> Attempt | ClaimRefused: ...
 
@@ -211,12 +229,26 @@ class PlanReads(Protocol):
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
 
-    async def ask(self, plan_hash: str, summary: str, actor: Actor, why: ActContext) -> None: ...
+    async def ask(
+        self,
+        plan_hash: str,
+        summary: str,
+        actor: Actor,
+        why: ActContext,
+        *,
+        kind: str = "replay",
+        document: str = "{}",
+        request: str = "",
+    ) -> None: ...
 
     async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
         """False if nobody asked, or if the asker would approve their own plan."""
 
-    async def approval(self, plan_hash: str) -> Approval | None: ...
+    async def approval(self, plan_hash: str) -> Approval | None:
+        """None also for one that has lapsed because an earlier version asked for it."""
+
+    async def approvals(self) -> tuple[Approval, ...]:
+        """What was asked for in the last day, approved or not, newest first."""
 
 
 class Watch(Protocol):

@@ -13,7 +13,8 @@ from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 from backends.records import STATES, State
 
 SCHEMA = "dlq_console"
-VERSION = "1"
+VERSION = "2"
+AUDIT_LOCK = 0x646C71  # "dlq": held to the end of a transaction, so that the chain has one writer at a time
 # What an acting role needs on Postgres. Evidence can be added but never changed.
 GRANTS = {
     "meta": "SELECT, INSERT",
@@ -96,6 +97,10 @@ def _required(*names: str) -> list[sa.Column[Any]]:
     return [_text(name, required=True) for name in names]
 
 
+def _filled(name: str, value: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=value)
+
+
 def _number(name: str, **options: Any) -> sa.Column[Any]:
     return sa.Column(name, sa.BigInteger().with_variant(sa.Integer, "sqlite"), **{"nullable": False, **options})
 
@@ -120,13 +125,15 @@ def _attempt_items() -> list[SchemaItem]:
         *_required("payload_hash", "started_at", "operator", "os_user"),
         _number("token"),
         _text("state", required=True),
-        # 1 while this attempt is or may be the entry's one venue order, else NULL; a unique index enforces it.
+        # 1 while this attempt is or may be the entry's one venue order of its mode, else NULL; unique.
         sa.Column("holds", sa.Integer),
         _text("venue_order_id"),
         _text("error"),
         _text("finished_at"),
+        _text("account"),
+        _text("key_digest"),
         sa.UniqueConstraint("source", "entry_id", "attempt_no"),
-        sa.UniqueConstraint("source", "entry_id", "holds"),
+        sa.UniqueConstraint("source", "entry_id", "mode", "holds"),
     ]
 
 
@@ -149,6 +156,10 @@ def _approval_items() -> list[SchemaItem]:
         _text("summary", required=True),
         _text("approved_by"),
         sa.Column("approved_at", sa.Float),
+        _filled("kind", "replay"),
+        _filled("document", "{}"),  # what the second person approves, as JSON
+        _filled("request", ""),  # what was asked for, to find an approved plan again
+        _filled("state", "open"),  # or lapsed: nobody may use it any more
     ]
 
 
@@ -211,7 +222,8 @@ def _sqlite_worm(book: LedgerTables) -> list[str]:
 
 
 _SAME_ATTEMPT = (
-    "(o.source = NEW.source AND o.entry_id = NEW.entry_id AND (o.attempt_no = NEW.attempt_no OR o.holds = NEW.holds))"
+    "(o.source = NEW.source AND o.entry_id = NEW.entry_id "
+    "AND (o.attempt_no = NEW.attempt_no OR (o.mode = NEW.mode AND o.holds = NEW.holds)))"
 )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, assert_never
 
@@ -21,7 +21,7 @@ from backends.values import is_plain
 
 _ATTEMPT = (
     "source", "entry_id", "attempt_no", "mode", "rehearsal", "venue", "client_order_id", "payload", "payload_hash",
-    "started_at", "operator", "os_user", "token", "state", "holds",
+    "started_at", "operator", "os_user", "token", "state", "holds", "account", "key_digest",
 )  # fmt: skip
 _END = ("state", "holds", "venue_order_id", "error", "finished_at")
 
@@ -42,10 +42,15 @@ class SendStatements:
         return self._made(sa.select(self._book.halt.c.id))
 
     @cached_property
-    def holding(self) -> PreparedQuery:
-        """The state of the attempt that holds the entry."""
+    def earlier(self) -> PreparedQuery:
+        """Mode, state and whether it was a rehearsal, of the attempts that may stand in the way of another."""
         attempt = self._book.attempt
-        return self._made(sa.select(attempt.c.state).where(*self._this(attempt), attempt.c.holds == sa.text("1")))
+        rehearsed = sa.and_(
+            attempt.c.rehearsal == sa.text("1"), attempt.c.state.in_(sa.text("'submitting', 'in_doubt'"))
+        )
+        columns = (attempt.c.mode, attempt.c.state, attempt.c.rehearsal)
+        standing = sa.or_(attempt.c.holds == sa.text("1"), rehearsed)
+        return self._made(sa.select(*columns).where(*self._this(attempt), standing))
 
     @cached_property
     def release_expired(self) -> PreparedQuery:
@@ -154,6 +159,33 @@ class SendStatements:
 _HOLDS = ("submitting", "in_doubt", "accepted")
 
 
+@dataclass(frozen=True, slots=True)
+class SendMode:
+    """How an entry is to be sent."""
+
+    mode: str
+    rehearsal: bool
+
+
+def in_the_way(
+    entry_id: str, asked: SendMode, earlier: Sequence[tuple[str, str, int]], *, is_open: bool
+) -> ClaimRefused | None:
+    """Which earlier attempt forbids another one; of each: mode, state, whether it was a rehearsal."""
+    real = {mode: state for mode, state, rehearsal in earlier if not rehearsal}
+    if any(state != "accepted" for state in real.values()):
+        return ClaimRefused(entry_id, "in doubt: reconcile first", "in-doubt")
+    if "live" in real:
+        return ClaimRefused(entry_id, "already replayed live", "settled")
+    if asked.mode in real:
+        return ClaimRefused(entry_id, f"already replayed in {asked.mode}", "settled")
+    if real and not is_open:
+        before = ", ".join(sorted(real))
+        return ClaimRefused(entry_id, f"replayed in {before}: dlq restore reopens it for {asked.mode}", "settled")
+    if asked.rehearsal and len(earlier) > len(real):
+        return ClaimRefused(entry_id, "its rehearsal is in doubt: reconcile first", "in-doubt")
+    return None
+
+
 class SQLClaims:
     def __init__(self, attached: Attached, book: LedgerTables, acts: SQLLog) -> None:
         self._attached = attached
@@ -161,11 +193,20 @@ class SQLClaims:
         self._acts = acts
         self._sending = SendStatements(attached, book)
 
-    async def claim(self, entry_id: str, version: Version, actor: Actor, lease: float) -> Claim | ClaimRefused:
+    async def claim(
+        self,
+        entry_id: str,
+        version: Version,
+        actor: Actor,
+        lease: float,
+        *,
+        mode: str = "live",
+        rehearsal: bool = False,
+    ) -> Claim | ClaimRefused:
         send, owner = self._sending, storable(f"{actor.operator} ({actor.os_user}@{actor.host})")
 
         async def work(tx: Transaction) -> Claim | ClaimRefused:
-            if why := await self._obstacle(tx, entry_id, version):
+            if why := await self._obstacle(tx, entry_id, version, SendMode(mode, rehearsal)):
                 return why
             this = {"source": tx.source, "entry_id": entry_id}
             await tx.ask(send.release_expired, **this)
@@ -178,7 +219,8 @@ class SQLClaims:
 
     async def intend(self, claim: Claim, intent: Intent, actor: Actor, why: ActContext) -> Attempt | ClaimRefused:
         async def work(tx: Transaction) -> Attempt | ClaimRefused:
-            if obstacle := await self._obstacle(tx, claim.entry_id, claim.version, lock=True):
+            send = SendMode(intent.mode, intent.rehearsal)
+            if obstacle := await self._obstacle(tx, claim.entry_id, claim.version, send, lock=True):
                 return obstacle
             leases = await tx.ask(self._sending.lease, token=claim.token)
             if not leases:
@@ -186,6 +228,7 @@ class SQLClaims:
             attempt = await self._next_attempt(tx, claim, intent, actor, why)
             told = {"attempt_no": attempt.attempt_no, "mode": attempt.mode, "venue": attempt.venue}
             told |= {"client_order_id": attempt.client_order_id, "payload_hash": attempt.payload_hash}
+            told |= {"account": attempt.account, "key_digest": attempt.key_digest}
             detail = {"entries": [claim.entry_id], **told, "rehearsal": intent.rehearsal, "detail": intent.detail}
             await tx.audit("intent", (claim.entry_id,), actor, why, detail=detail)
             return replace(attempt, lease_until=float(leases[0][0]))
@@ -212,9 +255,11 @@ class SQLClaims:
             os_user=storable(actor.os_user),
             rehearsal=intent.rehearsal,
             payload=intent.payload,
+            account=None if intent.account is None else storable(intent.account),
+            key_digest=storable(intent.key_digest),
         )
         same = ("entry_id", "attempt_no", "mode", "venue", "client_order_id", "payload_hash", "payload", "started_at")
-        row = {name: getattr(attempt, name) for name in (*same, "operator", "os_user")}
+        row = {name: getattr(attempt, name) for name in (*same, "operator", "os_user", "account", "key_digest")}
         row |= {"source": tx.source, "token": claim.token, "state": "submitting", "rehearsal": int(intent.rehearsal)}
         await tx.ask(self._sending.attempt, **row, holds=None if intent.rehearsal else 1)
         return attempt
@@ -305,7 +350,7 @@ class SQLClaims:
         return {}
 
     async def _obstacle(
-        self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False
+        self, tx: Transaction, entry_id: str, version: Version, asked: SendMode, *, lock: bool = False
     ) -> ClaimRefused | None:
         """Why this entry may not be sent now, as the store says within this transaction; None if it may."""
         send = self._sending
@@ -318,12 +363,9 @@ class SQLClaims:
             return ClaimRefused(entry_id, "no such entry", "gone")
         if len(rows) > 1:
             return ClaimRefused(entry_id, "several rows have this id: cannot tell which is meant", "changed")
-        held = await tx.ask(send.holding, source=tx.source, entry_id=entry_id)
-        holding = held[0][0] if held else None
-        if holding == "accepted":
-            return ClaimRefused(entry_id, "already replayed", "settled")
-        if holding is not None:
-            return ClaimRefused(entry_id, "in doubt: reconcile first", "in-doubt")
+        earlier = await tx.ask(send.earlier, source=tx.source, entry_id=entry_id)
+        if standing := in_the_way(entry_id, asked, [tuple(row) for row in earlier], is_open=bool(rows[0][0])):
+            return standing
         if not rows[0][0]:
             return ClaimRefused(entry_id, "dismissed meanwhile", "settled")
         if tuple(rows[0])[1:] != tuple(version):

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.ledger import audit_chain as chain
+from backends.ledger.migrations import LedgerShape
 from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
-from backends.sql.ledger_access import Presence, presence
+from backends.sql.ledger_access import Presence, look
 
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # a block that fits the processor's cache is verified faster
@@ -37,6 +38,7 @@ class SQLHistory:
         self._book = book
         self._quick, self._slow, self._tolerant = lanes
         self._ledger: Presence = "absent"
+        self._found = LedgerShape(attached.info.dialect)  # as of the last look
 
     @property
     def ledger(self) -> Presence:
@@ -53,25 +55,50 @@ class SQLHistory:
 
     async def _attempts(self, conditions: tuple[Any, ...], order: Any) -> tuple[Attempt, ...]:
         attempt, claim = self._book.attempt, self._book.claim
-        statement = (
-            sa.select(attempt, claim.c.expires_at)
-            .select_from(attempt.outerjoin(claim, claim.c.token == attempt.c.token))
-            .where(attempt.c.source == self._attached.found.shown, *conditions)
-            .order_by(order)
-        )
 
         async def work(link: Connection) -> tuple[Attempt, ...]:
             if not await self._has_ledger(link):
                 return ()
+            statement = (
+                sa.select(*_columns(attempt, self._found), claim.c.expires_at)
+                .select_from(attempt.outerjoin(claim, claim.c.token == attempt.c.token))
+                .where(attempt.c.source == self._attached.found.shown, *conditions)
+                .order_by(order)
+            )
             return tuple(_attempt(row) for row in (await link.execute(statement)).mappings())
 
         return await self._quick.run(work)
 
     async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
         source = self._attached.found.shown
-        rows = await self._ledger_rows(_events_of(self._book, chain.mark(source, entry_id)))
+        rows = await self._ledger_rows(lambda: self._events_of(source, entry_id))
         found = [AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
         return tuple(event for event in found if chain.is_about(event, source, entry_id))
+
+    def _events_of(self, source: str, entry_id: str) -> sa.Executable:
+        """Finds events with few entries by the index, and looks into each bulk event, skipping from one to the next."""
+        book, found = self._book, self._found
+        audit, few, bulk = book.audit.fullname, book.audit_entry.fullname, book.audit_bulk.fullname
+        if not found.has("audit_entry", "mark"):
+            named = f"SELECT seq FROM {few} WHERE source = :source AND entry_id = :entry_id"
+            rows = sa.text(f"SELECT seq, body, hash FROM {audit} WHERE seq IN ({named}) ORDER BY seq")
+            return rows.bindparams(sa.bindparam("source", source, sa.Text), sa.bindparam("entry_id", entry_id, sa.Text))
+        named = f"SELECT seq FROM {few} WHERE mark = :mark"
+        walk = ""
+        if found.has("audit_bulk"):
+            walk = (
+                f"WITH RECURSIVE b(seq) AS (SELECT min(seq) FROM {bulk} UNION ALL "
+                f"SELECT (SELECT min(n.seq) FROM {bulk} n WHERE n.seq > b.seq) FROM b WHERE b.seq IS NOT NULL) "
+            )
+            named += f" UNION ALL SELECT b.seq FROM b JOIN {bulk} e ON e.seq = b.seq AND e.mark = :mark"
+        rows = sa.text(f"{walk}SELECT a.seq, a.body, a.hash FROM {audit} a WHERE a.seq IN ({named}) ORDER BY a.seq")
+        return rows.bindparams(sa.bindparam("mark", chain.mark(source, entry_id), sa.BigInteger))
+
+    async def event_hash(self, seq: int) -> bytes | None:
+        """The hash of that event; None if the chain is shorter."""
+        audit = self._book.audit
+        rows = await self._ledger_rows(sa.select(audit.c.hash).where(audit.c.seq == seq))
+        return bytes(rows[0][0]) if rows else None
 
     async def notes(self, entry_id: str) -> tuple[Note, ...]:
         note = self._book.note
@@ -138,15 +165,20 @@ class SQLHistory:
         return await self._quick.run(work)
 
     async def _has_ledger(self, link: Connection) -> bool:
-        if self._ledger != "ready":
-            self._ledger = await presence(link.connection, self._attached)
+        """Looks again until the ledger is there and of this version."""
+        if self._ledger != "ready" or not self._found.is_current:
+            seen = await look(link.connection, self._attached)
+            self._ledger, self._found = seen.presence, seen.shape
         return self._ledger == "ready"
 
-    async def _ledger_rows(self, statement: sa.Executable) -> Sequence[Any]:
+    async def _ledger_rows(self, statement: sa.Executable | Callable[[], sa.Executable | None]) -> Sequence[Any]:
+        """A function is asked for its statement once the ledger's shape is known; None: no such rows there."""
+
         async def work(link: Connection) -> Sequence[Any]:
             if not await self._has_ledger(link):
                 return ()
-            return (await link.execute(statement)).fetchall()
+            asked = statement if isinstance(statement, sa.Executable) else statement()
+            return () if asked is None else (await link.execute(asked)).fetchall()
 
         return await self._quick.run(work)
 
@@ -159,15 +191,8 @@ def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
     return CompiledQuery(text, ("after", "count"), {})
 
 
-def _events_of(book: LedgerTables, mark: int) -> sa.Executable:
-    """Finds events with few entries by the index, and looks into each bulk event, skipping from one to the next."""
-    audit, few, bulk = book.audit.fullname, book.audit_entry.fullname, book.audit_bulk.fullname
-    return sa.text(
-        f"WITH RECURSIVE b(seq) AS (SELECT min(seq) FROM {bulk} UNION ALL "
-        f"SELECT (SELECT min(n.seq) FROM {bulk} n WHERE n.seq > b.seq) FROM b WHERE b.seq IS NOT NULL) "
-        f"SELECT a.seq, a.body, a.hash FROM {audit} a WHERE a.seq IN (SELECT seq FROM {few} WHERE mark = :mark "
-        f"UNION ALL SELECT b.seq FROM b JOIN {bulk} e ON e.seq = b.seq AND e.mark = :mark) ORDER BY a.seq"
-    ).bindparams(sa.bindparam("mark", mark, sa.BigInteger))
+def _columns(attempt: sa.Table, found: LedgerShape) -> list[sa.ColumnElement[Any]]:
+    return [column if found.has("attempt", column.name) else sa.null().label(column.name) for column in attempt.columns]
 
 
 def _attempt(row: Any) -> Attempt:
@@ -189,4 +214,6 @@ def _attempt(row: Any) -> Attempt:
         rehearsal=bool(row["rehearsal"]),
         payload=bytes(row["payload"]),
         lease_until=row["expires_at"] or 0.0,
+        account=row["account"],
+        key_digest=row["key_digest"],
     )

@@ -31,7 +31,7 @@ from backends.records import (
     parse_time,
 )
 from backends.sql.acts import describe
-from backends.sql.claims import SQLClaims
+from backends.sql.claims import SendMode, SQLClaims
 from backends.sql.connection import Connection, ReadConnection
 from backends.sql.ledger_access import ledger_finding
 from backends.sql.plan_reads import SQLPlanReads
@@ -221,6 +221,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         tx: Transaction,
         entry_id: str,
         version: Version,  # noqa: ARG002 - the caller compared it with the source
+        asked: SendMode | None = None,  # noqa: ARG002 - there are no modes
         *,
         lock: bool = False,  # noqa: ARG002 - there is no row to lock
     ) -> ClaimRefused | None:

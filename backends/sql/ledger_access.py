@@ -1,52 +1,67 @@
-"""Finds out whether the ledger is there and this role may use it, and writes the SQL that would allow it."""
+"""Finds out how the ledger looks and whether this role may use it, and writes the SQL that would allow it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
 from backends.layouts.orders import quoted
-from backends.ledger.schema import GRANTS, SCHEMA, VERSION, create_statements, ledger
+from backends.ledger.migrations import CORE, LedgerShape, is_newer, is_older, owner_statements
+from backends.ledger.schema import GRANTS, SCHEMA, create_statements, ledger
 from backends.records import Finding
 
 Presence = Literal["ready", "absent", "unreadable"]
 _SQLITE = "(EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'))"
-# NULL if the next act has to create the ledger, or to add `settled`, which order stores do not need.
-_POSTGRES = (
-    "SELECT CASE WHEN count(*) > 0 AND {complete} THEN count(*) >= {count} AND bool_and("
-    "has_schema_privilege(n.oid, 'usage') AND has_table_privilege(c.oid, 'select')) END "
-    "FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' "
-    f"AND c.relname = ANY('{{names}}') WHERE n.nspname = '{SCHEMA}'"
+_SQLITE_COLUMNS = (
+    "SELECT substr(m.name, 9), c.name, 1, 1 FROM sqlite_master m JOIN pragma_table_info(m.name) c "
+    "WHERE m.type = 'table' AND m.name LIKE 'console\\_%' ESCAPE '\\'"
 )
-
-
-def _postgres_sql(*, settles: bool = False) -> str:
-    names = sorted(table.name for table in ledger("postgresql").metadata.tables.values())
-    if not settles:
-        names.remove("settled")
-    complete = "bool_or(c.relname = 'settled')" if settles else "true"
-    return _POSTGRES.format(count=len(names), complete=complete, names="{" + ",".join(names) + "}")
+_POSTGRES = (
+    f"(SELECT count(*) = {len(CORE)} AND bool_and(has_schema_privilege(n.oid, 'usage') "
+    "AND has_table_privilege(c.oid, 'select')) FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid "
+    f"AND c.relkind = 'r' AND c.relname = ANY('{{{','.join(CORE)}}}') WHERE n.nspname = '{SCHEMA}')"
+)
+_POSTGRES_COLUMNS = (
+    "SELECT CAST(c.relname AS text), CAST(a.attname AS text), has_schema_privilege(n.oid, 'usage') "
+    "AND has_table_privilege(c.oid, 'select'), pg_has_role(c.relowner, 'usage') FROM pg_namespace n "
+    "JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' JOIN pg_attribute a ON a.attrelid = c.oid "
+    f"AND a.attnum > 0 AND NOT a.attisdropped WHERE n.nspname = '{SCHEMA}'"
+)
 
 
 def present_sql(*, on_postgres: bool) -> str:
     """An SQL condition: there is a ledger and this role can read it."""
-    return f"(({_postgres_sql()}) IS TRUE)" if on_postgres else _SQLITE
+    return f"({_POSTGRES} IS TRUE)" if on_postgres else _SQLITE
 
 
-async def presence(connection: AsyncConnection, attached: Attached) -> Presence:
-    on_postgres, settles = attached.info.dialect == "postgresql", attached.info.layout != "orders"
-    if not on_postgres:
-        found = (await connection.exec_driver_sql(f"SELECT {_SQLITE}")).scalar()
-        return "ready" if found else "absent"
-    usable = (await connection.exec_driver_sql(_postgres_sql(settles=settles))).scalar()
-    return "absent" if usable is None else "ready" if usable else "unreadable"
+@dataclass(frozen=True, slots=True)
+class LedgerSeen:
+    presence: Presence
+    shape: LedgerShape
+    owned: bool = True  # this role may change its tables
+
+
+async def look(connection: AsyncConnection, attached: Attached) -> LedgerSeen:
+    dialect, settles = attached.info.dialect, attached.info.layout != "orders"
+    sql = _POSTGRES_COLUMNS if dialect == "postgresql" else _SQLITE_COLUMNS
+    rows: list[Any] = list((await connection.exec_driver_sql(sql)).fetchall())
+    known = [row for row in rows if row[0] in GRANTS and (settles or row[0] != "settled")]
+    shape = LedgerShape(dialect, frozenset((row[0], row[1]) for row in rows))
+    owned = all(row[3] for row in known)
+    # Without `settled` the ledger knows nothing about the entries of layouts that others own.
+    if not shape.exists or (settles and not shape.has("settled")):
+        return LedgerSeen("absent", shape, owned)
+    readable = shape.is_whole and all(row[2] for row in known)
+    return LedgerSeen("ready" if readable else "unreadable", shape, owned)
 
 
 async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
-    """A finding on attaching, if the ledger cannot be read or is newer than this console."""
-    match await presence(connection, attached):
+    """A finding on attaching, if the ledger cannot be read or is of another version."""
+    seen = await look(connection, attached)
+    match seen.presence:
         case "absent":
             return None
         case "unreadable":
@@ -54,23 +69,31 @@ async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Fin
                 f"the console's ledger (schema {SCHEMA}) is there, but this role may not read it: what is in flight, "
                 "in doubt or replayed shows as pending or dismissed, and acts are refused"
             )
-            return Finding("ledger-unreadable", text, owner_sql(attached))
+            return Finding("ledger-unreadable", text, owner_sql(attached, seen.shape))
         case "ready":
             meta = ledger(attached.info.dialect).meta.fullname
             kept = await connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE key = 'schema_version'")
-            if is_newer(kept.scalar()):
-                return Finding("ledger-newer", "the console's ledger was made by a newer dlq-console: acts are refused")
-            return None
+            return _version_finding(kept.scalar(), seen, attached)
 
 
-def is_newer(version: object) -> bool:
-    return version is not None and (not str(version).isdecimal() or int(str(version)) > int(VERSION))
+def _version_finding(version: object, seen: LedgerSeen, attached: Attached) -> Finding | None:
+    if is_newer(version):
+        return Finding("ledger-newer", "the console's ledger was made by a newer dlq-console: acts are refused")
+    if not is_older(version, seen.shape):
+        return None
+    made = "the console's ledger was made by an earlier version of dlq-console"
+    if seen.owned:
+        return Finding("ledger-older", f"{made}: the first act migrates it")
+    text = f"{made} and this role may not migrate it: looking works, acts are refused"
+    return Finding("ledger-older", text, owner_sql(attached, seen.shape))
 
 
-def owner_sql(attached: Attached) -> str:
+def owner_sql(attached: Attached, shape: LedgerShape) -> str:
     """The SQL by which the owner of the database lets this role act."""
     statements = list(create_statements(attached.info.dialect))
     if attached.info.dialect == "postgresql":
+        if shape.exists and not shape.is_current:
+            statements = list(owner_statements(shape))
         role = quoted(attached.info.role)
         statements.append(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
         statements += [f"GRANT {rights} ON {SCHEMA}.{table} TO {role}" for table, rights in GRANTS.items()]

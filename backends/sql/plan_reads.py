@@ -7,14 +7,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.records import ActContext, Actor, Approval, Attempt, Entry
+from backends.records import ActContext, Actor, Approval, Attempt, Entry, storable
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
 from backends.sql.history import SQLHistory
+from backends.sql.order_select import RowOrder
 from backends.sql.reads import SQLReads
 from backends.sql.writer import Transaction
 
 _CHUNK = 500
+_APPROVAL_SECONDS = 86_400.0
 
 
 class SQLPlanReads(SQLHistory, SQLLog):
@@ -40,19 +42,33 @@ class SQLPlanReads(SQLHistory, SQLLog):
                 found.setdefault(one.entry_id, []).append(one)
         return {entry_id: tuple(attempts) for entry_id, attempts in found.items()}
 
-    async def ask(self, plan_hash: str, summary: str, actor: Actor, why: ActContext) -> None:
-        """Ask a second person to approve a plan; asking again keeps an approval."""
+    async def ask(
+        self,
+        plan_hash: str,
+        summary: str,
+        actor: Actor,
+        why: ActContext,
+        *,
+        kind: str = "replay",
+        document: str = "{}",
+        request: str = "",
+    ) -> None:
+        """Ask a second person to approve a plan; asking again keeps an approval that has not lapsed."""
         approval = self._book.approval
+        asked = {"summary": summary, "kind": kind, "document": document, "request": request}
+        told = {name: storable(text) for name, text in asked.items()}
 
         async def work(tx: Transaction) -> None:
-            there = (await tx.execute(sa.select(approval.c.plan_hash).where(approval.c.plan_hash == plan_hash))).first()
+            this = approval.c.plan_hash == plan_hash
+            now = {"asked_by": _identity(actor, tx.role), "asked_at": self._clock_now, "state": "open"}
+            there = (await tx.execute(sa.select(approval.c.plan_hash).where(this))).first()
             if there is None:
-                row = {"plan_hash": plan_hash, "asked_by": _identity(actor, tx.role), "summary": summary}
-                await tx.execute(approval.insert().values(asked_at=self._clock_now, **row))
+                await tx.execute(approval.insert().values(plan_hash=plan_hash, **told, **now))
             else:
-                again = sa.update(approval).where(approval.c.plan_hash == plan_hash, approval.c.approved_at.is_(None))
-                await tx.execute(again.values(asked_by=_identity(actor, tx.role), asked_at=self._clock_now))
-            detail = {"entries": [], "plan": plan_hash, "summary": summary}
+                unused = sa.or_(approval.c.approved_at.is_(None), approval.c.state != "open")
+                fresh = {**told, **now, "approved_by": None, "approved_at": None}
+                await tx.execute(sa.update(approval).where(this, unused).values(**fresh))
+            detail = {"entries": [], "plan": plan_hash, "summary": summary, "asked_for": kind}
             await tx.audit("ask-approval", (), actor, why, detail=detail)
 
         await self.writing.run(work)
@@ -62,13 +78,13 @@ class SQLPlanReads(SQLHistory, SQLLog):
         approval = self._book.approval
 
         async def work(tx: Transaction) -> bool:
-            this = approval.c.plan_hash == plan_hash
-            asked_by = (await tx.execute(sa.select(approval.c.asked_by).where(this))).scalar()
+            this = (approval.c.plan_hash == plan_hash, approval.c.state == "open")
+            asked_by = (await tx.execute(sa.select(approval.c.asked_by).where(*this))).scalar()
             mine = _identity(actor, tx.role)
             same = asked_by is None or asked_by == mine
             if not same:
                 values = {"approved_by": mine, "approved_at": self._clock_now}
-                await tx.execute(sa.update(approval).where(this).values(**values))
+                await tx.execute(sa.update(approval).where(*this).values(**values))
             kind = "refused-approval" if same else "approve"
             await tx.audit(kind, (), actor, why, detail={"entries": [], "plan": plan_hash, "asked_by": asked_by})
             return not same
@@ -76,11 +92,23 @@ class SQLPlanReads(SQLHistory, SQLLog):
         return await self.writing.run(work)
 
     async def approval(self, plan_hash: str) -> Approval | None:
-        approval = self._book.approval
-        columns = (approval.c.plan_hash, approval.c.asked_by, approval.c.summary, approval.c.approved_by)
-        age = self._clock_now - approval.c.approved_at
-        rows = await self._ledger_rows(sa.select(*columns, age).where(approval.c.plan_hash == plan_hash))
-        return Approval(*rows[0]) if rows else None
+        return next(iter(await self._approvals(self._book.approval.c.plan_hash == plan_hash)), None)
+
+    async def approvals(self) -> tuple[Approval, ...]:
+        return await self._approvals(self._book.approval.c.asked_at > self._clock_now - _APPROVAL_SECONDS)
+
+    async def _approvals(self, where: Any) -> tuple[Approval, ...]:
+        approval, now = self._book.approval, self._clock_now
+        names = ("plan_hash", "asked_by", "summary", "approved_by", "asked_at", "kind", "document", "request")
+        ages = ((now - approval.c.approved_at).label("approved_ago"), (now - approval.c.asked_at).label("asked_ago"))
+        rows = sa.select(*(approval.c[name] for name in names), *ages).where(where, approval.c.state == "open")
+        rows = rows.order_by(approval.c.asked_at.desc(), approval.c.plan_hash)
+
+        def asked() -> sa.Executable | None:
+            """Approvals of an earlier version lapse with the first act, so they count for nothing before it."""
+            return rows if self._found.has("approval", "state") else None
+
+        return tuple(Approval(**row._mapping) for row in await self._ledger_rows(asked))
 
     async def _each(self, ids: tuple[str, ...], select: Any, table: Any) -> list[Any]:
         rows: list[Any] = []
@@ -97,7 +125,10 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:
         """Entries that a venue accepted since then, as this store's ledger says."""
         attempt = self._book.attempt
-        recent = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
+        mine = (attempt.c.source == self._attached.found.shown, attempt.c.holds == 1)
+        accepted = (attempt.c.state == "accepted", attempt.c.finished_at >= moment.isoformat())
+        identity: sa.ColumnElement[Any] = sa.literal_column(RowOrder(self._attached).identity)
+        recent = (identity.in_(sa.select(attempt.c.entry_id).where(*mine, *accepted)),)
 
         async def work(link: Connection, as_text: bool) -> tuple[Entry, ...]:
             shape = await self._shape(link, as_text=as_text, look=True)

@@ -6,9 +6,14 @@ Owns the writing connection, creates the ledger, and finds out whether a commit 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
+import os
+import secrets
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -19,10 +24,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from backends.detect import Attached
 from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
 from backends.ledger import audit_chain as chain
-from backends.ledger.schema import SCHEMA, VERSION, LedgerTables, create_statements
-from backends.records import ActContext, Actor
+from backends.ledger.migrations import (
+    EVENT,
+    MARK_FUNCTION,
+    LedgerShape,
+    is_newer,
+    is_older,
+    mark_of,
+    migration_statements,
+)
+from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, LedgerTables, create_statements
+from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
-from backends.sql.ledger_access import is_newer, owner_sql, presence
+from backends.sql.ledger_access import look, owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
 _MANY = 32  # from this many entries on, an event goes to the bulk index
@@ -142,12 +156,13 @@ def _postgres_index(table: str) -> sa.TextClause:
 
 
 T = TypeVar("T")
-_AUDIT_LOCK = 0x646C71  # "dlq": held to the end of a transaction, so that the chain has one writer at a time
+_NOT_MADE = "the console's ledger is not there and this role may not make it"
+_NOT_MIGRATED = "the console's ledger was made by an earlier version and this role may not migrate it"
 _RESOLVE_SECONDS = 15.0  # to wait for a lost server before a commit counts as unknown
 _RECONNECT_SECONDS = 0.25
 # Ends a lost session of ours that the server still keeps open and that holds the chain's lock.
 _END_LOST_SESSION = f"""
-SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {_AUDIT_LOCK}
+SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {AUDIT_LOCK}
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted AND pid = {{}}
 """
 
@@ -173,7 +188,9 @@ class StoreWriter:
         self._session = 0
         self._version: int | None = None  # SQLite: changes with every commit of others
         self._tail: tuple[int, bytes] | None = None
+        self._shape = LedgerShape(attached.info.dialect)
         self._ready = False
+        self.head: tuple[int, bytes] | None = None  # the end of the chain after our last act that added to it
         self._lock = asyncio.Lock()
         self._on_postgres = attached.info.dialect == "postgresql"
         self._tasks = ShieldedTasks(attached.info.label)
@@ -217,6 +234,7 @@ class StoreWriter:
                 raise
             await self._resolve(transaction)
         self._ready = True
+        self.head = transaction.tail or self.head
         return result
 
     async def _open(self) -> AsyncConnection:
@@ -249,7 +267,7 @@ class StoreWriter:
             connection, self._driver, self._book, self._on_postgres, source, info.role, self._session
         )
         if self._on_postgres:
-            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
+            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({AUDIT_LOCK})")
         else:
             ((version,),) = await transaction.rows("PRAGMA data_version")
             transaction.contended = self._version not in (None, version)
@@ -263,29 +281,47 @@ class StoreWriter:
 
     async def _make_ledger(self, transaction: Transaction, store_id: str) -> None:
         connection, meta = transaction.connection, self._book.meta
-        there = await presence(connection, self._attached)
-        if there == "unreadable":
+        seen = await look(connection, self._attached)
+        self._shape = seen.shape
+        if seen.presence == "unreadable":
             raise self._refusal("this role may not use the console's ledger")
-        if there == "absent":
-            await self._create(connection)
+        if not seen.shape.exists:
+            await self._change(connection, create_statements(self._attached.info.dialect), _NOT_MADE)
         have = {row[0]: row[1] for row in await transaction.execute(sa.select(meta.c.key, meta.c.value))}
-        if is_newer(have.get("schema_version")):
+        version = have.get("schema_version")
+        if is_newer(version):
             raise ActRefused("the console's ledger was made by a newer version of dlq-console: upgrade to act here")
+        if seen.shape.exists and is_older(version, seen.shape):
+            await self._migrate(transaction, version or "1")
         if "store_id" not in have:
             for key, value in (("schema_version", VERSION), ("store_id", store_id)):
                 await transaction.execute(meta.insert(), {"key": key, "value": value})
 
-    async def _create(self, connection: AsyncConnection) -> None:
+    async def _migrate(self, transaction: Transaction, version: str) -> None:
+        if not self._on_postgres:
+            await self._driver.create_function(MARK_FUNCTION, 2, mark_of, deterministic=True)
+        await self._change(transaction.connection, migration_statements(self._shape), _NOT_MIGRATED)
+        why = ActContext(await self._moment(transaction.connection), f"migrate-{secrets.token_hex(4)}")
+        detail = {"entries": [], "from": version, "to": VERSION}
+        await transaction.audit(EVENT, (), this_process(), why, detail=detail)
+
+    async def _moment(self, connection: AsyncConnection) -> datetime:
+        now = "clock_timestamp()" if self._on_postgres else "strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
+        at = parse_time((await connection.exec_driver_sql(f"SELECT {now}")).scalar())
+        assert at is not None, "the database tells the time"
+        return at
+
+    async def _change(self, connection: AsyncConnection, statements: Iterable[str], refused: str) -> None:
         try:
-            for statement in create_statements(self._attached.info.dialect):
+            for statement in statements:
                 await connection.exec_driver_sql(statement)
         except SQLAlchemyError as problem:
             if isinstance(translate(problem, self._attached.info.label), ActRefused):
-                raise self._refusal("the console's ledger is not there and this role may not make it") from None
+                raise self._refusal(refused) from None
             raise
 
     def _refusal(self, text: str) -> ActRefused:
-        return ActRefused(f"{text}; an owner would run:\n{owner_sql(self._attached)}")
+        return ActRefused(f"{text}; an owner would run:\n{owner_sql(self._attached, self._shape)}")
 
     async def _resolve(self, transaction: Transaction) -> None:
         """After a lost commit, look for its event in the chain. Returns if the act took place, else raises."""
@@ -314,7 +350,7 @@ class StoreWriter:
         await connection.begin()
         await connection.exec_driver_sql(_END_LOST_SESSION.format(transaction.session))
         # The lost transaction holds this lock until it has committed or rolled back.
-        await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_AUDIT_LOCK})")
+        await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({AUDIT_LOCK})")
         row = (await connection.execute(sa.select(audit.c.hash).where(audit.c.seq == transaction.seq))).first()
         await connection.rollback()
         return row is not None and bytes(row[0]) == transaction.hash
@@ -326,6 +362,15 @@ class StoreWriter:
             with store_errors(self._attached.info.label):
                 await connection.close()
         await self._engine.dispose()
+
+
+def this_process() -> Actor:
+    """Who acts where no operator asked for it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return Actor(operator=user, os_user=user, host=socket.gethostname(), program="dlq-console")
 
 
 async def close_store(writer: StoreWriter | None, lanes: Iterable[ReadConnection]) -> None:

@@ -15,7 +15,7 @@ from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, storable
 from backends.sql.acts import POSTGRES_NOW, SQLLog, describe, verbatim
-from backends.sql.claims import SQLClaims
+from backends.sql.claims import SendMode, SQLClaims
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import Select
 from backends.sql.writer import StoreWriter, Transaction
@@ -116,7 +116,13 @@ class OtherClaims(SQLClaims):
         self._table = attached
 
     async def _obstacle(
-        self, tx: Transaction, entry_id: str, version: Version, *, lock: bool = False
+        self,
+        tx: Transaction,
+        entry_id: str,
+        version: Version,
+        asked: SendMode | None = None,  # noqa: ARG002 - these layouts have no modes
+        *,
+        lock: bool = False,
     ) -> ClaimRefused | None:
         if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
             return ClaimRefused(entry_id, "halt is set on this store", "halt")

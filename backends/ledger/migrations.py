@@ -1,0 +1,184 @@
+"""The statements that bring a ledger of an earlier version to this one, forward only, in one transaction. Runs nothing.
+
+Every ledger of version 0.1 says it is of version 1, but there were several shapes of it, so the columns decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy.engine.url import make_url
+from sqlalchemy.schema import CreateColumn, CreateTable
+
+from backends.ledger.audit_chain import mark
+from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, create_statements, ledger
+
+CORE = ("approval", "attempt", "audit", "audit_entry", "claim", "halt", "meta", "note")  # in every version
+EVENT = "ledger-migrated"
+MARK_FUNCTION = "dlq_mark"  # on SQLite the connection must offer it: (source, entry_id) → mark
+_MOVING = "console_moving"
+# A role that may use the second table may use the first, which earlier versions did not have.
+_SAME_GRANTS = {"audit_bulk": "audit_entry", "settled": "halt"}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerShape:
+    """The ledger's tables as they are: (table, column), without prefix or schema."""
+
+    dialect: str
+    columns: frozenset[tuple[str, str]] = frozenset()
+
+    def has(self, table: str, column: str | None = None) -> bool:
+        return any(name == table and column in (None, there) for name, there in self.columns)
+
+    @property
+    def exists(self) -> bool:
+        return any(table in CORE for table, _ in self.columns)
+
+    @property
+    def is_whole(self) -> bool:
+        """Every table that all versions have is there."""
+        return {table for table, _ in self.columns}.issuperset(CORE)
+
+    @property
+    def is_current(self) -> bool:
+        return self.columns >= _current(self.dialect)
+
+
+@cache
+def _current(dialect: str) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (bare(table), column.name) for table in ledger(dialect).metadata.sorted_tables for column in table.columns
+    )
+
+
+def bare(table: sa.Table) -> str:
+    return table.name.removeprefix("console_")
+
+
+def is_newer(version: object) -> bool:
+    return version is not None and (not str(version).isdecimal() or int(str(version)) > int(VERSION))
+
+
+def is_older(version: object, shape: LedgerShape) -> bool:
+    if is_newer(version):
+        return False
+    return not shape.is_current or (version is not None and int(str(version)) < int(VERSION))
+
+
+def mark_of(source: object, entry_id: object) -> int:
+    """For SQLite: what MARK_FUNCTION computes."""
+    return mark(str(source), str(entry_id))
+
+
+def migration_statements(shape: LedgerShape) -> tuple[str, ...]:
+    """Everything but the audit event."""
+    statements = list(_postgres(shape) if shape.dialect == "postgresql" else _sqlite(shape))
+    book = ledger(shape.dialect)
+    statements.append(f"UPDATE {book.approval.fullname} SET state = 'lapsed'")
+    statements.append(f"UPDATE {book.meta.fullname} SET value = '{VERSION}' WHERE key = 'schema_version'")
+    return tuple(statements)
+
+
+def _compiled(item: CreateColumn | CreateTable, dialect: str) -> str:
+    return str(item.compile(dialect=make_url(f"{dialect}://").get_dialect()())).strip()
+
+
+def _sqlite(shape: LedgerShape) -> Iterator[str]:
+    """Rebuilds the tables that differ; nothing is renamed, as that would check everybody's views."""
+    creating = create_statements(shape.dialect)
+    for name in re.findall(r"CREATE TRIGGER IF NOT EXISTS (\w+)", "\n".join(creating)):
+        yield f"DROP TRIGGER IF EXISTS {name}"
+    for table in ledger(shape.dialect).metadata.sorted_tables:
+        if not shape.has(bare(table)) or all(shape.has(bare(table), column.name) for column in table.columns):
+            continue
+        yield f"CREATE TABLE {_MOVING} AS SELECT * FROM {table.name}"
+        yield f"DROP TABLE {table.name}"
+        yield _compiled(CreateTable(table), shape.dialect)
+        yield f"INSERT INTO {table.name} {_copied(table, shape)} FROM {_MOVING}"
+        yield f"DROP TABLE {_MOVING}"
+    yield from creating
+
+
+def _copied(table: sa.Table, shape: LedgerShape) -> str:
+    if bare(table) == "audit_entry":
+        return f"(mark, seq) SELECT DISTINCT {MARK_FUNCTION}(source, entry_id), seq"
+    common = ", ".join(column.name for column in table.columns if shape.has(bare(table), column.name))
+    return f"({common}) SELECT {common}"
+
+
+def _postgres(shape: LedgerShape) -> Iterator[str]:
+    """Changes tables in place, which keeps everybody's grants."""
+    book = ledger(shape.dialect)
+    if not shape.has("audit_entry", "mark"):
+        yield from _POSTGRES_MARKS
+    for table in book.metadata.sorted_tables:
+        missing = [column for column in table.columns if not shape.has(bare(table), column.name)]
+        if shape.has(bare(table)) and bare(table) != "audit_entry" and missing:
+            added = ", ".join(
+                f"ADD COLUMN IF NOT EXISTS {_compiled(CreateColumn(column), shape.dialect)}" for column in missing
+            )
+            yield f"ALTER TABLE {table.fullname} {added}"
+    if not shape.has("attempt", "account"):
+        yield (
+            f"ALTER TABLE {book.attempt.fullname} DROP CONSTRAINT IF EXISTS attempt_source_entry_id_holds_key, "
+            "ADD CONSTRAINT attempt_source_entry_id_mode_holds_key UNIQUE (source, entry_id, mode, holds)"
+        )
+    yield from (one for one in create_statements(shape.dialect) if not one.startswith("CREATE SCHEMA"))
+    yield from (_grants_like(new, old) for new, old in _SAME_GRANTS.items() if not shape.has(new))
+
+
+_POSTGRES_MARKS = (
+    f"DROP TRIGGER IF EXISTS audit_entry_upd ON {SCHEMA}.audit_entry",
+    f"DROP TRIGGER IF EXISTS audit_entry_del ON {SCHEMA}.audit_entry",
+    f"ALTER TABLE {SCHEMA}.audit_entry ADD COLUMN mark BIGINT",
+    f"""CREATE FUNCTION {SCHEMA}.crc32_of(bytes bytea) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE crc bigint = 4294967295; BEGIN
+  FOR n IN 0 .. length(bytes) - 1 LOOP
+    crc = crc # get_byte(bytes, n);
+    FOR bit IN 1 .. 8 LOOP crc = (crc >> 1) # (CASE WHEN crc & 1 = 1 THEN 3988292384 ELSE 0 END); END LOOP;
+  END LOOP;
+  RETURN crc # 4294967295; END $$""",
+    f"UPDATE {SCHEMA}.audit_entry SET mark = {SCHEMA}.crc32_of("
+    "convert_to(source, 'UTF8') || decode('00', 'hex') || convert_to(entry_id, 'UTF8'))",
+    f"DROP FUNCTION {SCHEMA}.crc32_of(bytea)",
+    f"DELETE FROM {SCHEMA}.audit_entry a USING {SCHEMA}.audit_entry b "
+    "WHERE a.mark = b.mark AND a.seq = b.seq AND a.ctid > b.ctid",
+    f"ALTER TABLE {SCHEMA}.audit_entry DROP CONSTRAINT audit_entry_pkey, DROP COLUMN entry_id, DROP COLUMN source, "
+    "ADD CONSTRAINT audit_entry_pkey PRIMARY KEY (mark, seq)",
+)
+
+
+def _grants_like(new: str, old: str) -> str:
+    return f"""DO $$ DECLARE g record; BEGIN
+  FOR g IN SELECT a.privilege_type AS what, coalesce(quote_ident(r.rolname), 'PUBLIC') AS who FROM pg_class c
+    CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+    WHERE c.oid = CAST('{SCHEMA}.{old}' AS regclass) AND a.grantee <> c.relowner
+    AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+  LOOP EXECUTE format('GRANT %s ON {SCHEMA}.{new} TO %s', g.what, g.who); END LOOP; END $$"""
+
+
+def owner_statements(shape: LedgerShape) -> Iterable[str]:
+    """What an owner of a Postgres ledger runs: the migration and its audit event, in one transaction."""
+    yield "BEGIN"
+    yield f"SELECT pg_advisory_xact_lock({AUDIT_LOCK})"
+    yield _POSTGRES_EVENT
+    yield from migration_statements(shape)
+    yield "COMMIT"
+
+
+_POSTGRES_EVENT = f"""DO $$ DECLARE n bigint; last bytea; was text; body bytea; BEGIN
+  SELECT seq, hash INTO n, last FROM {SCHEMA}.audit ORDER BY seq DESC LIMIT 1;
+  SELECT value INTO was FROM {SCHEMA}.meta WHERE key = 'schema_version';
+  n = coalesce(n, 0) + 1;
+  body = convert_to(CAST(json_build_object('v', 1, 'seq', n, 'kind', '{EVENT}', 'operation', 'migrate-by-owner',
+    'at', to_char(timezone('UTC', now()), 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'), 'who', json_build_object(
+    'operator', session_user, 'os_user', '', 'host', '', 'program', 'SQL', 'db_role', current_user), 'source', '',
+    'reason', NULL, 'note', NULL, 'entries', json_build_array(), 'from', coalesce(was, '1'), 'to', '{VERSION}')
+    AS text), 'UTF8');
+  INSERT INTO {SCHEMA}.audit (seq, body, hash)
+    VALUES (n, body, sha256(coalesce(last, decode(repeat('00', 32), 'hex')) || body)); END $$"""
