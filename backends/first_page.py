@@ -97,7 +97,9 @@ class _Shape(NamedTuple):
 
     def pending(self, *, ledger: bool, limit: int) -> str:
         flag = "t.dismissed = 0" if self.flag_not_null else "(t.dismissed = 0 OR t.dismissed IS NULL)"
-        join = "LEFT JOIN console_attempt a ON a.source = ? AND a.entry_id = t.dlq_id AND a.holds = 1" if ledger else ""
+        # An entry accepted in paper whose row is open was opened again.
+        held = "a.entry_id = t.dlq_id AND a.holds = 1 AND NOT (a.mode = 'paper' AND a.state = 'accepted')"
+        join = f"LEFT JOIN console_attempt a ON a.source = ? AND {held}" if ledger else ""
         free = "AND a.state IS NULL" if ledger else ""
         return (
             f"SELECT 'pending', {self._columns()} FROM {self.quoted} t {join} WHERE {flag} {free} "

@@ -98,10 +98,11 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
 
 
 def _free(ledger: str, identity: str, now: str) -> str:
-    """The entry is free: no attempt that may have become an order, and no running claim."""
+    """The entry is free: no attempt that may have become an order, save one accepted in paper, and no running claim."""
     held = f"h WHERE h.source = :source AND h.entry_id = {identity}"
+    binding = "h.holds = 1 AND NOT (h.mode = 'paper' AND h.state = 'accepted')"
     return (
-        f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND h.holds = 1) AND NOT EXISTS "
+        f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND {binding}) AND NOT EXISTS "
         f"(SELECT 1 FROM {ledger}claim {held} AND h.released IS NULL AND h.expires_at > {now})"
     )
 
@@ -210,6 +211,10 @@ class SQLLog:
         if self._attached.found.kind != "table":
             raise ActRefused(f"{self._attached.found.shown} is a view: attach the table behind it to act")
         return self._writer
+
+    @property
+    def head(self) -> tuple[int, bytes] | None:
+        return None if self._writer is None else self._writer.head
 
     async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None:
         async def work(tx: Transaction) -> None:

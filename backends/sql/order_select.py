@@ -177,13 +177,16 @@ class OrderSelect:
     def source(self, statement: sa.Select[Any]) -> sa.Select[Any]:
         if not self.with_ledger:
             return statement.select_from(self.table)
-        attempt = self._attempt
-        holding = sa.and_(
-            attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),
-            attempt.c.entry_id == sa.literal_column(self.order.identity),
-            attempt.c.holds == sa.literal_column("1"),
-        )
-        return statement.select_from(self.table.outerjoin(attempt, holding))
+        joined: Any = self.table
+        for mode, attempt in _holding(self.attached.info.dialect).items():
+            holding = sa.and_(
+                attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),
+                attempt.c.entry_id == sa.literal_column(self.order.identity),
+                attempt.c.mode == sa.literal_column(f"'{mode}'"),
+                attempt.c.holds == sa.literal_column("1"),
+            )
+            joined = joined.outerjoin(attempt, holding)
+        return statement.select_from(joined)
 
     def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
         statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where))
@@ -230,11 +233,22 @@ class OrderSelect:
         return read
 
     def state(self) -> ColumnElement[Any]:
-        ours = "pending", "dismissed"
-        plain = f"CASE WHEN {self.pending_sql} THEN '{ours[0]}' ELSE '{ours[1]}' END"
         if not self.with_ledger:
-            return sa.literal_column(plain, sa.Text)
-        return sa.func.coalesce(self._attempt.c.state, sa.literal_column(plain, sa.Text))
+            return sa.literal_column(f"CASE WHEN {self.pending_sql} THEN 'pending' ELSE 'dismissed' END", sa.Text)
+        return sa.literal_column(self.state_sql(_LIVE, _PAPER), sa.Text)
+
+    def state_sql(self, live: str, paper: str) -> str:
+        """The stored state that an entry shows, from the states of the attempts that hold it in each mode.
+
+        What is under way or in doubt comes first. An entry accepted in paper only is open again once its row is.
+        """
+        return (
+            f"CASE WHEN {live} IS NULL AND {paper} IS NULL "
+            f"THEN CASE WHEN {self.pending_sql} THEN 'pending' ELSE 'dismissed' END "
+            f"WHEN {live} = 'submitting' OR {paper} = 'submitting' THEN 'submitting' "
+            f"WHEN {live} <> 'accepted' THEN {live} WHEN {paper} <> 'accepted' THEN {paper} "
+            f"WHEN {live} = 'accepted' OR NOT ({self.pending_sql}) THEN 'accepted' ELSE 'pending' END"
+        )
 
     @property
     def pending_sql(self) -> str:
@@ -257,21 +271,33 @@ class OrderSelect:
     def _states(self, states: frozenset[State]) -> list[ColumnElement[bool]]:
         if len(states) == 5:
             return []
-        attempt = self._attempt
-        if states == OPEN_STATES and not self.with_ledger:
-            return [self.pending()]
+        if not self.with_ledger:
+            known = {"pending": self.pending(), "dismissed": self.dismissed()}
+            return [sa.or_(sa.false(), *(sql for state, sql in known.items() if state in states))]
         if states == OPEN_STATES and not self.stray:
-            return [self.pending(), attempt.c.state.is_distinct_from(sa.literal_column("'accepted'"))]
+            settled = f"{_LIVE} = 'accepted' AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')"
+            return [self.pending(), _verbatim(f"({settled}) IS NOT TRUE")]
         choices: list[ColumnElement[bool]] = []
-        free = [attempt.c.state.is_(None)] if self.with_ledger else []
         if "pending" in states:
-            choices.append(sa.and_(self.pending(), *free))
+            choices += [self.pending(), _verbatim(f"{_LIVE} IS NULL AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')")]
+            choices = [sa.and_(*choices)]
         if "dismissed" in states:
-            choices.append(sa.and_(self.dismissed(), *free))
-        if self.with_ledger:
-            held = [ours for ours, shown in HELD.items() if shown in states]
-            choices += [attempt.c.state == sa.literal_column(f"'{ours}'") for ours in held]
+            choices.append(sa.and_(self.dismissed(), _verbatim(f"{_LIVE} IS NULL AND {_PAPER} IS NULL")))
+        held = ", ".join(f"'{ours}'" for ours, shown in HELD.items() if shown in states)
+        if held:
+            shown_so = _verbatim(f"{self.state_sql(_LIVE, _PAPER)} IN ({held})")
+            if not choices:
+                return [self._among_held(held), shown_so]
+            choices.append(shown_so)
         return [sa.or_(*choices)] if choices else [sa.false()]
+
+    def _among_held(self, states: str) -> ColumnElement[bool]:
+        """Starts from the attempts instead of walking the store's table."""
+        attempt = self._attempt
+        mine = (attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),)
+        known = sa.select(attempt.c.entry_id).where(*mine, attempt.c.holds == sa.literal_column("1"))
+        identity: ColumnElement[Any] = sa.literal_column(self.order.identity)
+        return identity.in_(known.where(_verbatim(f"{attempt.fullname}.state IN ({states})")))
 
     def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
         """Evaluated once per query: has a ledger appeared, or was a held entry dismissed?"""
@@ -332,6 +358,16 @@ def _verbatim(sql: str) -> ColumnElement[bool]:
     """Untyped SQL: for SQLite, SQLAlchemy would compare a boolean with 1, and then no partial index applies."""
     condition: ColumnElement[Any] = sa.literal_column(f"({sql})")
     return condition
+
+
+_LIVE, _PAPER = "console_live.state", "console_paper.state"
+
+
+@cache
+def _holding(dialect: str) -> dict[str, sa.FromClause]:
+    """The attempt that holds an entry in each mode; a unique index lets there be one at most."""
+    attempt = ledger(dialect).attempt
+    return {mode: attempt.alias(f"console_{mode}") for mode in ("live", "paper")}
 
 
 @cache

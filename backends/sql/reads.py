@@ -22,6 +22,7 @@ from backends.sql.order_select import OrderSelect, RowOrder
 from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
+_MODES = ("live", "paper")
 _EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -106,11 +107,14 @@ class SQLReads(EntryReads[OrderSelect]):
 
     async def _ask_known(self, link: Connection, select: OrderSelect) -> Sequence[Any]:
         attempt = self._book.attempt
-        is_open = sa.case((select.pending(), 1), else_=0)
-        held = attempt.join(select.table, attempt.c.entry_id == sa.literal_column(select.order.identity))
         mine = (attempt.c.source == self.info.table) & (attempt.c.holds == 1)
-        rows = sa.select(attempt.c.state, is_open, sa.func.count()).select_from(held).where(mine)
-        return (await link.execute(rows.group_by(attempt.c.state, is_open))).fetchall()
+        modes = [sa.func.max(sa.case((attempt.c.mode == mode, attempt.c.state))).label(mode) for mode in _MODES]
+        held = sa.select(attempt.c.entry_id, *modes).where(mine).group_by(attempt.c.entry_id).subquery("held")
+        is_open = sa.case((select.pending(), 1), else_=0)
+        state: sa.ColumnElement[Any] = sa.literal_column(select.state_sql("held.live", "held.paper"), sa.Text)
+        there = held.join(select.table, held.c.entry_id == sa.literal_column(select.order.identity))
+        rows = sa.select(state, is_open, sa.func.count()).select_from(there)
+        return (await link.execute(rows.group_by(state, is_open))).fetchall()
 
     async def _ask_oldest(self, link: Connection, select: OrderSelect, where: Filter) -> datetime | None:
         """The earliest captured_at of the first pending matches in insertion order.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from backends.store import ActRefused, Claim, Result
 from tests.support.store import (
     ACTOR,
     EVERYTHING,
+    INTENT,
     OTHER,
     Rig,
     SQLiteRig,
@@ -92,7 +94,7 @@ async def test_what_a_venue_may_have_is_neither_dismissed_nor_restored(store_rig
     store = await store_rig.open()
     await attempt_on(store, 0)
     await attempt_on(store, 1, Result("unknown"))
-    await attempt_on(store, 2, Result("accepted", "v-2"))
+    await attempt_on(store, 2, Result("accepted", "v-2"), replace(INTENT, mode="live"))
     for n, state in enumerate(("in flight", "in doubt", "replayed")):
         selection = await pick(store, n)
         assert (await store.dismiss(selection, ACTOR, why())).changed == ((selection.ids[0], state),)
