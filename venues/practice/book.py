@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Literal
 
 from venues.practice.ledger import Ledger
 
 State = Literal["open", "partly_filled", "filled", "cancelled", "expired", "rejected", "replaced"]
 LIVE: frozenset[State] = frozenset(("open", "partly_filled"))
+EVERYBODY = ""  # the account of orders in a ledger that was written before there were accounts
 IMMEDIATE = frozenset(("ioc", "fok"))
 
 
@@ -56,7 +58,7 @@ class Order(Terms):
     created_at: datetime
     updated_at: datetime
     visible_at: datetime  # look-ups show it from then on
-    account: str = ""  # whose it is: a name that stands for the key, never the key
+    account: str = EVERYBODY  # whose it is: a name that stands for the key, never the key
 
     @property
     def live(self) -> bool:
@@ -78,7 +80,7 @@ class Order(Terms):
 
 def read_order(line: Mapping[str, object]) -> Order:
     """Return the order in a ledger line. Raises KeyError or ValueError if there is none."""
-    row = {"account": "", **line}
+    row = {"account": EVERYBODY, **line}
     row = {column.name: row[column.name] for column in fields(Order)}
     for name in ("quantity", "filled"):
         row[name] = Decimal(str(row[name]))
@@ -145,7 +147,7 @@ class Book:
 class Desk:
     """One account's view of the book during one request; a format says whose request it is."""
 
-    def __init__(self, book: Book, venue: str, *, now: datetime, account: str = "") -> None:
+    def __init__(self, book: Book, venue: str, *, now: datetime, account: str = EVERYBODY) -> None:
         self.venue = venue
         self.account = account
         self.now = now
@@ -197,22 +199,17 @@ class Desk:
     def order(self, order_id: str) -> Order | None:
         """Return this account's order, visible or not."""
         order = self.book.get(order_id)
-        own = order is not None and (order.venue, order.account) == (self.venue, self.account)
+        own = order is not None and order.venue == self.venue and order.account in (self.account, EVERYBODY)
         return order if own else None
 
     def named(self, client_order_id: str) -> Iterator[Order]:
         """Yield every order that has this client id now, newest first, visible or not."""
-        return (
-            order
-            for order in self.book.listed("client", self.venue, self.account, client_order_id)
-            if order.client_order_id == client_order_id
-        )
+        return (order for order in self._listed("client", client_order_id) if order.client_order_id == client_order_id)
 
     def shown(self, symbol: str | None = None) -> Iterator[Order]:
         """Yield the visible orders, newest first."""
-        whose = (self.venue, self.account)
-        key = ("account", *whose) if symbol is None else ("symbol", *whose, symbol)
-        return (order for order in self.book.listed(*key) if self.shows(order))
+        orders = self._listed("account") if symbol is None else self._listed("symbol", symbol)
+        return (order for order in orders if self.shows(order))
 
     def shows(self, order: Order) -> bool:
         return order.visible_at <= self.now
@@ -223,6 +220,10 @@ class Desk:
 
     def shown_by_name(self, client_order_id: str) -> Order | None:
         return next((order for order in self.named(client_order_id) if self.shows(order)), None)
+
+    def _listed(self, kind: str, *rest: str) -> Iterator[Order]:
+        whose = dict.fromkeys((self.account, EVERYBODY))
+        return chain.from_iterable(self.book.listed(kind, self.venue, account, *rest) for account in whose)
 
     def _keep(self, order: Order) -> Order:
         self.book.put(order)

@@ -153,4 +153,7 @@ async def test_the_probe_tells_time_and_account() -> None:
         assert (seen.reachable, seen.ready, seen.account_usable) == (True, True, True)
         assert seen.server_time is not None
         assert exchange.received == ()
+        exchange.fault("*", "closed", on="probe", times=1)
+        halted = await made.probe()
+        assert (halted.ready, halted.market_open, halted.closed, seen.closed) == (False, False, True, False)
         await made.aclose()

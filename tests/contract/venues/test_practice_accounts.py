@@ -13,6 +13,7 @@ from hyperliquid.utils.signing import sign_agent, sign_l1_action
 
 from tests.support.practice_wire import (
     ALPACA,
+    ALPACA_KEYS,
     BINANCE,
     KALSHI,
     Ask,
@@ -79,6 +80,23 @@ async def test_the_ledger_names_the_account_but_not_the_key(tmp_path: Path, dial
     async with PracticeExchange(ledger=path) as exchange:
         assert [order.account for order in exchange.orders] == accounts
         assert (await hear(exchange.url, keyed(dialect.place(), dialect, "canary-one"))).status >= 400
+
+
+async def test_orders_of_a_ledger_without_accounts_are_every_keys(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    async with PracticeExchange(ledger=path) as exchange:
+        await hear(exchange.url, ALPACA.place())
+    older = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "account"}) + "\n" for row in older))
+    async with PracticeExchange(ledger=path) as exchange:
+        for key in "ab":
+            found = (await hear(exchange.url, keyed(ALPACA.find(), ALPACA, key))).json()
+            assert found["id"] == exchange.orders[0].order_id
+            assert (await hear(exchange.url, keyed(ALPACA.place(), ALPACA, key))).status == 422
+        listed = Ask("GET", "/v2/orders", ALPACA_KEYS)
+        assert len((await hear(exchange.url, listed)).json()) == 1
+        await hear(exchange.url, Ask("DELETE", f"/v2/orders/{found['id']}", ALPACA_KEYS))
+        assert exchange.orders[0].state == "cancelled"
 
 
 async def test_a_late_order_is_its_own_keys() -> None:
