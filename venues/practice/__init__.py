@@ -1,6 +1,7 @@
 """A loopback exchange that speaks Alpaca's, Kalshi's, Binance's and Hyperliquid's formats, with faults on demand.
 
-For practice, demos and tests: it accepts any credentials and listens on 127.0.0.1 only. Must not import a client.
+For practice, demos and tests: it accepts any credentials, each key is an account of its own, and it listens on
+127.0.0.1 only. Must not import a client.
 """
 
 from __future__ import annotations
