@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 import pytest
+from keyring.backends import fail
 
 from console.services.replay.flow_control import Breaker
 from console.services.resend.plan import ResendTools
 from console.services.resend.provider import Providers, ProviderTenant
 from console.services.resend.target import _to_providers
 from console.settings.config import ProviderConfig
+from console.settings.secret_names import provider_set
+from console.settings.secrets import Vault
 from tests.support.http_server import Loopback, Received, reply
 from tests.support.integration import REQUEST, IntegrationRig, Time, clock, entries, entry_id, failed_row, redelivery
 from tests.support.store import ACTOR
@@ -158,6 +162,22 @@ async def test_the_attempt_keeps_the_tenant_and_the_key(rig: IntegrationRig) -> 
         await send(rig, tenants(server.url, {("prov-1", "a"): "x", ("prov-1", None): "y"}), 2)
     expected = {("a", Credentials({"authorization": "x"}).digest), ("b", Credentials({"authorization": "y"}).digest)}
     assert {(one.account, one.key_digest) for one in intended} == expected
+
+
+async def test_the_secrets_of_the_vault_reach_the_wire_of_their_tenant_only(
+    rig: IntegrationRig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keyring.get_keyring", fail.Keyring)
+    for tenant in ("a.b", "a/b", "a"):
+        path = tmp_path / f"{provider_set('prov-1', tenant).prefix}.authorization"
+        path.touch(0o600)
+        path.write_text(f"of {tenant}")
+    await calls(rig, "a", "a.b", "a/b", "b")
+    async with Loopback(lambda _: reply(200)) as server:
+        known = {"prov-1": ProviderConfig(server.url, "Authorization")}
+        ended = await send(rig, Providers(known, Vault(tmp_path, {}).authorization), 4)
+    assert on_the_wire(server.requests) == {(one, f"of {one}") for one in ("a", "a.b", "a/b")}
+    assert ended[entry_id(4)][0] == "refused"
 
 
 def test_keys_of_breakers_are_told_apart() -> None:
