@@ -30,7 +30,7 @@ from console.services.replay import flow_control as breaker
 from console.services.replay.batch import ReplayBatch
 from console.services.replay.plan import ReplayPlan, plan
 from console.services.replay.preflight import Preflight, ReplayRequest
-from console.services.replay.venue_pool import VenuePool
+from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import Limits, VenueConfig
 from tests.support.exchange import Exchange, in_process
 from tests.support.orders import row, sqlite_store
@@ -101,7 +101,7 @@ async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -
         made = await planned(store, pool, count)
         meter = Meter()
         meter.around(store, STORE_CALLS)
-        meter.around(await pool.client("alpaca", "paper"), VENUE_CALLS)
+        meter.around(await pool.client(VenueAccount("alpaca", None), "paper"), VENUE_CALLS)
         before = exchange.requests["total"]
         began = time.perf_counter()
         ended = await ReplayBatch(store, pool, ACTOR, clock.now).run(made)
@@ -116,7 +116,7 @@ async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -
 
 async def planned(store: Store, pool: VenuePool, count: int) -> ReplayPlan:
     entries = list((await store.many(tuple(ident(n) for n in range(1, count + 1)))).values())
-    preflight = Preflight(store, pool, LIMITS, clock.now, live_store=False)
+    preflight = Preflight(store, pool, LIMITS, clock.now)
     made = plan(entries, await preflight.facts(entries, ReplayRequest("paper")))
     assert len(made.steps) == count, made.blocked[:3]
     return made

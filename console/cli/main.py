@@ -96,7 +96,7 @@ _ROOMS = {
     "serve": ("serve",),
     "stats": ("groups", "check", "metrics", "report", "index"),
     "archive": ("archive",),
-    "replay": ("replay", "reconcile", "approve"),
+    "replay": ("replay", "reconcile", "settle", "ask", "approve"),
 }
 
 

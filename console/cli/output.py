@@ -116,6 +116,7 @@ def attempt_pairs(attempt: Attempt) -> dict[str, object]:
         "attempt_no": attempt.attempt_no,
         "mode": attempt.mode,
         "venue": attempt.venue,
+        "account": attempt.account,
         "client_order_id": attempt.client_order_id,
         "outcome": attempt.outcome,
         "venue_order_id": attempt.venue_order_id,

@@ -144,6 +144,18 @@ def _acting(verb: object) -> None:
     reconcile.add_argument("ids", metavar="ID", nargs="*")
     _mode(reconcile)
     reconcile.add_argument("--json", action="store_true")
+    settle = verb("settle", "settle an entry in doubt by what you saw yourself")  # type: ignore[operator]
+    settle.add_argument("id", metavar="ID")
+    _mode(settle)
+    settle.add_argument("--as", dest="claimed", choices=("accepted", "absent"), required=True)
+    settle.add_argument("--order", metavar="VENUE_ORDER_ID", help="the order that is there, with --as accepted")
+    settle.add_argument("--note", metavar="TEXT", help="what you saw, and where")
+    settle.add_argument("--yes", action="store_true", help="do not ask")
+    settle.add_argument("--json", action="store_true")
+    ask = verb("ask", "ask the venue what it has of an entry's order; writes nothing")  # type: ignore[operator]
+    ask.add_argument("ids", metavar="ID", nargs="+")
+    _mode(ask)
+    ask.add_argument("--json", action="store_true")
     approve = verb("approve", "the second person's approval of a plan")  # type: ignore[operator]
     approve.add_argument("plan", metavar="PLAN")
     for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):

@@ -1,24 +1,41 @@
-"""The verbs that send or settle: replay, reconcile, approve. They say, ask and print; the session does."""
+"""The verbs that send or settle: replay, reconcile, settle, ask, approve. They say and print; the session does."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 
-from backends.records import Selection
+from backends.records import Entry, Selection
 from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say, say_second
 from console.cli.parser import UsageError
-from console.cli.results import run_batch, say_plan
+from console.cli.results import json_answer, json_result, plain_answer, plain_result, run_batch, say_plan
 from console.cli.triage import chosen_entries, no_such_entry
 from console.services.replay.background_run import RunHandle
 from console.services.replay.guards import OVERRIDABLE
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
+from console.services.replay.settle import SettleRequest
 from console.services.replay.target import SendPlan
 from console.services.session import StoreSession
-from console.services.triage.approvals import absence_hash
 from console.text.untrusted import safe
 from venues import Mode
+
+_REQUEST = (
+    "override",
+    "note",
+    "venue",
+    "account",
+    "market",
+    "side",
+    "category",
+    "state",
+    "group",
+    "since",
+    "until",
+    "search",
+    "failure_reason",
+)
 
 
 def replay_verb(context: Context) -> int:
@@ -46,22 +63,57 @@ async def approve_verb(context: Context) -> int:
 async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     args = context.args
     async with context.session() as session:
-        request = _request(context, session)
-        entries = await chosen_entries(context, session.triage)
-        plan = await session.plan(Selection.of(entries), request)
-        if plan.problem is not None:
-            say(plan.problem)
-        elif not args.json:
-            say_plan(plan)
+        request, asked_for = _request(context, session), _asked_for(context)
+        selection = Selection.of(await _selected(context, session, asked_for))
+        plan = await session.plan(selection, request)
+        _say_plan(plan, as_json=args.json)
         if args.dry_run:
             return _told(handle, plan.planned())
-        if plan.count and not await session.is_approved(plan):
+        if plan.count and not await session.is_approved(plan, asked_for):
             say_second(plan.needs_second or "", plan.hash)
             return _told(handle, plan.refused(f"needs a second person: {plan.needs_second}"))
-        if plan.count and not _confirmed(context, plan, live=session.has_modes and request.mode == "live"):
-            await session.refuse_held(plan)
-            return _told(handle, plan.refused("not confirmed"))
-        return await session.replay_work(plan, args.note)(handle)
+        lost: tuple[EntryOutcome, ...] = ()
+        while plan.count:
+            if not _confirmed(context, plan, live=session.has_modes and request.mode == "live"):
+                await session.refuse_held(plan)
+                return _told(handle, (*lost, *plan.refused("not confirmed")))
+            renewed = await session.renewed(plan, selection, request)
+            shown, plan, lost = plan, renewed.plan, (*lost, *renewed.lost)
+            if renewed.is_same and (shown is plan or not plan.count or await session.is_approved(plan, asked_for)):
+                break
+            say("the plan was made again, as the one shown is too old")
+            _say_plan(plan, as_json=args.json)
+        _say_lost(lost)
+        return (*_told(handle, lost), *await session.replay_work(plan, args.note)(handle))
+
+
+def _say_plan(plan: SendPlan, *, as_json: bool) -> None:
+    if plan.problem is not None:
+        say(plan.problem)
+    elif not as_json:
+        say_plan(plan)
+
+
+def _say_lost(lost: Sequence[EntryOutcome]) -> None:
+    for one in lost:
+        say(f"{safe(one.entry_id, 80)} no longer goes: {safe(one.detail or '')}")
+
+
+async def _selected(context: Context, session: StoreSession, asked_for: str) -> list[Entry]:
+    """What is asked for; once a plan of this very request was approved, its entries and no others."""
+    approved = await session.approved_ids(asked_for) if session.has_modes else ()
+    if not approved or context.args.dry_run:
+        return await chosen_entries(context, session.triage)
+    found, _ = await session.triage.chosen(approved)
+    return [found[one] for one in approved if one in found]
+
+
+def _asked_for(context: Context) -> str:
+    """The request, by which its approved plan is found again."""
+    args = context.args
+    mode = args.mode or context.store_config.mode
+    named = {name: str(value) for name, value in sorted(vars(args).items()) if name in _REQUEST and value}
+    return json.dumps([context.actor.os_user, mode, sorted(args.ids), named], sort_keys=True)
 
 
 def _request(context: Context, session: StoreSession) -> ReplayRequest:
@@ -136,6 +188,49 @@ async def _reconcile(context: Context, handle: RunHandle) -> tuple[EntryOutcome,
         results = await session.reconcile_work(ids, modes)(handle)
         if session.has_modes and not results and not ids:
             say("nothing is in doubt")
-        for attempt in session.needing_second:
-            say_second(f"to declare {attempt.entry_id} absent", absence_hash(attempt))
         return results
+
+
+async def settle_verb(context: Context) -> int:
+    args = context.args
+    if not (args.note or "").strip():
+        raise UsageError("settle needs a --note that says what you saw")
+    if args.order and args.claimed == "absent":
+        raise UsageError("--order names the order that is there: it goes with --as accepted")
+    if not args.yes and on_terminal() and not _typed_settle(args.id, args.claimed):
+        say("not confirmed, nothing was settled")
+        return NOT_ACTED
+    async with context.session() as session:
+        _, missing = await session.triage.chosen((args.id,))
+        if missing and session.target.lists_all:
+            raise no_such_entry(missing)
+        request = SettleRequest(args.id, args.claimed, args.note.strip(), args.order, args.mode)
+        report = await session.settle(request)
+    print(json_result(report.ended) if args.json else plain_result(report.ended))
+    if report.plan is not None:
+        say_second(f"to settle {args.id} in live", report.plan)
+    return DONE if report.is_done else NOT_ACTED
+
+
+def _typed_settle(entry_id: str, claimed: str) -> bool:
+    print(f"type settle to settle {safe(entry_id, 80)} as {claimed}: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == "settle"
+
+
+async def ask_verb(context: Context) -> int:
+    args = context.args
+    ids = tuple(dict.fromkeys(args.ids))
+    if args.read_only:
+        say("read-only: no venue is asked, as that takes its credentials")
+        return NOT_ACTED
+    async with context.session() as session:
+        if not session.has_modes:
+            _check_no_order_words(context)
+        mode = said_mode(context) if session.has_modes else "live"
+        _, missing = await session.triage.chosen(ids)
+        if missing:
+            raise no_such_entry(missing)
+        answers = await session.ask(ids, mode)
+    for answer in answers:
+        print(json_answer(answer) if args.json else plain_answer(answer))
+    return DONE if all(answer.is_answered for answer in answers) else NOT_ACTED

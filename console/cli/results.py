@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.context import say
-from console.cli.output import quantity_text, stored_number
+from console.cli.output import json_line, quantity_text, stored_number
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code
 from console.services.replay.plan import ReplayPlan, Step
@@ -26,6 +26,8 @@ from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from console.services.replay.ask import VenueAnswer
 
 
 _ROUTES = 10  # queues or providers that a line names
@@ -42,8 +44,41 @@ def json_result(ended: EntryOutcome) -> str:
             "client_order_id": ended.client_order_id,
             "mode": ended.mode,
             "detail": ended.detail,
+            "account": ended.account,
+            "notes": list(ended.notes),
         }
     )
+
+
+def json_answer(answer: VenueAnswer) -> str:
+    return json_line(
+        {
+            "dlq_id": answer.entry_id,
+            "answer": answer.answer,
+            "equal": answer.equal,
+            "differences": list(answer.differences),
+            "status": answer.status,
+            "filled": answer.filled,
+            "venue_order_id": answer.venue_order_id,
+            "client_order_id": answer.client_order_id,
+            "account": answer.account,
+            "at": answer.at.isoformat(),
+            "detail": answer.detail,
+        }
+    )
+
+
+def plain_answer(answer: VenueAnswer) -> str:
+    """One line: what the venue has of this entry's order."""
+    parts = [f"{safe(answer.entry_id, 200)}  {answer.answer}"]
+    if answer.answer == "found":
+        parts.append(f"venue order {safe(answer.venue_order_id or '?', 200)}, {answer.status}")
+        parts.append("as the entry says" if answer.equal else f"DIFFERENT: {safe('; '.join(answer.differences))}")
+    elif answer.detail:
+        parts.append(safe(answer.detail))
+    if answer.account:
+        parts.append(f"account {safe(answer.account, 80)}")
+    return "  ".join(parts)
 
 
 def owner_sql(ended: EntryOutcome) -> str | None:
@@ -147,10 +182,16 @@ def tally(results: tuple[EntryOutcome, ...]) -> str:
 
 
 def _events(batch: BackgroundRun, line: ProgressLine) -> Iterator[EntryOutcome]:
+    said = ""
     while True:
         try:
             ended = batch.handle.events.get(timeout=_TICK_SECONDS)
         except queue.Empty:
+            waiting = batch.handle.waiting
+            if waiting and waiting != said:
+                line.clear()
+                say(safe(waiting))
+            said = waiting
             line.show(batch.handle.total, stopping=batch.handle.stopping)
             continue
         line.clear()

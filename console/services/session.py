@@ -6,33 +6,37 @@ The command line and the screens both call it. What reaches a venue is imported 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from backends.ledger.audit_chain import Verifier
 from backends.records import Actor, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
-from backends.store import Store
+from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
 from console.settings.config import Config, StoreConfig
+from console.settings.limits import LimitsInForce
 
 if TYPE_CHECKING:
     from console.services.index.status import IndexStatus
+    from console.services.replay.ask import VenueAnswer
     from console.services.replay.background_run import RunHandle, Work
     from console.services.replay.flow_control import Breaker
     from console.services.replay.preflight import ReplayRequest
-    from console.services.replay.target import ReplayTarget, SendPlan, WorkTools
+    from console.services.replay.settle import SettleReport, SettleRequest
+    from console.services.replay.target import Renewal, ReplayTarget, SendPlan, WorkTools
     from console.services.replay.venue_pool import CredentialSource, VenuePool
     from console.services.resend.plan import ResendTools
     from console.services.triage.approvals import Approvals
 
 Mode = Literal["paper", "live"]
+T = TypeVar("T")
 _HELD = ("in_flight", "in_doubt")
 _DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile first"
 
@@ -91,7 +95,7 @@ class StoreSession:
         self._breakers: dict[str, Breaker] = {}
         self._chosen_target: ReplayTarget | None = None
         self._pool: VenuePool | None = None
-        self.needing_second: tuple[Attempt, ...] = ()  # of the last reconcile: absent only if a second person agrees
+        self._limits = LimitsInForce(setting.config)
 
     @classmethod
     async def attach(cls, setting: SessionSettings) -> StoreSession:
@@ -129,7 +133,7 @@ class StoreSession:
         if self.has_modes:
             from console.services.replay.target import OrderTarget
 
-            return OrderTarget(setting.actor, setting.clock, setting.config.limits, setting.is_live_store)
+            return OrderTarget(setting.actor, setting.clock, self._limits.current, setting.store.environment)
         from console.services.resend.plan import ResendTools
         from console.services.resend.target import target_for
 
@@ -152,9 +156,23 @@ class StoreSession:
 
     async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         """What a replay would do. Asks store and venues; writes and sends nothing."""
+        return await self._beside(self._plan(selection, request))
+
+    async def _beside(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work with a venue, on a loop of its own where the caller's must never wait."""
         if self.setting.own_loops:
-            return await asyncio.to_thread(asyncio.run, self._plan(selection, request))
-        return await self._plan(selection, request)
+            return await asyncio.to_thread(asyncio.run, work)
+        return await work
+
+    async def renewed(self, shown: SendPlan, selection: Selection, request: ReplayRequest) -> Renewal:
+        """The plan that was shown while it is young; an older one is made again, of what it would have sent."""
+        from console.services.replay.target import Renewal, renewal
+
+        if not shown.is_old(self.setting.clock(), self._limits.current().plan_seconds):
+            return Renewal(shown, is_same=True)
+        going = frozenset(shown.spoken_of)
+        picks = Selection(tuple(pick for pick in selection.picks if pick[0] in going))
+        return renewal(shown, await self.plan(picks, request))
 
     async def _plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         async with self._working() as work:
@@ -184,12 +202,60 @@ class StoreSession:
     def _triage_on(self, store: Store) -> Triage:
         return Triage(store, self.setting.actor, self.setting.clock)
 
-    async def is_approved(self, plan: SendPlan) -> bool:
-        """Whether the second person has agreed; where not, the plan is put up for them."""
-        if await self._approvals().may_replay(plan):
+    async def is_approved(self, plan: SendPlan, request: str = "") -> bool:
+        """Whether the second person has agreed; where not, the plan is put up for them.
+
+        `request` is what was asked for, by which `approved_ids` finds the plan again.
+        """
+        if await self._approvals().may_replay(plan, request):
             return True
         await self.refuse_held(plan)
         return False
+
+    async def approved_ids(self, request: str) -> tuple[str, ...]:
+        """The entries of the plan that was approved for this very request; none where there is no such plan."""
+        from console.services.replay.plan import entries_of
+
+        return entries_of(await self._approvals().approved_for(request))
+
+    async def settle(self, request: SettleRequest) -> SettleReport:
+        """Settle an attempt in doubt by a person's evidence, after asking the venue."""
+        return await self._beside(self._settle(request))
+
+    async def _settle(self, request: SettleRequest) -> SettleReport:
+        from console.services.replay.settle import Settlement
+
+        async with self._working() as work:
+            settlement = Settlement(
+                work.store,
+                self.setting.actor,
+                self._approvals_on(work.store),
+                word=lambda attempt: self.target.evidence(work, attempt),
+                two_people=self._needs_two,
+            )
+            return await settlement.run(request)
+
+    def _needs_two(self, attempt: Attempt) -> bool:
+        """Two people settle what is live; a store of other layouts counts as live unless the config calls it paper."""
+        if attempt.rehearsal or attempt.mode != "live":
+            return False
+        return self.has_modes or self.setting.store.environment != "paper"
+
+    async def ask(self, ids: Sequence[str], mode: Mode) -> tuple[VenueAnswer, ...]:
+        """What the venues say of these entries' orders. Writes nothing; raises ActRefused where this is read-only."""
+        if self.info.read_only:
+            raise ActRefused("read-only: no venue is asked from here, as that takes its credentials")
+        if not self.has_modes:
+            raise ActRefused("this store's entries have no venue that could be asked")
+        return await self._beside(self._ask(tuple(ids), mode))
+
+    async def _ask(self, ids: tuple[str, ...], mode: Mode) -> tuple[VenueAnswer, ...]:
+        from console.services.replay.ask import Inquiry
+
+        async with self._working() as work:
+            found, _ = await self._triage_on(work.store).chosen(ids)
+            inquiry = Inquiry(work.store, work.pool, self.setting.actor, self.setting.clock)
+            return await inquiry.run([found[one] for one in ids if one in found], mode)
 
     async def refuse_held(self, plan: SendPlan) -> None:
         """Record the entries that a replay was asked for and that stay."""
@@ -202,9 +268,12 @@ class StoreSession:
         return await self._approvals().approve(plan_hash)
 
     def _approvals(self) -> Approvals:
+        return self._approvals_on(self.store)
+
+    def _approvals_on(self, store: Store) -> Approvals:
         from console.services.triage.approvals import Approvals
 
-        return Approvals(self.store, self.setting.actor, self.setting.clock)
+        return Approvals(store, self.setting.actor, self.setting.clock)
 
     async def resume(self, note: str) -> Resumption:
         """Lift the halt that is in force now; in a live store a second person must agree to that very halt."""
@@ -254,9 +323,7 @@ class StoreSession:
 
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
             async with self._working() as tools:
-                settled = await self.target.reconcile(tools, ids, modes, handle)
-                self.needing_second = settled.needing_second
-                return settled.outcomes
+                return await self.target.reconcile(tools, ids, modes, handle)
 
         return work
 

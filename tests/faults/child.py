@@ -132,7 +132,7 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Run
     store, desk = await open_store(where.target), where.desk()
     try:
         entries = list((await store.many(ids)).values())
-        facts = await Preflight(store, desk, LIMITS, clock.now, live_store=False).facts(entries, ReplayRequest("paper"))
+        facts = await Preflight(store, desk, LIMITS, clock.now).facts(entries, ReplayRequest("paper"))
         made = plan(entries, facts)
         for name in {step.command.venue for step in made.steps}:
             on_the_wire(await desk.client(name, "paper"), where.ledger, killer)
@@ -147,7 +147,7 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Run
 async def reconcile(where: Where, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     store, desk = await open_store(where.target), where.desk()
     try:
-        running = Reconciliation(store, desk, ACTOR, clock.now)
+        running = Reconciliation(store, desk, ACTOR)
         handle.attend(running)
         return await running.run(await running.open((), "paper"), tell=handle.tell)
     finally:

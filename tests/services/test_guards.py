@@ -10,10 +10,21 @@ import pytest
 
 from backends.records import Halt
 from console.services.replay.command import Command, Problem
-from console.services.replay.guards import BLOCKS, OVERRIDABLE, Facts, Guard, Replayed, VenueFacts, likeness, notional
+from console.services.replay.guards import (
+    BLOCKS,
+    OVERRIDABLE,
+    BusyOrder,
+    Facts,
+    Guard,
+    Replayed,
+    VenueFacts,
+    likeness,
+    notional,
+)
 from console.services.replay.plan import Blocked, plan
+from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
-from tests.support.planning import NOW, command, entry, facts
+from tests.support.planning import AT, NOW, command, entry, facts
 from tests.support.venue.in_process import PROFILE, READY
 from venues import Readiness
 
@@ -25,20 +36,20 @@ def codes(one: Command | Problem, known: Facts) -> set[str]:
     return {guard.code for blocked in made.blocked for guard in blocked.guards}
 
 
-def venue(**changes: object) -> dict[str, VenueFacts]:
+def venue(**changes: object) -> dict[VenueAccount, VenueFacts]:
     known = VenueFacts("fake", "fake.test", PROFILE, READY, None, has_lookup=True)
-    return {"fake": replace(known, **changes)}  # type: ignore[arg-type]  # tests name fields of VenueFacts
+    return dict.fromkeys(AT, replace(known, **changes))  # type: ignore[arg-type]  # tests name fields of VenueFacts
 
 
 def aged(**age: float) -> Command:
     return command(captured_at=NOW - timedelta(**age))
 
 
-def readiness(**changes: object) -> dict[str, VenueFacts]:
+def readiness(**changes: object) -> dict[VenueAccount, VenueFacts]:
     return venue(readiness=replace(READY, **changes))  # type: ignore[arg-type]  # tests name fields of Readiness
 
 
-def _shut(hours: float) -> dict[str, VenueFacts]:
+def _shut(hours: float) -> dict[VenueAccount, VenueFacts]:
     return readiness(market_open=False, session_close=(NOW + timedelta(hours=hours)).isoformat())
 
 
@@ -52,11 +63,11 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "dismissed": (command(), {"states": {command().entry_id: "dismissed"}}, "settled"),
     "claimed": (command(), {"claims": {command().entry_id: "bob"}}, "claimed"),
     "unparsable": (Problem("dlq_1", "unparsable", "duplicate key"), {"states": {}}, "unparsable"),
-    "not preparable": (command(), {"refusals": {command().entry_id: "price would be rounded"}}, "unparsable"),
+    "not preparable": (command(), {"refusals": {command().entry_id: Guard("unparsable", "it would be rounded")}}, "unparsable"),
     "unknown venue": (command(venue="nowhere"), {}, "unknown-venue"),
     "no paper mode": (command(), {"venues": venue(problem=Guard("no-paper-mode", "none"))}, "no-paper-mode"),
-    "another entry of its order is in doubt": (command(), {"busy": {command().key: "dlq_other"}}, "in-doubt"),
-    "its own attempt is no other": (command(), {"busy": {command().key: command().entry_id}}, None),
+    "another entry of its order is in doubt": (command(), {"busy": {command().key: (BusyOrder("dlq_other", "new", in_doubt=True),)}}, "in-doubt"),
+    "its own attempt is no other": (command(), {"busy": {command().key: (BusyOrder(command().entry_id, "new", in_doubt=True),)}}, None),
     "its cancel has gone out": (command(), {"replayed": Replayed(heads={command().key: (2, "dlq_9")})}, "superseded"),
     "its like has gone out": (command(), {"replayed": Replayed(heads={command().key: (0, "dlq_9")})}, None),
     "stale by age": (aged(minutes=15, seconds=1), {}, "stale"),
@@ -115,7 +126,7 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     ),
     "may have arrived, at a venue that cannot be used": (
         command(may_have_arrived=True),
-        {"venues": {"fake": VenueFacts("fake", problem=Guard("unknown-venue", "no venue fake"))}},
+        {"venues": dict.fromkeys(AT, VenueFacts("fake", problem=Guard("unknown-venue", "no venue fake")))},
         "unknown-venue",
     ),
     "a cancel that may have arrived": (command(may_have_arrived=True, own_id=False, verb="cancel"), {}, None),

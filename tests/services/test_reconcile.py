@@ -245,7 +245,7 @@ async def test_a_cancel_in_doubt_is_settled_by_the_order_it_aims_at(make: Make, 
 
 
 async def test_a_rehearsal_in_doubt_can_be_reconciled_too(make: Make, at: At) -> None:
-    stage = await at(make(1), venue=FakeVenue(script=["drop"]), live_store=True)
+    stage = await at(make(1), venue=FakeVenue(script=["drop"]), environment="live")
     assert (await stage.replay_one(1)).outcome == "unknown"
     assert (await stage.reconcile())[ident(1)].outcome == "accepted"
     assert await stage.shows(1) == ("pending", 0)

@@ -207,7 +207,7 @@ async def test_superseded_entries_wait_with_a_head_that_was_not_sent(make: Make,
 
 async def test_a_rehearsal_supersedes_only_in_word(make: Make, at: At) -> None:
     rows = [fresh(1, action_json='{"order_key": "k"}'), fresh(2, action_json='{"order_key": "k"}')]
-    stage = await at(make(rows), live_store=True)
+    stage = await at(make(rows), environment="live")
     assert outcomes(await stage.replay(1, 2)) == ["superseded", "accepted"]
     assert await stage.shows(1) == await stage.shows(2) == ("pending", 0)
 

@@ -300,7 +300,7 @@ async def test_the_late_owner_of_a_settled_attempt_changes_nothing(make: Make, a
 
 async def test_a_rehearsal_changes_neither_state_nor_retries(make_both: Make, at: At) -> None:
     words = ["ok", "reject", "drop", "limit"]
-    stage = await at(make_both(4), venue=FakeVenue(script=list(words)), live_store=True)
+    stage = await at(make_both(4), venue=FakeVenue(script=list(words)), environment="live")
     for number, word in enumerate(words, 1):
         ended = await stage.replay_one(number)
         assert ended.outcome == {"ok": "accepted", "reject": "rejected", "drop": "unknown", "limit": "not_sent"}[word]
@@ -312,10 +312,10 @@ async def test_a_rehearsal_changes_neither_state_nor_retries(make_both: Make, at
 async def test_a_rehearsal_says_nothing_of_the_live_venue(make: Make, at: At) -> None:
     """Its ids, its doubts and its duplicates are the paper account's."""
     target = make([fresh(1, client_order_id=None), fresh(2)])
-    paper = await at(target, live_store=True, venue=FakeVenue(script=["drop", "cancelled"]))
+    paper = await at(target, environment="live", venue=FakeVenue(script=["drop", "cancelled"]))
     assert [one.outcome for one in (await paper.replay(1, 2)).values()] == ["unknown", "unknown"]
     await paper.reconcile()
-    live = await at(target, live_store=True, venue=FakeVenue(mode="live"))
+    live = await at(target, environment="live", venue=FakeVenue(mode="live"))
     made = await live.plan(1, 2, mode="live")
     assert [step.command.fresh for step in made.steps] == [True, True]
     assert made.steps[1].command.client_order_id == "cid-2"

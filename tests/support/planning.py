@@ -10,11 +10,13 @@ from decimal import Decimal
 from backends.records import Entry, State
 from console.services.replay.command import Command, Problem
 from console.services.replay.guards import Facts, VenueFacts
+from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
 from tests.support.venue.in_process import PROFILE, READY
 from venues import OrderAction, Verb
 
 NOW = datetime(2026, 4, 18, 15, 0, tzinfo=UTC)
+AT = (VenueAccount("fake", "main"), VenueAccount("fake", None))
 
 
 def command(number: int = 1, *, verb: Verb = "new", key: str | None = None, **changes: object) -> Command:
@@ -37,6 +39,7 @@ def command(number: int = 1, *, verb: Verb = "new", key: str | None = None, **ch
         version=(0, 0),
         row_key=(number,),
         venue="fake",
+        own_venue="fake",
         action=replace(action, **its),  # type: ignore[arg-type]  # tests name fields of OrderAction
         client_order_id=f"cid-{number}",
         own_id=True,
@@ -62,7 +65,7 @@ def facts(commands: Sequence[Command | Problem], **changes: object) -> Facts:
         mode="paper",
         at=NOW,
         limits=Limits(),
-        venues={"fake": VenueFacts("fake", "fake.test", PROFILE, READY, None, has_lookup=True)},
+        venues={at: VenueFacts("fake", "fake.test", PROFILE, READY, None, has_lookup=True) for at in AT},
         commands={one.entry_id: one for one in commands},
         states={one.entry_id: "pending" for one in commands},
     )

@@ -45,7 +45,7 @@ class Stage:
     actor: Actor = ANN
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, VenueConfig] = field(default_factory=dict)
-    live_store: bool = False
+    environment: str | None = None
     lease: float = 60.0
     pool: VenuePool | None = None
     store: Store = field(init=False)
@@ -69,7 +69,7 @@ class Stage:
         return list(found.values())
 
     async def plan(self, *numbers: int, mode: Mode = "paper", **asked: Any) -> ReplayPlan:
-        preflight = Preflight(self.store, self.at_desk(), self.limits, clock.now, live_store=self.live_store)
+        preflight = Preflight(self.store, self.at_desk(), self.limits, clock.now, environment=self.environment)
         entries = await self.entries(numbers)
         return plan(entries, await preflight.facts(entries, ReplayRequest(mode, **asked)))
 
@@ -86,10 +86,10 @@ class Stage:
     async def replay_one(self, number: int, mode: Mode = "paper", **asked: Any) -> EntryOutcome:
         return (await self.replay(number, mode=mode, **asked))[ident(number)]
 
-    async def reconcile(self, *numbers: int, mode: Mode = "paper", approved: bool = False) -> dict[str, EntryOutcome]:
-        reconcile = Reconciliation(self.store, self.at_desk(), self.actor, clock.now)
+    async def reconcile(self, *numbers: int, mode: Mode = "paper") -> dict[str, EntryOutcome]:
+        reconcile = Reconciliation(self.store, self.at_desk(), self.actor)
         attempts = await reconcile.open(tuple(map(ident, numbers)), mode)
-        ended = await reconcile.run(attempts, approved=lambda _: approved)
+        ended = await reconcile.run(attempts)
         return {one.entry_id: one for one in ended}
 
     async def entry(self, number: int) -> Entry:

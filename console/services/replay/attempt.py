@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from backends.records import ActContext, Actor, Attempt, Version
@@ -88,12 +88,18 @@ class AttemptLedger:
         assert self._moment is not None, "the first claim reads the store's clock"
         return self._moment
 
+    def latest(self, here: datetime) -> datetime:
+        """The later of this machine's wall clock and the store's: no suspended machine makes an order younger."""
+        return here if self._moment is None else max(here, self._moment())
+
     def now(self) -> ActContext:
         """The audit context of this run, at this moment."""
         operation, reason, note = self._act
         return ActContext(at=self.moment(), operation=operation, reason=reason, note=note)
 
-    async def claim(self, entry_id: str, version: Version, lease: Lease) -> HeldClaim | ClaimRefused:
+    async def claim(
+        self, entry_id: str, version: Version, lease: Lease, *, mode: str = "live", rehearsal: bool = False
+    ) -> HeldClaim | ClaimRefused:
         """Claim an entry. A store that is away is waited for; once it was away too long, later claims raise at once."""
         while True:
             try:
@@ -101,7 +107,9 @@ class AttemptLedger:
                     moment = await anchored(self._store)
                     self._moment = self._moment or moment  # another task may have read it meanwhile
                 since = time.monotonic()
-                claim = await self._store.claim(entry_id, version, self._actor, lease.seconds)
+                claim = await self._store.claim(
+                    entry_id, version, self._actor, lease.seconds, mode=mode, rehearsal=rehearsal
+                )
             except Unreachable:
                 self._away_since = self._away_since or time.monotonic()
                 if self._stopped.is_set() or time.monotonic() - self._away_since > _PATIENCE_SECONDS:
@@ -221,6 +229,8 @@ def refused(taken: ClaimRefused, mode: str | None = None, key: str | None = None
     """The outcome of an entry whose claim, intent or requeue the store refused."""
     if taken.code in ("settled", "changed", "gone"):
         return EntryOutcome(taken.entry_id, "skipped", mode, None, key, taken.why)
+    if taken.code == "halt":
+        return EntryOutcome(taken.entry_id, "not_sent", mode, None, key, f"halt: {taken.why}")
     return EntryOutcome(taken.entry_id, "refused", mode, None, key, f"{taken.code}: {taken.why}")
 
 

@@ -39,6 +39,21 @@ class RunHandle:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Stoppable | None = None
         self._lock = threading.Lock()
+        self._waits: dict[str, str] = {}
+
+    def wait_for(self, what: str, text: str | None) -> None:
+        """Say what the work waits for at one venue and account; None: it goes on."""
+        with self._lock:
+            if text is None:
+                self._waits.pop(what, None)
+            else:
+                self._waits[what] = text
+
+    @property
+    def waiting(self) -> str:
+        """What the work waits for now; "" where it does not wait."""
+        with self._lock:
+            return "; ".join(f"{what} {text}" for what, text in self._waits.items())
 
     @property
     def stopping(self) -> bool:

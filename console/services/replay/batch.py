@@ -1,4 +1,4 @@
-"""Runs a plan of orders in waves, with a breaker per venue. Every planned entry gets exactly one outcome.
+"""Runs a plan of orders in waves, with a breaker per venue and account. Every planned entry gets exactly one outcome.
 
 Stopping takes effect between entries; an entry that has begun is finished and recorded.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from backends.records import Actor, Selection
 from backends.store import Store, StoreError
@@ -18,18 +19,27 @@ from console.services.replay.attempt import AttemptLedger, unsent
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Pace
 from console.services.replay.outcome import EntryOutcome, HoldReason, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step, Superseded
-from console.services.replay.submit import LEASE_SECONDS, At, OrderSubmitter, SubmitResult, VenueLane
-from console.services.replay.venue_pool import VenuePool
+from console.services.replay.still_fit import latest_start
+from console.services.replay.submit import (
+    LEASE_SECONDS,
+    At,
+    OrderSubmitter,
+    SubmitResult,
+    SubmitTools,
+    VenueLane,
+    Waiting,
+)
+from console.services.replay.venue_pool import VenueAccount, VenuePool
+from console.settings.config import Limits
 from venues import Mode, VenueError
 
 Tell = Callable[[EntryOutcome], None]
-_SENT = ("accepted", "rejected", "unknown")
 _HALT_SECONDS = 0.4  # how often a running batch checks whether a halt is set
 
 
 @dataclass(slots=True)
 class _Traffic:
-    """The requests under way at one venue."""
+    """The requests under way at one account of one venue."""
 
     lane: VenueLane
     breaker: Breaker = field(default_factory=Breaker)
@@ -47,7 +57,8 @@ class _Run:
 
 
 class ReplayBatch:
-    """`at` is called at every boundary between two steps; `lease` is the shortest time that a claim lasts."""
+    """`limits` gives those in force at the moment; `at` is called at every boundary between two steps; `lease` is the
+    shortest time that a claim lasts."""
 
     def __init__(
         self,
@@ -56,9 +67,13 @@ class ReplayBatch:
         actor: Actor,
         clock: Clock,
         *,
+        limits: Callable[[], Limits] = Limits,
+        waiting: Waiting = lambda _, __: None,
         at: At = lambda _: None,
         lease: float = LEASE_SECONDS,
     ) -> None:
+        self._limits = limits
+        self._waiting = waiting
         self._store = store
         self._pool = pool
         self._actor = actor
@@ -67,12 +82,12 @@ class ReplayBatch:
         self._lease = lease
         self._stopped = asyncio.Event()
         self._halted = False
-        self._traffic: dict[str, _Traffic] = {}
+        self._traffic: dict[VenueAccount, _Traffic] = {}
 
     def breakers(self) -> dict[str, str]:
-        """The state of each venue's breaker. May be called from any thread."""
+        """The state of each account's breaker. May be called from any thread."""
         now = time.monotonic()
-        return {venue: traffic.breaker.at(now).state for venue, traffic in list(self._traffic.items())}
+        return {at.label: traffic.breaker.at(now).state for at, traffic in list(self._traffic.items())}
 
     def stop(self) -> None:
         """Begin no further entry. Call from this object's own loop."""
@@ -95,13 +110,18 @@ class ReplayBatch:
         if not plan.steps:
             return tuple(results)
         ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped)
-        sender = OrderSubmitter(ledger, self._clock, stopped=self._stopped, at=self._point)
-        run = _Run(plan, ended, ledger, sender)
+        run = _Run(plan, ended, ledger, OrderSubmitter(ledger, self._tools(plan.mode)))
         async with self._watching_for_halt():
             for wave in sorted({step.wave for step in plan.steps}):
                 await self._wave(run, [step for step in plan.steps if step.wave == wave])
         await ledger.settle_up()
         return tuple(results)
+
+    def _tools(self, mode: Mode) -> SubmitTools:
+        async def lane(at: VenueAccount) -> VenueLane:
+            return (await self._at(at, mode)).lane
+
+        return SubmitTools(self._clock, self._limits, lane, self._stopped, self._waiting, self._point)
 
     @asynccontextmanager
     async def _watching_for_halt(self) -> AsyncIterator[None]:
@@ -128,15 +148,15 @@ class ReplayBatch:
         self.stop()
 
     async def _wave(self, run: _Run, steps: Sequence[Step]) -> None:
-        """Send to each venue at its own pace: a slow venue holds up only its own entries."""
-        venues: dict[str, list[Step]] = {}
+        """Send to each account at its own pace: a slow one holds up only its own entries."""
+        accounts: dict[VenueAccount, list[Step]] = {}
         for step in steps:
-            venues.setdefault(step.command.venue, []).append(step)
-        await asyncio.gather(*(self._at_venue(run, name, its) for name, its in venues.items()))
+            accounts.setdefault(step.command.at, []).append(step)
+        await asyncio.gather(*(self._at_account(run, at, its) for at, its in accounts.items()))
 
-    async def _at_venue(self, run: _Run, venue: str, steps: Sequence[Step]) -> None:
+    async def _at_account(self, run: _Run, at: VenueAccount, steps: Sequence[Step]) -> None:
         try:
-            traffic = await self._at(venue, run.plan.mode)
+            traffic = await self._at(at, run.plan.mode)
         except VenueError as problem:
             for step in steps:
                 command, text = step.command, f"{problem}: nothing was sent"
@@ -145,45 +165,55 @@ class ReplayBatch:
             return
         running: list[asyncio.Task[None]] = []
         for step in steps:
-            if await self._has_room(traffic, single=len(run.plan.steps) == 1):
+            if (why := await self._room(traffic, step, single=len(run.plan.steps) == 1)) is None:
                 running.append(asyncio.create_task(self._one(run, step, traffic)))
             else:
-                self._held(run, step)
+                self._unsent(run, why)
         if running:
             await asyncio.gather(*running)
 
-    async def _at(self, venue: str, mode: Mode) -> _Traffic:
-        if venue not in self._traffic:
-            client = await self._pool.client(venue, mode)
-            timeout, window = self._pool.settings(venue).timeout, self._pool.window(venue)
-            lane = VenueLane(client, Pace(self._pool.rate(venue)), timeout, window, self._lease)
-            self._traffic.setdefault(venue, _Traffic(lane))
-        return self._traffic[venue]
+    async def _at(self, at: VenueAccount, mode: Mode) -> _Traffic:
+        if at not in self._traffic:
+            client = await self._pool.client(at, mode)
+            timeout, window = self._pool.settings(at.venue).timeout, self._pool.window(at.venue)
+            lane = VenueLane(client, Pace(self._pool.rate(at.venue)), timeout, window, at, self._lease)
+            self._traffic.setdefault(at, _Traffic(lane))
+        return self._traffic[at]
 
-    async def _has_room(self, traffic: _Traffic, *, single: bool) -> bool:
-        """Wait for room in this venue's traffic; False when stopped, or when the breaker does not close."""
+    async def _room(self, traffic: _Traffic, step: Step, *, single: bool) -> EntryOutcome | None:
+        """Wait for room in this account's traffic; the outcome of a step that gets none. A cancel passes a breaker."""
+        passes = single or step.command.action.verb == "cancel"
         while not self._stopped.is_set():
             traffic.moved.clear()
             traffic.breaker = traffic.breaker.at(time.monotonic())
-            if single or traffic.under_way < traffic.breaker.room:
+            if passes or traffic.under_way < traffic.breaker.room:
                 traffic.under_way += 1
-                return True
+                return None
             if traffic.breaker.state != "open" or traffic.under_way:
                 await traffic.moved.wait()
                 continue
-            if traffic.tried_again:
-                return False
+            left = max(0.0, OPEN_SECONDS - (time.monotonic() - traffic.breaker.opened_at))
+            if traffic.tried_again or self._is_too_long(step, left):
+                break
             traffic.tried_again = True
-            left = OPEN_SECONDS - (time.monotonic() - traffic.breaker.opened_at)
-            try:
-                await asyncio.wait_for(traffic.moved.wait(), max(0.0, left) + 0.01)
-            except TimeoutError:
-                continue
-        return False
+            await self._wait_for_breaker(traffic, left)
+        return self._held(step, traffic)
 
-    def _held(self, run: _Run, step: Step) -> None:
+    async def _wait_for_breaker(self, traffic: _Traffic, seconds: float) -> None:
+        label = traffic.lane.at.label
+        self._waiting(label, f"waits {seconds:.0f} s: it failed several times in a row")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(traffic.moved.wait(), seconds + 0.01)
+        self._waiting(label, None)
+
+    def _is_too_long(self, step: Step, seconds: float) -> bool:
+        ends = latest_start(step, self._limits)
+        return ends is not None and self._clock() + timedelta(seconds=seconds) > ends
+
+    def _held(self, step: Step, traffic: _Traffic) -> EntryOutcome:
+        command, mode = step.command, traffic.lane.client.mode
         reason: HoldReason = "halt" if self._halted else "stopped" if self._stopped.is_set() else "breaker open"
-        self._unsent(run, not_begun(step.command.entry_id, reason, run.plan.mode, step.command.client_order_id))
+        return not_begun(command.entry_id, reason, mode, command.client_order_id)
 
     def _unsent(self, run: _Run, head: EntryOutcome) -> None:
         """Tell the outcome of an entry that was not sent, and of the entries that it supersedes."""
@@ -211,7 +241,7 @@ class ReplayBatch:
     def _because_of_halt(self, ended: EntryOutcome) -> EntryOutcome:
         """Name the halt in the outcome of an entry that was given up half-way because of it."""
         if self._halted and ended.outcome == "skipped" and (ended.detail or "").startswith("stopped"):
-            return replace(ended, outcome="refused", detail="halt: nothing was sent")
+            return replace(ended, outcome="not_sent", detail="halt: nothing was sent")
         return ended
 
     def _learn(self, traffic: _Traffic, sent: SubmitResult) -> None:
@@ -221,10 +251,11 @@ class ReplayBatch:
             traffic.breaker = traffic.breaker.failed(time.monotonic())
 
     async def _supersede(self, run: _Run, one: Superseded, head: EntryOutcome) -> EntryOutcome:
-        """Record an entry as superseded when the command that replaces it was sent."""
+        """Record an entry as superseded once the command that stands for it was accepted; until then it waits."""
         mode, detail = run.plan.mode, f"superseded by {one.by}"
-        if head.outcome not in _SENT:
-            return EntryOutcome(one.entry_id, "skipped", mode, detail=f"{detail}, which was not sent")
+        if head.outcome != "accepted":
+            word = "is in doubt" if head.outcome == "unknown" else f"was {head.outcome.replace('_', ' ')}"
+            return EntryOutcome(one.entry_id, "skipped", mode, detail=f"{detail}, which {word}")
         if run.plan.rehearsal:
             return EntryOutcome(one.entry_id, "superseded", mode, detail=detail)
         reason = replace(run.ledger.now(), reason="superseded", note=detail)
@@ -232,5 +263,5 @@ class ReplayBatch:
             result = await self._store.dismiss(Selection(((one.entry_id, one.version),)), self._actor, reason)
         except StoreError as problem:
             return EntryOutcome(one.entry_id, "skipped", mode, detail=f"{detail}, not recorded: {problem}")
-        word: OutcomeKind = "superseded" if result.done else "skipped"
-        return EntryOutcome(one.entry_id, word, mode, detail=detail if result.done else "changed meanwhile")
+        kind: OutcomeKind = "superseded" if result.done else "skipped"
+        return EntryOutcome(one.entry_id, kind, mode, detail=detail if result.done else "changed meanwhile")

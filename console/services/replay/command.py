@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from backends.records import Attempt, Entry, RowKey, Version, parse_time
+from console.services.replay.venue_pool import VenueAccount
 from console.services.triage.triage import ClassifiedEntry, classified
 from venues import OrderAction, Profile, parse_action
 
@@ -17,7 +18,8 @@ class Command:
     entry_id: str
     version: Version
     row_key: RowKey
-    venue: str  # as the store or the operator names it
+    venue: str  # where it is sent, as the store or the operator names it
+    own_venue: str  # where the engine sent it
     action: OrderAction
     client_order_id: str
     own_id: bool  # the entry's own client order id, so the venue may know it already
@@ -26,7 +28,27 @@ class Command:
     retry_count: int
     fingerprint: str
     notes: tuple[str, ...] = ()
-    fresh: bool = True  # nobody has sent this id from here yet
+    elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
+    sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
+
+    @property
+    def at(self) -> VenueAccount:
+        """Whose credentials send it."""
+        return VenueAccount(self.venue, self.account)
+
+    @property
+    def account(self) -> str | None:
+        return self.action.account_id or None
+
+    @property
+    def elsewhere(self) -> VenueAccount | None:
+        """The entry's own venue, where the operator sends it to another one."""
+        return VenueAccount(self.own_venue, self.account) if self.own_venue != self.venue else None
+
+    @property
+    def engine_id_is_known(self) -> bool:
+        """Whether the venue of the engine's own send can be asked by the id that it was sent with."""
+        return self.own_id if self.elsewhere is None else bool(self.action.client_order_id)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -56,6 +78,7 @@ def read_command(entry: Entry, *, venue: str | None) -> Command | Problem:
         version=entry.version,
         row_key=entry.row_key,
         venue=venue or entry.text("venue_name"),
+        own_venue=entry.text("venue_name"),
         action=parsed.action,
         client_order_id=parsed.action.client_order_id or "",
         own_id=bool(parsed.action.client_order_id),
@@ -77,6 +100,8 @@ def with_client_id(command: Command, profile: Profile, *, store_id: str, attempt
     base = own if takes_own else profile.make_id(_seed(store_id, command.entry_id, 0))
     burnt = sum(1 for attempt in attempts if is_burnt(attempt))
     chosen = base if not burnt else profile.make_id(_seed(store_id, command.entry_id, burnt))
+    # The venue shows the engine's own order as rejected: nothing else can stand there under that id.
+    refused = any(is_burnt(attempt) and attempt.client_order_id == own for attempt in attempts)
     notes = command.notes
     if own and not takes_own:
         notes = (*notes, f"its own client order id does not fit {profile.name}: {chosen} is sent")
@@ -86,7 +111,7 @@ def with_client_id(command: Command, profile: Profile, *, store_id: str, attempt
         command,
         client_order_id=chosen,
         own_id=takes_own and not burnt,
-        fresh=not any(attempt.client_order_id == chosen for attempt in attempts),
+        may_have_arrived=command.may_have_arrived and not refused,
         notes=notes,
     )
 

@@ -81,18 +81,33 @@ class Pace:
 
     def __init__(self, per_minute: int | None, now: Callable[[], float] = time.monotonic) -> None:
         self.gap = 60.0 / per_minute if per_minute else 0.0
+        self.holds = 0  # how often the venue asked to slow down: a turn taken before is no longer good
         self._now = now
         self._next = 0.0
+        self._held_until = 0.0
+
+    def wait(self) -> float:
+        """The seconds until the next turn; takes none."""
+        return max(self._next - self._now(), 0.0)
+
+    @property
+    def why(self) -> str:
+        """What the next turn waits for."""
+        return "it asked to slow down" if self._held_until > self._now() else "its rate limit"
 
     def book(self) -> float:
         """Take the next turn and return the seconds until it begins."""
-        now = self._now()
-        turn = max(self._next, now)
-        self._next = turn + self.gap
-        return turn - now
+        wait = self.wait()
+        self._next = self._now() + wait + self.gap
+        return wait
 
     def hold(self, seconds: float) -> None:
-        self._next = max(self._next, self._now() + seconds)
+        """Let nothing go for so long, not even what has taken its turn already."""
+        if seconds <= 0:
+            return
+        self.holds += 1
+        self._held_until = max(self._held_until, self._now() + seconds)
+        self._next = max(self._next, self._held_until)
 
     async def turn(self) -> None:
         wait = self.book()

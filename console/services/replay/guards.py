@@ -4,61 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from backends.records import Halt
 from console.services.replay.command import Command, Problem
+from console.services.replay.moment import too_late
+from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
-from console.text.durations import age
-from venues import Mode, Profile, Readiness
+from venues import Mode, Profile, Readiness, Verb
 
-_DAY = timedelta(hours=24)
-_JUST_NOW = timedelta(minutes=15)
-_FOR_THE_DAY = ("day", "opg", "cls")
-_STATED = ("expiration_time", "expire_time")
-_MILLISECONDS = 10**11  # an epoch beyond this is not meant in seconds
-
-
-def past_its_time(
-    command: Command, at: datetime, *, profile: Profile | None, readiness: Readiness | None
-) -> str | None:
-    """Why its time is over; None where it is not. Immediate orders end by their age alone."""
-    if command.captured_at is None:
-        return None
-    stated = next((moment for name in _STATED if (moment := _moment(command.action.extra.get(name)))), None)
-    if stated is not None and at > stated:
-        return f"its time in force ended at {stated.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    tif = command.action.time_in_force or (profile.default_tif if profile else None)
-    if tif not in _FOR_THE_DAY:
-        return None
-    close = _moment(readiness.session_close) if readiness else None
-    # Sessions close a day apart: with more than that to the next close, one has closed since the capture. Out of
-    # hours the next close may be a weekend away; of an entry of the last minutes that says nothing yet.
-    just_now = readiness is not None and readiness.market_open is False and at - command.captured_at <= _JUST_NOW
-    if close is not None and close - command.captured_at > _DAY and not just_now:
-        return "its day is over: the venue's session has closed since it was captured"
-    return "its day is over: captured more than 24 h ago" if at - command.captured_at > _DAY else None
-
-
-def _moment(value: object) -> datetime | None:
-    """An ISO time with a zone, or seconds or milliseconds since the epoch."""
-    text = str(value or "").strip()
-    try:
-        if text.isdecimal():
-            number = int(text)
-            return datetime.fromtimestamp(number / 1000 if number > _MILLISECONDS else number, UTC)
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return moment if moment.utcoffset() is not None else None
-
-
-BLOCKS = ("unparsable", "in-doubt", "claimed", "halt", "unknown-venue", "no-paper-mode", "max-batch")
+BLOCKS = (
+    "unparsable",
+    "in-doubt",
+    "claimed",
+    "halt",
+    "unknown-venue",
+    "unknown-account",
+    "no-paper-mode",
+    "max-batch",
+)
 OVERRIDABLE = ("stale", "duplicate", "poison", "retry-limit", "notional", "not-ready", "may-have-arrived")
 RANK = {"cancel": 2, "replace": 1, "new": 0}
-_FUTURE = timedelta(seconds=60)
-_SKEW = timedelta(seconds=2)
 Likeness = tuple[str, str, str, Decimal, Decimal | None]  # account, market, side, quantity, price
 Key = tuple[str, str, str]  # venue, account, order key
 
@@ -75,7 +42,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class VenueFacts:
-    """What was learnt of one venue before planning; `problem` where it cannot be used at all."""
+    """What was learnt of one account at one venue before planning; `problem` where it cannot be used at all."""
 
     name: str
     host: str = ""
@@ -84,6 +51,24 @@ class VenueFacts:
     rate_per_minute: int | None = None
     problem: Guard | None = None
     has_lookup: bool = False
+    key_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFacts:
+    """What the client of its venue says of one order: whose account it goes to, and whether trading hours bind it."""
+
+    account: str | None = None  # the venue's own name of the account
+    has_hours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BusyOrder:
+    """The entry of a logical order that is in flight or in doubt."""
+
+    entry_id: str
+    verb: Verb
+    in_doubt: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +88,21 @@ class Facts:
     skew: timedelta = timedelta()  # between those two
     rehearsal: bool = False
     live_store: bool = False
+    paper_store: bool = False
     halt: Halt | None = None
     limits: Limits = field(default_factory=Limits)
-    venues: Mapping[str, VenueFacts] = field(default_factory=dict)
+    venues: Mapping[VenueAccount, VenueFacts] = field(default_factory=dict)
+    orders: Mapping[str, OrderFacts] = field(default_factory=dict)  # by entry
     commands: Mapping[str, Command | Problem] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # modes in which a venue took its order
     claims: Mapping[str, str] = field(default_factory=dict)
-    busy: Mapping[Key, str] = field(default_factory=dict)  # logical orders with an entry in flight or in doubt
+    busy: Mapping[Key, tuple[BusyOrder, ...]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # of one signature
     replayed: Replayed = field(default_factory=Replayed)
-    refusals: Mapping[str, str] = field(default_factory=dict)  # what `prepare` would not make
+    refusals: Mapping[str, Guard] = field(default_factory=dict)  # what `prepare` would not make
     overrides: frozenset[str] = frozenset()
 
 
@@ -137,70 +127,88 @@ def blocking(entry_id: str, facts: Facts) -> list[Guard]:
     found: list[Guard] = []
     if facts.halt is not None:
         found.append(Guard("halt", f"halt set by {facts.halt.operator}: {facts.halt.note}"))
+    if facts.paper_store and facts.mode == "live":
+        found.append(Guard("paper-store", "the config calls this store paper: nothing goes out live from it"))
     state = facts.states.get(entry_id, "pending")
-    if state in ("in_doubt", "in_flight"):
-        found.append(Guard("in-doubt", f"{state.replace('_', ' ')}: reconcile first"))
-    elif state != "pending":
-        found.append(Guard("settled", f"already {state}"))
+    found += _settled(state, facts.accepted.get(entry_id, frozenset()), facts)
     if entry_id in facts.claims:
         found.append(Guard("claimed", f"claimed by {facts.claims[entry_id]}"))
     command = facts.commands[entry_id]
     if isinstance(command, Problem):
         return [*found, Guard(command.code, command.text)]
-    venue = facts.venues.get(command.venue)
+    venue = facts.venues.get(command.at)
     if venue is None:
         found.append(Guard("unknown-venue", f"no venue {command.venue}"))
-    elif venue.problem is not None:
+    elif venue.problem is not None and not venue.problem.overridable:
         found.append(venue.problem)
     if entry_id in facts.refusals:
-        found.append(Guard("unparsable", facts.refusals[entry_id]))
+        found.append(facts.refusals[entry_id])
     if state == "pending":
         found += _same_order(command, facts)
     return found
 
 
+def _settled(state: str, accepted: frozenset[str], facts: Facts) -> list[Guard]:
+    """Why an entry that has had its order, or may have it, is not sent."""
+    if state in ("in_doubt", "in_flight"):
+        return [Guard("in-doubt", f"{state.replace('_', ' ')}: reconcile or settle it first")]
+    if state == "replayed" and facts.mode == "live" and "live" not in accepted and accepted:
+        return [Guard("replayed-in-paper", "replayed in paper only: dlq restore reopens it, then it can go live")]
+    if state != "pending":
+        return [Guard("settled", f"already {state}")]
+    if facts.mode in accepted and not facts.rehearsal:
+        return [Guard("settled", f"already replayed in {facts.mode}")]
+    return []
+
+
 def _same_order(command: Command, facts: Facts) -> list[Guard]:
     """At most one command of a logical order is in flight, and none follows a stronger one that has gone out."""
-    other = facts.busy.get(command.key)
-    if other is not None and other != command.entry_id:
-        return [Guard("in-doubt", f"{other}, of the same order, is in flight or in doubt: reconcile first")]
+    others = [one for one in facts.busy.get(command.key, ()) if one.entry_id != command.entry_id]
+    holding = next((one for one in others if not _may_pass(command, one)), None)
+    if holding is not None:
+        text = f"{holding.entry_id}, of the same order, is in flight or in doubt: reconcile or settle it first"
+        return [Guard("in-doubt", text)]
     rank, head = facts.replayed.heads.get(command.key, (0, ""))
     if rank > RANK[command.action.verb]:
         return [Guard("superseded", f"superseded by {head}, which was replayed")]
     return []
 
 
+def _may_pass(command: Command, other: BusyOrder) -> bool:
+    """A cancel goes also while the order it takes away is in doubt."""
+    return command.action.verb == "cancel" and other.in_doubt and other.verb != "cancel"
+
+
 def doubts(command: Command, facts: Facts) -> list[Guard]:
-    """Guards an operator may override with a note."""
-    found = [
-        _stale(command, facts),
-        _retries(command, facts),
-        _poison(command, facts),
-        _too_big(command, facts),
-        _not_ready(command, facts),
-        _arrived(command, facts),
-    ]
+    """Guards an operator may override with a note. What takes risk away is not held up like what adds it."""
+    found = [_not_ready(command, facts)]
+    if command.action.verb != "cancel":
+        found += [
+            _stale(command, facts),
+            _retries(command, facts),
+            _poison(command, facts),
+            too_big(command, facts.limits),
+            _arrived(command, facts),
+        ]
     if likeness(command) in facts.replayed.likes and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order was replayed a short while ago"))
     return [guard for guard in found if guard is not None]
 
 
 def _stale(command: Command, facts: Facts) -> Guard | None:
-    if command.captured_at is None:
-        return Guard("stale", "its age is not known: captured_at is no time with a zone")
-    old = facts.at - command.captured_at
-    if old < -_FUTURE:
-        return Guard("stale", "captured in the future: the engine's clock and this one disagree")
-    if old > facts.limits.stale_after:
-        limit = age(facts.at - facts.limits.stale_after, facts.at)
-        text = f"{age(command.captured_at, facts.at)} old, limit {limit}"
-        if facts.skew > _SKEW:
-            text += f" (this machine's clock and the store's are {facts.skew.total_seconds():.0f} s apart)"
-        return Guard("stale", text)
-    venue = facts.venues.get(command.venue)
-    profile, readiness = (venue.profile, venue.readiness) if venue else (None, None)
-    over = past_its_time(command, facts.at, profile=profile, readiness=readiness)
-    return Guard("stale", over) if over else None
+    profile, readiness = time_facts(command, facts)
+    limit = facts.limits.stale_after
+    late = too_late(command, facts.at, stale_after=limit, profile=profile, readiness=readiness, skew=facts.skew)
+    return Guard("stale", late) if late else None
+
+
+def time_facts(command: Command, facts: Facts) -> tuple[Profile | None, Readiness | None]:
+    """(the venue's rules, its session); no session for an order that trading hours do not bind."""
+    venue = facts.venues.get(command.at)
+    if venue is None:
+        return None, None
+    has_hours = facts.orders.get(command.entry_id, OrderFacts()).has_hours
+    return venue.profile, venue.readiness if has_hours else None
 
 
 def _retries(command: Command, facts: Facts) -> Guard | None:
@@ -217,34 +225,49 @@ def _poison(command: Command, facts: Facts) -> Guard | None:
     return Guard("poison", f"failed {times} times in the same way")
 
 
-def _too_big(command: Command, facts: Facts) -> Guard | None:
+def too_big(command: Command, limits: Limits) -> Guard | None:
+    if command.action.verb == "cancel":
+        return None
     amount = notional(command)
-    if amount is not None and amount > facts.limits.max_notional:
-        return Guard("notional", f"{amount:f} is over {facts.limits.max_notional:f} per order")
-    most = facts.limits.max_quantity
-    if most is not None and command.action.verb != "cancel" and command.action.quantity > most:
+    if amount is not None and amount > limits.max_notional:
+        return Guard("notional", f"{amount:f} is over {limits.max_notional:f} per order")
+    most = limits.max_quantity
+    if most is not None and command.action.quantity > most:
         return Guard("notional", f"quantity {command.action.quantity:f} is over {most:f} per order")
     return None
 
 
 def _not_ready(command: Command, facts: Facts) -> Guard | None:
-    venue = facts.venues.get(command.venue)
+    venue = facts.venues.get(command.at)
     seen = venue.readiness if venue else None
+    if venue is not None and venue.problem is not None and venue.problem.overridable:
+        return venue.problem
     if venue is None or seen is None:
         return None
     not_paper = facts.mode == "paper" and seen.really_paper is False
-    if seen.reachable and seen.ready and not not_paper and False not in (seen.market_open, seen.account_usable):
+    if not_paper:
+        return Guard("not-ready", f"{venue.name}: this is no paper account")
+    if seen.reachable and seen.ready and False not in (seen.market_open, seen.account_usable):
         return None
-    return Guard("not-ready", f"{venue.name}: {'this is no paper account' if not_paper else seen.detail}")
+    has_hours = facts.orders.get(command.entry_id, OrderFacts()).has_hours
+    if seen.closed and (command.action.verb == "cancel" or not has_hours):
+        return None  # only the market is shut, which holds up neither a cancel nor what trades round the clock
+    return Guard("not-ready", f"{venue.name}: {seen.detail}")
 
 
 def _arrived(command: Command, facts: Facts) -> Guard | None:
+    """The engine's own send may be at the entry's own venue, and no look-up there can answer."""
     if not command.may_have_arrived or command.action.verb != "new":
         return None
-    venue = facts.venues.get(command.venue)
+    venue = facts.venues.get(command.elsewhere or command.at)
     if venue is None or venue.problem is not None:
-        return None  # blocked by that, and nothing is known of what it could be asked
-    if command.own_id and venue.has_lookup:
+        if command.elsewhere is None:
+            return None  # blocked by that, and nothing is known of what it could be asked
+        why = f"{command.own_venue} cannot be asked from here"
+    elif not command.engine_id_is_known:
+        why = "it cannot be asked by the id it was sent with"
+    elif not venue.has_lookup:
+        why = "it cannot be asked by client id"
+    else:
         return None  # the venue is asked before anything is sent
-    why = "it cannot be asked by the id it was sent with" if not command.own_id else "it cannot be asked by client id"
     return Guard("may-have-arrived", f"the failed submit may have reached the venue, and {why}")

@@ -18,11 +18,13 @@ class EntryOutcome:
     venue_order_id: str | None = None
     client_order_id: str | None = None
     detail: str | None = None
+    account: str | None = None  # the venue's own, where it tells
+    notes: tuple[str, ...] = ()
 
 
 def not_begun(entry_id: str, reason: HoldReason, mode: str | None = None, key: str | None = None) -> EntryOutcome:
-    """The outcome of an entry that a batch did not begin. A halt refuses it, anything else skips it."""
-    kind: OutcomeKind = "refused" if reason == "halt" else "skipped"
+    """The outcome of an entry that a batch did not begin."""
+    kind: OutcomeKind = "not_sent" if reason == "halt" else "skipped"
     return EntryOutcome(entry_id, kind, mode, None, key, f"{reason}: nothing was sent")
 
 

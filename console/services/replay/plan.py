@@ -15,13 +15,38 @@ from itertools import pairwise
 
 from backends.records import Entry, Version
 from console.services.replay.command import Command
-from console.services.replay.guards import RANK, Facts, Guard, Likeness, blocking, doubts, likeness, notional
+from console.services.replay.guards import (
+    RANK,
+    Facts,
+    Guard,
+    Likeness,
+    OrderFacts,
+    blocking,
+    doubts,
+    likeness,
+    notional,
+    time_facts,
+)
 from console.services.replay.outcome import EntryOutcome
-from venues import Mode
+from venues import Mode, Profile, Readiness
 
 WAVES = (1, 5)  # a canary, a few, then the rest
 _ARRIVED = "may-have-arrived"
 _OVER = ("settled", "superseded")  # nothing else matters of these
+_BACK = 1.0  # seconds by which a clock may be corrected
+_TERMS = (
+    "verb",
+    "market_id",
+    "side",
+    "quantity",
+    "order_type",
+    "price",
+    "price_unit",
+    "time_in_force",
+    "account_id",
+    "venue_order_id",
+    "order_key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +54,21 @@ class Step:
     command: Command
     wave: int
     overridden: tuple[str, ...] = ()
+    host: str = ""
+    account: str | None = None  # the venue's own name of the account it goes to; None: the venue does not tell
+    key_digest: str = ""
+    profile: Profile | None = None
+    readiness: Readiness | None = None  # None also where trading hours do not bind it
+    order_in_doubt: bool = False  # another command of its logical order is in doubt
+
+    @property
+    def hash(self) -> str:
+        """Everything that makes it this order and no other; never times, notes or texts."""
+        command, action = self.command, self.command.action
+        terms = {name: getattr(action, name) for name in _TERMS} | {"extra": dict(action.extra)}
+        parts = [command.entry_id, [str(part) for part in command.version], command.venue, self.host, self.account]
+        document = [*parts, command.client_order_id, list(self.overridden), terms]
+        return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +108,41 @@ class ReplayPlan:
     blocked: tuple[Blocked, ...]
     exposure: tuple[Exposure, ...]
     hash: str
-    hosts: tuple[tuple[str, str], ...] = ()  # (venue, host)
+    hosts: tuple[tuple[str, str], ...] = ()  # (venue and account, host)
     rates: tuple[tuple[str, int | None], ...] = ()
+    made_at: datetime | None = None  # by the clock it was judged by
     needs_second: str | None = None  # why another person must approve
     overrides: frozenset[str] = field(default_factory=frozenset)
     problem: str | None = None  # why nothing at all could go; each entry of an order plan names its own reason
+
+    def is_old(self, at: datetime, seconds: float) -> bool:
+        """Whether it has waited too long for its confirmation, or the clock was set back meanwhile."""
+        return self.made_at is None or not -_BACK <= (at - self.made_at).total_seconds() <= seconds
+
+    @property
+    def going_ids(self) -> tuple[str, ...]:
+        return tuple(step.command.entry_id for step in self.steps)
+
+    @property
+    def spoken_of(self) -> tuple[str, ...]:
+        """What goes, and what that supersedes."""
+        return (*self.going_ids, *(one.entry_id for one in self.superseded))
+
+    @property
+    def document(self) -> str:
+        """What a second person approves: every order that goes, by its hash."""
+        orders = {step.command.entry_id: step.hash for step in self.steps}
+        return json.dumps({"mode": self.mode, "gross": f"{self.gross:f}", "orders": orders})
+
+    def is_covered_by(self, document: str) -> bool:
+        """Whether everything it does was in an approved plan: the same orders, or fewer."""
+        try:
+            approved = json.loads(document)
+            return approved["mode"] == self.mode and all(
+                approved["orders"].get(step.command.entry_id) == step.hash for step in self.steps
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
 
     @property
     def gross(self) -> Decimal:
@@ -118,8 +188,16 @@ class ReplayPlan:
     def planned(self) -> tuple[EntryOutcome, ...]:
         """A dry run's outcomes: the same plan, told instead of sent."""
         steps = [
-            EntryOutcome(one.entry_id, "planned", self.mode, None, one.client_order_id, "; ".join(one.notes) or None)
-            for one in (step.command for step in self.steps)
+            EntryOutcome(
+                entry_id=step.command.entry_id,
+                outcome="planned",
+                mode=self.mode,
+                client_order_id=step.command.client_order_id,
+                detail="; ".join(step.command.notes) or None,
+                account=step.account,
+                notes=step.command.notes,
+            )
+            for step in self.steps
         ]
         superseded = [
             EntryOutcome(one.entry_id, "superseded", self.mode, detail=f"superseded by {one.by}")
@@ -139,6 +217,15 @@ class ReplayPlan:
         for step in self.steps:
             sizes[step.wave] = sizes.get(step.wave, 0) + 1
         return tuple(sizes[wave] for wave in sorted(sizes))
+
+
+def entries_of(document: str | None) -> tuple[str, ...]:
+    """The entries of an approved plan's document."""
+    try:
+        orders = json.loads(document or "{}").get("orders", {})
+    except (ValueError, AttributeError):
+        return ()
+    return tuple(orders) if isinstance(orders, dict) else ()
 
 
 def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
@@ -161,10 +248,26 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
             blocked.append(Blocked(entry.id, tuple(guards)))
         elif isinstance(command, Command):
             seen.add(likeness(command))
-            steps.append(Step(command, _wave(len(steps)), overridden))
+            steps.append(_step(command, facts, _wave(len(steps)), overridden))
     sent = {step.command.entry_id for step in steps}
     done = [one for one in superseded if one.by in sent]
     return _finished(facts, steps, done, _with_heads(superseded, sent, blocked))
+
+
+def _step(command: Command, facts: Facts, wave: int, overridden: tuple[str, ...]) -> Step:
+    venue = facts.venues.get(command.at)
+    profile, readiness = time_facts(command, facts)
+    return Step(
+        command=command,
+        wave=wave,
+        overridden=overridden,
+        host=venue.host if venue else "",
+        account=facts.orders.get(command.entry_id, OrderFacts()).account,
+        key_digest=venue.key_digest if venue else "",
+        profile=profile,
+        readiness=readiness,
+        order_in_doubt=any(one.entry_id != command.entry_id for one in facts.busy.get(command.key, ())),
+    )
 
 
 def _insertion(entry: Entry) -> tuple[str, ...]:
@@ -237,8 +340,9 @@ def _finished(
 ) -> ReplayPlan:
     exposure = _exposure([step.command for step in steps])
     used = sorted({code for step in steps for code in step.overridden})
-    names = sorted({step.command.venue for step in steps})
-    venues = [facts.venues[name] for name in names if name in facts.venues]
+    risky = sorted({code for step in steps if step.command.action.verb != "cancel" for code in step.overridden})
+    names = sorted({step.command.at for step in steps}, key=lambda at: (at.venue, at.account or ""))
+    venues = [(at.label, facts.venues[at]) for at in names if at in facts.venues]
     gross = sum((line.gross for line in exposure), Decimal(0))
     return ReplayPlan(
         mode=facts.mode,
@@ -247,10 +351,11 @@ def _finished(
         superseded=tuple(superseded),
         blocked=tuple(blocked),
         exposure=exposure,
-        hash=_hash(facts, steps, superseded),
-        hosts=tuple((venue.name, venue.host) for venue in venues),
-        rates=tuple((venue.name, venue.rate_per_minute) for venue in venues),
-        needs_second=_second(facts, gross, used),
+        hash=_hash(facts.mode, steps),
+        hosts=tuple((label, venue.host) for label, venue in venues),
+        rates=tuple((label, venue.rate_per_minute) for label, venue in venues),
+        made_at=facts.at,
+        needs_second=_second(facts, gross, risky),
         overrides=frozenset(used),
     )
 
@@ -285,29 +390,6 @@ def _exposure(commands: Sequence[Command]) -> tuple[Exposure, ...]:
     return tuple(result)
 
 
-def _hash(facts: Facts, steps: Sequence[Step], superseded: Sequence[Superseded]) -> str:
-    """Ids, versions, commands and mode; never times."""
-    document = {
-        "mode": facts.mode,
-        "rehearsal": facts.rehearsal,
-        "steps": [
-            [
-                step.command.entry_id,
-                [str(part) for part in step.command.version],
-                step.command.venue,
-                facts.venues[step.command.venue].host if step.command.venue in facts.venues else "",
-                step.command.client_order_id,
-                *_words(step.command),
-                list(step.overridden),
-            ]
-            for step in steps
-        ],
-        "superseded": [[one.entry_id, [str(part) for part in one.version], one.by] for one in superseded],
-    }
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _words(command: Command) -> list[str]:
-    action = command.action
-    parts = (action.verb, action.market_id, action.side, action.quantity, action.order_type, action.price)
-    return [str(part) for part in (*parts, action.time_in_force, action.account_id, action.venue_order_id)]
+def _hash(mode: Mode, steps: Sequence[Step]) -> str:
+    """The mode and every order that goes. What stays, and what is superseded, changes nothing at a venue."""
+    return hashlib.sha256(json.dumps([mode, *(step.hash for step in steps)]).encode()).hexdigest()[:16]

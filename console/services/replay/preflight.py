@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from backends.records import Attempt, Entry
 from backends.store import Store
@@ -15,10 +16,34 @@ from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
 from console.services.replay import payload
 from console.services.replay.command import Command, Problem, read_command, with_client_id
-from console.services.replay.guards import RANK, Facts, Guard, Key, Likeness, Replayed, VenueFacts, likeness
-from console.services.replay.venue_pool import VenuePool
+from console.services.replay.guards import (
+    RANK,
+    BusyOrder,
+    Facts,
+    Guard,
+    Key,
+    Likeness,
+    OrderFacts,
+    Replayed,
+    VenueFacts,
+    likeness,
+)
+from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import Limits
-from venues import Learner, Mode, NoPaperMode, Refused, VenueError
+from venues import (
+    BadCredentials,
+    BadEndpoint,
+    Learner,
+    MissingExtra,
+    Mode,
+    NoPaperMode,
+    Profile,
+    Refused,
+    UnknownVenue,
+    VenueError,
+    WrongAccount,
+    WrongMode,
+)
 
 Commands = Mapping[str, Command | Problem]
 
@@ -35,39 +60,44 @@ class ReplayRequest:
 
 
 class Preflight:
-    def __init__(self, store: Store, pool: VenuePool, limits: Limits, clock: Clock, *, live_store: bool) -> None:
+    def __init__(
+        self, store: Store, pool: VenuePool, limits: Limits, clock: Clock, *, environment: str | None = None
+    ) -> None:
         self._store = store
         self._pool = pool
         self._limits = limits
         self._clock = clock
-        self._live_store = live_store
+        self._environment = environment
 
     async def facts(self, entries: Sequence[Entry], request: ReplayRequest) -> Facts:
         ids = tuple(entry.id for entry in entries)
-        rehearsal = self._live_store and request.mode == "paper"
+        rehearsal = self._environment == "live" and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
         commands = await self._commands(entries, request)
-        venues = {name: await self._venue(name, request) for name in _venue_names(commands)}
+        venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
         identified = await self._identified(commands, venues, attempts, request.mode)
-        commands, refusals = await self._prepared(identified, venues, request.mode)
+        seen = await self._prepared(identified, venues, request.mode)
         here, there = self._clock(), await self._store.clock()
         return Facts(
             mode=request.mode,
             at=max(here, there),
             skew=abs(here - there),
             rehearsal=rehearsal,
-            live_store=self._live_store,
+            live_store=self._environment == "live",
+            paper_store=self._environment == "paper",
             halt=await self._store.halted(),
             limits=self._limits,
             venues=venues,
-            commands=commands,
+            orders=seen.orders,
+            commands=seen.commands,
             states={entry.id: entry.state for entry in entries},
+            accepted={entry_id: _accepted(its) for entry_id, its in attempts.items()},
             claims=await self._store.live_claims(ids),
             busy=_busy(await self._store.open_attempts(), request.mode),
             failures={entry.id: _same_failures(entry, attempts.get(entry.id, ())) for entry in entries},
             # A rehearsal duplicates nothing.
             replayed=Replayed() if rehearsal else await self._replayed(max(here, there)),
-            refusals=refusals,
+            refusals=seen.refusals,
             overrides=request.overrides,
         )
 
@@ -75,7 +105,8 @@ class Preflight:
         whole = [(await self._store.get(entry.id) or entry) if entry.clipped else entry for entry in entries]
         return {entry.id: read_command(entry, venue=request.venue) for entry in whole}
 
-    async def _venue(self, name: str, request: ReplayRequest) -> VenueFacts:
+    async def _venue(self, at: VenueAccount, request: ReplayRequest) -> VenueFacts:
+        name = at.venue
         try:
             self._pool.check(name, request.mode)
             profile, rate = self._pool.profile(name), self._pool.rate(name)
@@ -84,36 +115,37 @@ class Preflight:
         except VenueError as problem:
             return VenueFacts(name, problem=Guard("unknown-venue", str(problem)))
         try:
-            client = await self._pool.client(name, request.mode)
-        except NoPaperMode as problem:
-            return VenueFacts(name, profile=profile, problem=Guard("no-paper-mode", str(problem)))
+            client = await self._pool.client(at, request.mode)
+            readiness = await client.probe() if request.probe else None
+            self._pool.check_number(at, request.mode, client)  # a probe may have learnt whose account answers
         except VenueError as problem:
-            return VenueFacts(name, profile=profile, problem=Guard("unknown-venue", str(problem)))
+            return VenueFacts(name, profile=profile, problem=guard_of(problem))
         return VenueFacts(
             name=name,
             host=client.host,
             profile=profile,
-            readiness=await client.probe() if request.probe else None,
+            readiness=readiness,
             rate_per_minute=rate,
             has_lookup=profile.lookup,
+            key_digest=client.key_digest,
         )
 
     async def _identified(
         self,
         commands: Commands,
-        venues: Mapping[str, VenueFacts],
+        venues: Mapping[VenueAccount, VenueFacts],
         attempts: Mapping[str, tuple[Attempt, ...]],
         mode: Mode,
     ) -> Commands:
         store_id = await self._store.store_id()
         fitted: dict[str, Command | Problem] = {}
         for entry_id, command in commands.items():
-            profile = venues[command.venue].profile if isinstance(command, Command) else None
+            profile = venues[command.at].profile if isinstance(command, Command) else None
             if isinstance(command, Command) and profile is not None:
-                its = [one for one in attempts.get(entry_id, ()) if (one.mode, one.venue) == (mode, command.venue)]
-                command = with_client_id(command, profile, store_id=store_id, attempts=its)
+                tried = [one for one in attempts.get(entry_id, ()) if one.mode == mode]
+                command = _identify(command, profile, venues, store_id=store_id, attempts=tried)
             fitted[entry_id] = command
-        return fitted
+        return _dated(fitted)
 
     async def _replayed(self, at: datetime) -> Replayed:
         recent = await self._store.replayed_since(at - self._limits.duplicate_window)
@@ -125,38 +157,96 @@ class Preflight:
                 heads[command.key] = max(heads.get(command.key, (0, "")), (RANK[command.action.verb], command.entry_id))
         return Replayed(frozenset(likes), heads)
 
-    async def _prepared(
-        self, commands: Commands, venues: Mapping[str, VenueFacts], mode: Mode
-    ) -> tuple[Commands, dict[str, str]]:
+    async def _prepared(self, commands: Commands, venues: Mapping[VenueAccount, VenueFacts], mode: Mode) -> _Seen:
         """What the venue's client makes of each command, or why it will not; nothing of it is kept or sent."""
-        refused: dict[str, str] = {}
-        noted: dict[str, Command | Problem] = {}
+        seen = _Seen({}, {}, {})
         for entry_id, command in commands.items():
-            if isinstance(command, Command) and venues[command.venue].problem is None:
-                client = await self._pool.client(command.venue, mode)
+            if isinstance(command, Command) and venues[command.at].problem is None:
+                client = await self._pool.client(command.at, mode)
+                action = command.action
+                seen.orders[entry_id] = OrderFacts(client.account_of(action), client.clock_counts(action))
                 if isinstance(client, Learner):
                     await client.learn((command.action.market_id,))
                 tried = client.prepare(command.action, command.client_order_id)
                 if isinstance(tried, Refused):
-                    refused[entry_id] = tried.why
+                    seen.refusals[entry_id] = _refusal(tried)
                 else:
                     command = replace(command, notes=tuple(dict.fromkeys((*command.notes, *tried.notes))))
-            noted[entry_id] = command
-        return noted, refused
+            seen.commands[entry_id] = command
+        return seen
 
 
-def _venue_names(commands: Commands) -> list[str]:
-    return sorted({command.venue for command in commands.values() if isinstance(command, Command)})
+class _Seen(NamedTuple):
+    commands: dict[str, Command | Problem]
+    orders: dict[str, OrderFacts]
+    refusals: dict[str, Guard]
 
 
-def _busy(attempts: Iterable[Attempt], mode: Mode) -> dict[Key, str]:
+def _identify(
+    command: Command,
+    profile: Profile,
+    venues: Mapping[VenueAccount, VenueFacts],
+    *,
+    store_id: str,
+    attempts: Sequence[Attempt],
+) -> Command:
+    """With the id that is sent and, where it goes to another venue than its own, the id to ask there for."""
+    here = [one for one in attempts if one.venue == command.venue]
+    there = [one for one in attempts if one.venue == command.own_venue]
+    own = venues[command.elsewhere].profile if command.elsewhere else None
+    fitted = with_client_id(command, profile, store_id=store_id, attempts=here)
+    if own is None:
+        return fitted
+    return replace(fitted, elsewhere_id=with_client_id(command, own, store_id=store_id, attempts=there).client_order_id)
+
+
+def _dated(commands: Commands) -> Commands:
+    """With the newest capture of each logical order: until the venue shows that one, "not found" proves nothing."""
+    newest: dict[Key, datetime] = {}
+    for command in commands.values():
+        if isinstance(command, Command) and command.captured_at is not None:
+            newest[command.key] = max(newest.get(command.key, command.captured_at), command.captured_at)
+    return {
+        entry_id: replace(command, sent_at=newest.get(command.key)) if isinstance(command, Command) else command
+        for entry_id, command in commands.items()
+    }
+
+
+def guard_of(problem: VenueError) -> Guard:
+    """The guard for a venue that is known but cannot be used: the wrong credentials, or no answer."""
+    if isinstance(problem, NoPaperMode):
+        return Guard("no-paper-mode", str(problem))
+    if isinstance(problem, BadCredentials | WrongMode | WrongAccount):
+        return Guard("unknown-account", str(problem))
+    if isinstance(problem, UnknownVenue | MissingExtra | BadEndpoint):
+        return Guard("unknown-venue", str(problem))
+    return Guard("not-ready", str(problem))
+
+
+def _refusal(refused: Refused) -> Guard:
+    return Guard("unknown-account" if refused.wrong_account else "unparsable", refused.why)
+
+
+def _venue_accounts(commands: Commands) -> list[VenueAccount]:
+    found = [command for command in commands.values() if isinstance(command, Command)]
+    used = {command.at for command in found} | {command.elsewhere for command in found}
+    return sorted((at for at in used if at is not None), key=lambda at: (at.venue, at.account or ""))
+
+
+def _busy(attempts: Iterable[Attempt], mode: Mode) -> dict[Key, tuple[BusyOrder, ...]]:
     """The logical orders that have a command in flight or in doubt; rehearsals hold up nothing."""
-    busy: dict[Key, str] = {}
+    busy: dict[Key, tuple[BusyOrder, ...]] = {}
     for attempt in attempts:
         sent = payload.decode(attempt.payload) if attempt.mode == mode and not attempt.rehearsal else None
         if sent is not None:
-            busy[attempt.venue, sent.action.account_id or "", sent.action.order_key] = attempt.entry_id
+            key = (attempt.venue, sent.action.account_id or "", sent.action.order_key)
+            held = BusyOrder(attempt.entry_id, sent.verb, attempt.outcome is not None)
+            busy[key] = (*busy.get(key, ()), held)
     return busy
+
+
+def _accepted(attempts: Iterable[Attempt]) -> frozenset[str]:
+    return frozenset(one.mode for one in attempts if one.outcome == "accepted" and not one.rehearsal)
 
 
 def _same_failures(entry: Entry, attempts: Sequence[Attempt]) -> int:

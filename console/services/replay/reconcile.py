@@ -6,23 +6,24 @@ import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import assert_never
 
 from backends.records import ActContext, Actor, Attempt, parse_time
 from backends.store import Result, Store
-from console.clock import Clock
 from console.services.replay import payload
 from console.services.replay.background_run import RunHandle
+from console.services.replay.evidence import AccountMatch, absence_gap, account_match, earliest
 from console.services.replay.flow_control import Pace, wait_unless_stopped
 from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.replay.venue_pool import VenuePool
-from console.services.triage.approvals import Approvals, absence_hash
+from console.services.replay.venue_pool import VenueAccount, VenuePool
 from venues import Mode, Prepared, VenueClient, VenueError
 
 LOOK_UPS = 3  # successful look-ups that must all show nothing before an order counts as absent
 _BETWEEN_SECONDS = 0.2
+_UNREADABLE = "the stored request cannot be read: look at the venue yourself, then settle it (dlq settle)"
+_STOPPED = "stopped before the venue was asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +33,40 @@ class Settled:
     word: OutcomeKind
     text: str
     result: Result | None = None
-    needs_second: bool = False  # absent in live, and it could still arrive at any time: another person must agree
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """Whether the venue's window is over, so that "not found" proves that the order is absent."""
+class VenueWord:
+    """What the venue shows of an attempt's order, and what that proves."""
 
-    over: bool
-    text: str
-    unbounded: bool
-    owned: bool = False  # its sender may still be sending it
+    verdict: LookupVerdict
+    match: AccountMatch = "same"  # whose account answered
+    account: str | None = None
+    absence_gap: str | None = None  # why "not found" proves nothing; None: it proves the order's absence
+    is_owned: bool = False  # its sender may still be sending it
 
 
 class Reconciliation:
-    def __init__(self, store: Store, pool: VenuePool, actor: Actor, clock: Clock) -> None:
+    def __init__(self, store: Store, pool: VenuePool, actor: Actor) -> None:
         self._store = store
         self._pool = pool
         self._actor = actor
-        self._clock = clock
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[VenueAccount, Pace] = {}
         self._stopped = asyncio.Event()
-        self.needing_second: list[Attempt] = []  # attempts that lack only another person's approval
 
     def stop(self) -> None:
         """Ask about no further attempt. Call from this object's own loop."""
         self._stopped.set()
 
     async def settle(self, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle) -> tuple[EntryOutcome, ...]:
-        """Settle the open attempts of these entries, or of all when there are no ids.
-
-        Uses the approvals that a second person gave, and asks for those that are missing: see `needing_second`.
-        """
+        """Settle the open attempts of these entries, or of all when there are no ids."""
         handle.attend(self)
         attempts = tuple([one for mode in modes for one in await self.open(ids, mode)])
         skipped = await self._nothing_to_ask(ids, attempts, modes)
         handle.total = len(skipped) + len(attempts)
         for ended in skipped:
             handle.tell(ended)
-        approvals = Approvals(self._store, self._actor, self._clock)
-        agreed = {plan for plan in map(absence_hash, attempts) if await approvals.given(plan)}
-        done = await self.run(attempts, approved=lambda one: absence_hash(one) in agreed, tell=handle.tell)
-        for one in self.needing_second:
-            await approvals.given_or_asked(absence_hash(one), f"declare {one.entry_id} absent at {one.venue}")
-        return (*skipped, *done)
+        return (*skipped, *await self.run(attempts, tell=handle.tell))
 
     async def _nothing_to_ask(
         self, ids: tuple[str, ...], attempts: Sequence[Attempt], modes: Sequence[Mode]
@@ -95,27 +86,20 @@ class Reconciliation:
         return tuple(one for one in attempts if one.mode == mode and (not ids or one.entry_id in ids))
 
     async def run(
-        self,
-        attempts: tuple[Attempt, ...],
-        *,
-        approved: Callable[[Attempt], bool] = lambda _: False,
-        tell: Callable[[EntryOutcome], None] = lambda _: None,
+        self, attempts: tuple[Attempt, ...], *, tell: Callable[[EntryOutcome], None] = lambda _: None
     ) -> tuple[EntryOutcome, ...]:
         results = []
         for attempt in attempts:
             ended = _ended(attempt, "skipped", "stopped: nothing was asked")
             if not self._stopped.is_set():
-                ended = await self._one(attempt, approved=approved(attempt))
+                ended = await self._one(attempt)
             results.append(ended)
             tell(ended)
         return tuple(results)
 
-    async def _one(self, attempt: Attempt, *, approved: bool) -> EntryOutcome:
-        # Read the clock before asking the venue: an answer from within the window must not count as one from after it.
-        waited = await self._waited(attempt)
-        settled = decide(attempt, await self._ask(attempt, sure=waited.over), waited, approved=approved)
-        if settled.needs_second:
-            self.needing_second.append(attempt)
+    async def _one(self, attempt: Attempt) -> EntryOutcome:
+        word = await self.ask(attempt)
+        settled = decide(word)
         now = await self._store.clock()
         why = ActContext(at=now, operation=uuid.uuid4().hex, reason="reconcile")
         if settled.result is not None and not await self._store.settle(attempt, settled.result, self._actor, why):
@@ -124,85 +108,95 @@ class Reconciliation:
             note = ActContext(at=now, operation=why.operation, reason="reconcile", note=settled.text)
             await self._store.record("lookup", (attempt.entry_id,), self._actor, note)
         order_id = settled.result.venue_order_id if settled.result else None
-        return _ended(attempt, settled.word, settled.text, order_id)
+        return _ended(attempt, settled.word, settled.text, order_id, word.account or attempt.account)
 
-    async def _ask(self, attempt: Attempt, *, sure: bool) -> LookupVerdict:
-        """What the venue shows. When the window is over, only several look-ups in a row count as absent."""
+    async def ask(self, attempt: Attempt) -> VenueWord:
+        """What the venue shows of this attempt's order, and what that proves. Writes nothing."""
+        # Read the clock before asking the venue: an answer from within the window must not count as one from after it.
+        now = await self._store.clock()
+        owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
         prepared = payload.decode(attempt.payload)
         if prepared is None:
-            return LookupVerdict("no-answer", "the stored request cannot be read: look at the venue yourself")
+            return VenueWord(LookupVerdict("no-answer", _UNREADABLE), is_owned=owned)
         mode: Mode = "live" if attempt.mode == "live" else "paper"
+        at = VenueAccount(attempt.venue, prepared.action.account_id or None)
         try:
-            client = await self._pool.client(attempt.venue, mode)
-            pace = self._paces.setdefault(attempt.venue, Pace(self._pool.rate(attempt.venue)))
+            client = await self._pool.client(at, mode)
+            window, pace = self._pool.window(at.venue), self._paces.setdefault(at, Pace(self._pool.rate(at.venue)))
         except VenueError as problem:
-            return LookupVerdict("no-answer", str(problem))
-        verdict = LookupVerdict("no-answer", "stopped before the venue was asked")
+            return VenueWord(LookupVerdict("no-answer", str(problem)), is_owned=owned)
+        account = client.account_of(prepared.action)
+        match = account_match(attempt, account, client.key_digest)
+        if match == "other":
+            text = f"account {account} answers, it was sent in {attempt.account}: its answer proves nothing"
+            return VenueWord(LookupVerdict("no-answer", text), match, account, is_owned=owned)
+        sent, captured = await self._times(attempt)
+        gap = absence_gap(sent, now, window=window, reach=client.profile.reach)
+        if owned:
+            gap = "its owner may still be sending it"
+        elif match == "unsure":
+            gap = "it was sent with another key, and the venue does not tell its account"
+        verdict = await self._looked_up(client, pace, prepared, sure=gap is None, not_before=earliest(captured))
+        return VenueWord(verdict, match, account, gap, owned)
+
+    async def _times(self, attempt: Attempt) -> tuple[datetime | None, datetime | None]:
+        """(the latest moment at which an order of this entry may have been sent, when it was captured)."""
+        entry = await self._store.get(attempt.entry_id)
+        captured = parse_time(entry.get("captured_at")) if entry is not None else None
+        tried = [parse_time(at) for one in await self._store.attempts(attempt.entry_id) for at in _moments(one)]
+        # A request may have been under way until its outcome was recorded.
+        return max(filter(None, (captured, *tried)), default=None), captured
+
+    async def _looked_up(
+        self, client: VenueClient, pace: Pace, prepared: Prepared, *, sure: bool, not_before: datetime | None
+    ) -> LookupVerdict:
+        """What the venue shows. Where absence would count, only several look-ups in a row count as absent."""
+        verdict = LookupVerdict("no-answer", _STOPPED)
         for turn in range(LOOK_UPS if sure else 1):
             if not await wait_unless_stopped(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0), self._stopped):
-                return LookupVerdict("no-answer", "stopped before the venue was asked")
-            verdict = await _looked_up(client, prepared)
+                return LookupVerdict("no-answer", _STOPPED)
+            verdict = judge(prepared.action, await client.lookup(prepared), not_before=not_before)
             if verdict.kind == "absent" and not client.profile.lookup:
                 # This venue may find an order, but "not found" proves nothing.
-                return LookupVerdict(
-                    "no-answer", f"{attempt.venue} cannot be asked by client order id: look there yourself"
-                )
+                text = f"{client.profile.name} cannot be asked by client order id: look there, then settle it"
+                return LookupVerdict("no-answer", text)
             pace.hold(verdict.retry_after or 0.0)
             if verdict.kind != "absent":
                 return verdict
         return verdict
 
-    async def _waited(self, attempt: Attempt) -> Waited:
-        now = await self._store.clock()
-        try:
-            window, bound = self._pool.window(attempt.venue), self._pool.profile(attempt.venue).arrival_bound
-        except VenueError:
-            return Waited(False, "the venue is not known here", unbounded=True)
-        owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
-        if owned:
-            return Waited(False, "its owner may still be sending it", unbounded=bound is None, owned=True)
-        # The request may have been under way until its outcome was recorded.
-        last = max(filter(None, (parse_time(attempt.started_at), parse_time(attempt.finished_at))), default=None)
-        over = last is not None and now >= last + timedelta(seconds=window)
-        ends = "" if last is None else (last + timedelta(seconds=window)).strftime("%H:%M:%SZ")
-        return Waited(over, f"not found proves nothing before {ends}", unbounded=bound is None)
+
+def _moments(attempt: Attempt) -> tuple[str | None, str | None]:
+    return attempt.started_at, attempt.finished_at
 
 
-async def _looked_up(client: VenueClient, prepared: Prepared) -> LookupVerdict:
-    return judge(prepared.action, await client.lookup(prepared))
-
-
-def decide(attempt: Attempt, verdict: LookupVerdict, waited: Waited, *, approved: bool) -> Settled:
+def decide(word: VenueWord) -> Settled:
     """The outcome of an attempt by what the venue shows. Pure."""
+    verdict = word.verdict
     order_id, text = verdict.order_id, verdict.text
     match verdict.kind:
-        case "ours":
+        case "ours" | "ended":
             return Settled("accepted", text, Result("accepted", order_id, evidence=text))
-        case "refused" | "ended":
+        case "refused":
             return Settled("rejected", text, Result("rejected", order_id, text, text))
         case "conflict":
             return Settled("unknown", text, Result("unknown", order_id, text, text))
         case "unclear":
             # While its sender may still be sending it, the answer to that send will say more.
-            return Settled("unknown", text, None if waited.owned else Result("unknown", order_id, text, text))
+            return Settled("unknown", text, None if word.is_owned else Result("unknown", order_id, text, text))
         case "no-answer":
             return Settled("unknown", f"look-up failed: {text}")
         case "absent":
-            return _absent(attempt, text, waited, approved=approved)
+            if word.absence_gap is not None:
+                return Settled("unknown", f"not found yet: {text}; {word.absence_gap}")
+            evidence = f"{text}, after its window"
+            return Settled("not_sent", f"absent: {evidence}", Result("not_sent", error=evidence, evidence=evidence))
         case _:
             assert_never(verdict.kind)
 
 
-def _absent(attempt: Attempt, shown: str, waited: Waited, *, approved: bool) -> Settled:
-    if not waited.over:
-        return Settled("unknown", f"not found yet: {shown}; {waited.text}")
-    if attempt.mode == "live" and waited.unbounded and not approved:
-        text = "not found, but nothing bounds how late it could arrive: a second person must agree"
-        text = f"{text}: dlq approve {absence_hash(attempt)}"
-        return Settled("unknown", text, needs_second=True)
-    evidence = f"{shown}, after its window"
-    return Settled("not_sent", f"absent: {evidence}", Result("not_sent", error=evidence, evidence=evidence))
-
-
-def _ended(attempt: Attempt, word: OutcomeKind, text: str, order_id: str | None = None) -> EntryOutcome:
-    return EntryOutcome(attempt.entry_id, word, attempt.mode, order_id, attempt.client_order_id, text)
+def _ended(
+    attempt: Attempt, word: OutcomeKind, text: str, order_id: str | None = None, account: str | None = None
+) -> EntryOutcome:
+    told = account or attempt.account
+    return EntryOutcome(attempt.entry_id, word, attempt.mode, order_id, attempt.client_order_id, text, told)

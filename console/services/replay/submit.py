@@ -1,26 +1,44 @@
-"""Sends one order to its venue: claim → look up → intent → one submit → outcome. Skips and repeats no step."""
+"""Sends one order to its venue: claim → look up → intent → one submit → outcome. Skips and repeats no step.
+
+Each order is judged again by the wall clock just before its intent and just after it: whatever it waited for, it goes
+only while it still makes sense, and only to the account that was planned.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Literal, assert_never
 
 from backends.records import Attempt
 from backends.store import ClaimRefused, Intent, Result
 from console.clock import Clock
 from console.services.replay import payload
+from console.services.replay.ask_first import (
+    Adopt,
+    Decision,
+    GiveUp,
+    Send,
+    decide_cancel,
+    decide_new,
+    decide_replace,
+)
 from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.command import Command
+from console.services.replay.evidence import absence_gap, earliest
 from console.services.replay.flow_control import Pace, unless_stopped, wait_unless_stopped
+from console.services.replay.guards import Guard
 from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
+from console.services.replay.still_fit import latest_start, unfit
+from console.services.replay.venue_pool import VenueAccount
+from console.settings.config import Limits
 from venues import (
     Accepted,
     Learner,
-    Lookup,
     NotSent,
     Outcome,
     Prepared,
@@ -29,33 +47,41 @@ from venues import (
     Rejected,
     Unknown,
     VenueClient,
+    VenueError,
 )
 
 LEASE_SECONDS = 60.0
+MOST_WAIT_SECONDS = 300.0  # a batch waits no longer than this for one turn at a venue
 _SLOW_DOWN_SECONDS = 1.0
 _SEND_SLACK_SECONDS = 2.0
+_SAID_SECONDS = 1.0  # a shorter wait is not worth a word
 _STOPPED = "stopped: nothing was sent"
 Signal = Literal["good", "bad", "none"]  # what an outcome says about the venue's health
 Point = Literal[
     "begun", "claimed", "looked-up", "adopted", "cleared", "intended", "answered", "confirmed", "concluded", "given-up"
 ]
 At = Callable[[Point], None]
+Waiting = Callable[[str, str | None], None]  # (venue and account, what it waits for; None: it goes on)
 
 
 @dataclass(frozen=True, slots=True)
 class VenueLane:
-    """The client, pace and time limits with which a batch reaches one venue."""
+    """The client, pace and time limits with which a batch reaches one account at one venue."""
 
     client: VenueClient
     pace: Pace
     timeout: float
     window: float  # seconds for which "not found" proves nothing
+    at: VenueAccount
     grace: float = LEASE_SECONDS
 
     @property
     def lease(self) -> Lease:
         """Covers a look-up, the wait for the next turns, a send and its confirmation."""
         return Lease(self.grace + 3 * self.timeout + 12 * self.pace.gap, self.timeout + _SEND_SLACK_SECONDS)
+
+
+Lanes = Callable[[VenueAccount], Awaitable[VenueLane]]  # raises VenueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,121 +92,168 @@ class SubmitResult:
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """A claimed entry of a plan, and how to reach its venue."""
+    """A claimed entry of a plan, how to reach a venue, and the id to use there."""
 
     plan: ReplayPlan
     step: Step
     lane: VenueLane
     held: HeldClaim
+    client_order_id: str
 
     @property
     def command(self) -> Command:
         return self.step.command
 
+    @property
+    def account(self) -> str | None:
+        """The venue's own name of the account that answers."""
+        return self.lane.client.account_of(self.command.action)
+
     def ended(self, kind: OutcomeKind, venue_order_id: str | None = None, detail: str | None = None) -> EntryOutcome:
-        command = self.command
-        return EntryOutcome(command.entry_id, kind, self.plan.mode, venue_order_id, command.client_order_id, detail)
+        return EntryOutcome(
+            entry_id=self.command.entry_id,
+            outcome=kind,
+            mode=self.plan.mode,
+            venue_order_id=venue_order_id,
+            client_order_id=self.client_order_id,
+            detail=detail,
+            account=self.account,
+            notes=self.command.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTools:
+    """What a submitter works with. `clock` is this machine's wall clock; `limits` are those in force at the moment."""
+
+    clock: Clock
+    limits: Callable[[], Limits]
+    lanes: Lanes
+    stopped: asyncio.Event
+    waiting: Waiting = lambda _, __: None
+    at: At = lambda _: None  # called at every boundary between two steps
 
 
 class OrderSubmitter:
-    """Sends the orders of one run. `clock` is this machine's; `at` is called at every boundary between two steps."""
+    """Sends the orders of one run."""
 
-    def __init__(self, ledger: AttemptLedger, clock: Clock, *, stopped: asyncio.Event, at: At = lambda _: None) -> None:
+    def __init__(self, ledger: AttemptLedger, tools: SubmitTools) -> None:
         self._ledger = ledger
-        self._clock = clock
-        self._stopped = stopped
-        self._at = at
+        self._tools = tools
+        self._at = tools.at
 
     async def send(self, plan: ReplayPlan, step: Step, lane: VenueLane) -> SubmitResult:
         command = step.command
         self._at("begun")
         # The turn comes before the claim: other consoles see the entry as claimed only while it is worked on.
-        if not await self._turn(lane):
-            return SubmitResult(not_begun(command.entry_id, "stopped", plan.mode, command.client_order_id))
-        held = await self._ledger.claim(command.entry_id, command.version, lane.lease)
+        if (late := await self._turn(lane, step)) is not None:
+            return SubmitResult(_not_begun(plan, step, late))
+        held = await self._ledger.claim(
+            command.entry_id, command.version, lane.lease, mode=plan.mode, rehearsal=plan.rehearsal
+        )
         if isinstance(held, ClaimRefused):
             return _refused(plan, step, held)
         self._at("claimed")
-        context = AttemptContext(plan, step, lane, held)
+        context = AttemptContext(plan, step, lane, held, command.client_order_id)
         if isinstance(lane.client, Learner):
             await lane.client.learn((command.action.market_id,))
-        asked = self._should_ask(command, lane)
-        if asked and (found := await self._asked_before(context)) is not None:
-            return found
-        if asked and not await self._turn(lane):
-            return await self._give_up(context, "skipped", _STOPPED)
+        elsewhere = await self._asked_elsewhere(context)
+        if elsewhere is not None:
+            return elsewhere
+        if lane.client.profile.lookup:
+            if (found := await self._asked_before(context)) is not None:
+                return found
+            if (late := await self._turn(lane, step)) is not None:
+                return await self._give_up(context, *_unsent(late))
         self._at("cleared")
         return await self._intend_and_submit(context)
 
-    def _should_ask(self, command: Command, lane: VenueLane) -> bool:
-        known = command.own_id or not command.fresh
-        return known and lane.client.profile.lookup and command.action.verb == "new"
+    async def _asked_elsewhere(self, context: AttemptContext) -> SubmitResult | None:
+        """Ask the entry's own venue first, where it is sent to another one; None when the order may be sent."""
+        command = context.command
+        if command.elsewhere is None or command.action.verb != "new":
+            return None
+        overridden = "may-have-arrived" in context.step.overridden
+        try:
+            lane = await self._tools.lanes(command.elsewhere)
+        except VenueError as problem:
+            if overridden or not command.may_have_arrived:
+                return None
+            return await self._give_up(context, "refused", f"may-have-arrived: {command.own_venue}: {problem}")
+        if not lane.client.profile.lookup:
+            return None
+        if (late := await self._turn(lane, context.step)) is not None:
+            return await self._give_up(context, *_unsent(late))
+        return await self._asked_before(replace(context, lane=lane, client_order_id=command.elsewhere_id))
 
     async def _asked_before(self, context: AttemptContext) -> SubmitResult | None:
-        """Look up the entry's own id at the venue; None when the order may be sent."""
+        """Ask the venue what it has of this order; None when the order may be sent."""
+        prepared = _prepare(context, aim=context.command.action.verb == "replace")
+        if isinstance(prepared, Refused):
+            return await self._give_up(context, "refused", _refusal_text(prepared))
+        verdict = await self._look_up(context, prepared)
+        self._at("looked-up")
+        if verdict is None:
+            return await self._give_up(context, "skipped", _STOPPED)
+        context.lane.pace.hold(verdict.retry_after or 0.0)
+        match self._decision(context, verdict):
+            case Send():
+                return None
+            case Adopt(result, text):
+                return await self._adopt(context, result, text)
+            case GiveUp(kind, text, venue_failed):
+                return await self._give_up(context, kind, text, "bad" if venue_failed else "none")
+            case decision:
+                assert_never(decision)
+
+    def _decision(self, context: AttemptContext, verdict: LookupVerdict) -> Decision:
+        command = context.command
+        match command.action.verb:
+            case "new":
+                return decide_new(
+                    verdict,
+                    gap=self._absence_gap(context) if command.may_have_arrived else None,
+                    may_have_arrived=command.may_have_arrived,
+                    overridden="may-have-arrived" in context.step.overridden,
+                )
+            case "replace":
+                return decide_replace(command.action, verdict)
+            case "cancel":
+                held = "another command of this order is in doubt" if context.step.order_in_doubt else None
+                return decide_cancel(verdict, gap=held or self._absence_gap(context))
+            case verb:
+                assert_never(verb)
+
+    async def _look_up(self, context: AttemptContext, prepared: Prepared) -> LookupVerdict | None:
+        """The venue's answer; None when the batch was stopped first. A look-up can be dropped at any time."""
+        found = await unless_stopped(context.lane.client.lookup(prepared), self._tools.stopped)
+        if found is None:
+            return None
+        return judge(prepared.action, found, not_before=earliest(context.command.captured_at))
+
+    def _absence_gap(self, context: AttemptContext) -> str | None:
+        """Why "not found" proves nothing yet, by the clock that makes the entry younger."""
+        now = min(self._tools.clock(), self._ledger.moment())
+        profile = context.lane.client.profile
+        return absence_gap(context.command.sent_at, now, window=context.lane.window, reach=profile.reach)
+
+    async def _adopt(self, context: AttemptContext, result: Result, text: str) -> SubmitResult:
+        """Record the order that the venue already has as an attempt, and send nothing."""
         prepared = _prepare(context)
         if isinstance(prepared, Refused):
-            return await self._give_up(context, "refused", f"unparsable: {prepared.why}")
-        looked_up = await self._look_up(context, prepared)
-        self._at("looked-up")
-        if looked_up is None:
-            return await self._give_up(context, "skipped", _STOPPED)
-        verdict = judge(context.command.action, looked_up)
-        overridden = "may-have-arrived" in context.step.overridden
-        match verdict.kind:
-            case "ours":
-                return await self._adopt(context, prepared, verdict, Result("accepted", verdict.order_id))
-            case "refused":
-                result = Result("rejected", verdict.order_id, verdict.text)
-                return await self._adopt(context, prepared, verdict, result)
-            case "ended" | "conflict" | "unclear":
-                return await self._give_up(context, "refused", f"for a person: {verdict.text}")
-            case "absent":
-                if overridden or not self._is_young(context):
-                    return None
-                text = f"may-have-arrived: not shown yet, which proves nothing for {context.lane.window:.0f} s"
-                return await self._give_up(context, "refused", text)
-            case "no-answer":
-                return None if overridden else await self._unanswered(context, verdict)
-            case _:
-                assert_never(verdict.kind)
-
-    async def _look_up(self, context: AttemptContext, prepared: Prepared) -> Lookup | None:
-        """The venue's answer; None when the batch was stopped first. A look-up can be dropped at any time."""
-        return await unless_stopped(context.lane.client.lookup(prepared), self._stopped)
-
-    def _is_young(self, context: AttemptContext) -> bool:
-        """Whether the engine's own send may still be on its way, by the clock that makes the entry younger."""
-        captured = context.command.captured_at
-        if not context.command.may_have_arrived:
-            return False
-        now = min(self._clock(), self._ledger.moment())
-        return captured is None or (now - captured).total_seconds() < context.lane.window
-
-    async def _unanswered(self, context: AttemptContext, verdict: LookupVerdict) -> SubmitResult:
-        signal: Signal = "none" if verdict.retry_after else "bad"
-        context.lane.pace.hold(verdict.retry_after or 0.0)
-        text = f"look-up failed: {verdict.text}; nothing was sent"
-        if context.command.may_have_arrived:
-            return await self._give_up(context, "refused", f"may-have-arrived: {text}", signal)
-        return await self._give_up(context, "not_sent", text, signal)
-
-    async def _adopt(
-        self, context: AttemptContext, prepared: Prepared, verdict: LookupVerdict, result: Result
-    ) -> SubmitResult:
-        """Record the order that the venue already has as an attempt, and send nothing."""
+            return await self._give_up(context, "refused", _refusal_text(prepared))
         attempt = await self._intend(context, prepared, "found at the venue, not sent")
         if isinstance(attempt, ClaimRefused):
             return _refused(context.plan, context.step, attempt)
         self._at("adopted")
-        evidence = f"looked up before sending: {verdict.text}"
-        adopted = Result(result.outcome, result.venue_order_id, result.error, evidence)
-        return await self._conclude(context, adopted, "good", f"{verdict.text}; nothing was sent")
+        return await self._conclude(context, result, "none", f"{text}; nothing was sent")
 
     async def _intend_and_submit(self, context: AttemptContext) -> SubmitResult:
+        if (guard := self._unfit(context)) is not None:
+            return await self._give_up(context, "not_sent", f"{guard.code}: {guard.text}")
         prepared = _prepare(context)  # again: a signature made before the wait may have expired
         if isinstance(prepared, Refused):
-            return await self._give_up(context, "refused", f"unparsable: {prepared.why}")
+            return await self._give_up(context, "refused", _refusal_text(prepared))
         detail = f"to {context.lane.client.host}, plan {context.plan.hash}"
         attempt = await self._intend(context, prepared, detail)
         if isinstance(attempt, ClaimRefused):
@@ -188,6 +261,8 @@ class OrderSubmitter:
         self._at("intended")
         if context.held.too_late:
             return await self._outcome(context, NotSent(TOO_LATE))
+        if (guard := self._unfit(context)) is not None:  # the machine may have been suspended over the commit
+            return await self._outcome(context, NotSent(f"{guard.code}: {guard.text}"))
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
         if isinstance(outcome, Unknown) and outcome.arrived and context.command.action.verb == "new":
@@ -195,16 +270,27 @@ class OrderSubmitter:
             self._at("confirmed")
         return await self._outcome(context, outcome)
 
+    def _unfit(self, context: AttemptContext) -> Guard | None:
+        return unfit(
+            context.step,
+            self._now(),
+            limits=self._tools.limits,
+            account=context.account,
+            key_digest=context.lane.client.key_digest,
+        )
+
     async def _intend(self, context: AttemptContext, prepared: Prepared, detail: str) -> Attempt | ClaimRefused:
         overridden = ", ".join(context.step.overridden)
         intent = Intent(
             mode=context.plan.mode,
-            venue=context.command.venue,
+            venue=context.lane.at.venue,
             client_order_id=prepared.client_order_id,
             payload=payload.encode(prepared),
             payload_hash=payload.fingerprint_of(prepared),
             rehearsal=context.plan.rehearsal,
             detail=f"{detail}; overridden: {overridden}" if overridden else detail,
+            account=context.account,
+            key_digest=context.lane.client.key_digest,
         )
         return await self._ledger.intend(context.held, intent)
 
@@ -223,12 +309,11 @@ class OrderSubmitter:
 
     async def _arrived(self, context: AttemptContext, prepared: Prepared, outcome: Unknown) -> Outcome:
         """Look up an order that the venue calls a duplicate: it has arrived, and may be ours."""
-        if not await self._turn(context.lane):
+        if await self._turn(context.lane, None) is not None:
             return outcome
-        looked_up = await self._look_up(context, prepared)
-        if looked_up is None:
+        verdict = await self._look_up(context, prepared)
+        if verdict is None:
             return outcome
-        verdict = judge(context.command.action, looked_up)
         match verdict.kind:
             case "ours":
                 return Accepted(verdict.order_id or "")
@@ -265,9 +350,38 @@ class OrderSubmitter:
         self._at("concluded")
         return SubmitResult(ended, signal)
 
-    async def _turn(self, lane: VenueLane) -> bool:
-        """Wait for this request's turn; False when the batch was stopped meanwhile."""
-        return await wait_unless_stopped(lane.pace.book(), self._stopped)
+    def _now(self) -> datetime:
+        return self._ledger.latest(self._tools.clock())
+
+    async def _turn(self, lane: VenueLane, step: Step | None) -> str | None:
+        """Wait for this request's turn; why it may not go, None when it may. Never waits past the order's time."""
+        while True:
+            holds, wait = lane.pace.holds, lane.pace.wait()
+            if (late := self._too_long(lane, step, wait)) is not None:
+                return late
+            lane.pace.book()
+            if not await self._waited(lane, wait):
+                return _STOPPED
+            if lane.pace.holds == holds:  # else the venue asked to slow down meanwhile: the turn is no longer good
+                return None
+
+    def _too_long(self, lane: VenueLane, step: Step | None, wait: float) -> str | None:
+        waiting = f"{lane.at.label} has to be waited for, {wait:.0f} s ({lane.pace.why})"
+        if wait > MOST_WAIT_SECONDS:
+            return f"not-ready: {waiting}: nothing was sent"
+        ends = latest_start(step, self._tools.limits) if step is not None else None
+        if ends is None or self._now() + timedelta(seconds=wait) <= ends:
+            return None
+        return f"stale: {waiting}, and its time is over before: nothing was sent"
+
+    async def _waited(self, lane: VenueLane, wait: float) -> bool:
+        if wait < _SAID_SECONDS:
+            return await wait_unless_stopped(wait, self._tools.stopped)
+        self._tools.waiting(lane.at.label, f"waits {wait:.0f} s: {lane.pace.why}")
+        try:
+            return await wait_unless_stopped(wait, self._tools.stopped)
+        finally:
+            self._tools.waiting(lane.at.label, None)
 
     async def _give_up(
         self, context: AttemptContext, kind: OutcomeKind, text: str, signal: Signal = "none"
@@ -278,9 +392,25 @@ class OrderSubmitter:
         return SubmitResult(context.ended(kind, None, text), signal)
 
 
-def _prepare(context: AttemptContext) -> Prepared | Refused:
-    command = context.command
-    return context.lane.client.prepare(command.action, command.client_order_id)
+def _prepare(context: AttemptContext, *, aim: bool = False) -> Prepared | Refused:
+    """The request to send; with `aim` the cancel of the order that a replace aims at, by which it is looked up."""
+    action = context.command.action
+    return context.lane.client.prepare(replace(action, verb="cancel") if aim else action, context.client_order_id)
+
+
+def _refusal_text(why: Refused) -> str:
+    return f"{'unknown-account' if why.wrong_account else 'unparsable'}: {why.why}"
+
+
+def _unsent(late: str) -> tuple[OutcomeKind, str]:
+    return ("skipped" if late == _STOPPED else "not_sent"), late
+
+
+def _not_begun(plan: ReplayPlan, step: Step, late: str) -> EntryOutcome:
+    command = step.command
+    if late == _STOPPED:
+        return not_begun(command.entry_id, "stopped", plan.mode, command.client_order_id)
+    return EntryOutcome(command.entry_id, "not_sent", plan.mode, None, command.client_order_id, late)
 
 
 def _refused(plan: ReplayPlan, step: Step, taken: ClaimRefused) -> SubmitResult:

@@ -5,8 +5,9 @@ A session chooses its `ReplayTarget` once; nothing else asks which layout a stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from backends.records import Actor, Attempt, Entry
@@ -22,6 +23,7 @@ from venues import Mode
 
 if TYPE_CHECKING:
     from console.services.replay.plan import ReplayPlan
+    from console.services.replay.reconcile import Settled
 
 
 class SendPlan(Protocol):
@@ -43,9 +45,37 @@ class SendPlan(Protocol):
     def overridable(self) -> frozenset[str]: ...
     @property
     def held(self) -> tuple[EntryOutcome, ...]: ...
+    @property
+    def document(self) -> str: ...
+    @property
+    def mode(self) -> str | None: ...
+    @property
+    def going_ids(self) -> tuple[str, ...]: ...
+    @property
+    def spoken_of(self) -> tuple[str, ...]: ...
+    def is_covered_by(self, document: str) -> bool: ...
+    def is_old(self, at: datetime, seconds: float) -> bool: ...
     def without_moved(self, moved: Iterable[tuple[str, str]]) -> SendPlan: ...
     def planned(self) -> tuple[EntryOutcome, ...]: ...
     def refused(self, why: str) -> tuple[EntryOutcome, ...]: ...
+
+
+class Renewal(NamedTuple):
+    """A plan made again because the shown one was too old."""
+
+    plan: SendPlan
+    is_same: bool  # it does what the shown one did, or less
+    lost: tuple[EntryOutcome, ...] = ()  # what the shown plan would have sent and this one does not
+
+
+def renewal(shown: SendPlan, made: SendPlan) -> Renewal:
+    """How a plan that was made again differs from the one that was shown."""
+    why = {one.entry_id: one.detail for one in made.held}
+    going, mode = set(made.going_ids), shown.mode
+    lost = [one for one in shown.going_ids if one not in going]
+    text = "it no longer goes"
+    ended = [EntryOutcome(one, "not_sent", mode, detail=why.get(one) or text) for one in lost]
+    return Renewal(made, made.is_covered_by(shown.document), tuple(ended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +84,6 @@ class WorkTools:
 
     store: Store
     pool: VenuePool
-
-
-class Reconciled(NamedTuple):
-    outcomes: tuple[EntryOutcome, ...]
-    needing_second: tuple[Attempt, ...] = ()  # absent only if a second person agrees, who has been asked
 
 
 class ReplayTarget(Protocol):
@@ -74,7 +99,10 @@ class ReplayTarget(Protocol):
 
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
-    ) -> Reconciled: ...
+    ) -> tuple[EntryOutcome, ...]: ...
+
+    async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
+        """What the other side shows of an open attempt now. Writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +111,15 @@ class OrderTarget:
 
     actor: Actor
     clock: Clock
-    limits: Limits
-    live_store: bool
+    limits: Callable[[], Limits]  # those in force at the moment; may raise ConfigError
+    environment: str | None  # of the store, as the config says
     lists_all: bool = True
 
     async def plan(self, work: WorkTools, entries: Sequence[Entry], request: ReplayRequest) -> ReplayPlan:
         from console.services.replay.plan import plan
         from console.services.replay.preflight import Preflight
 
-        preflight = Preflight(work.store, work.pool, self.limits, self.clock, live_store=self.live_store)
+        preflight = Preflight(work.store, work.pool, self.limits(), self.clock, environment=self.environment)
         return plan(entries, await preflight.facts(entries, request))
 
     async def send(
@@ -101,18 +129,21 @@ class OrderTarget:
         from console.services.replay.plan import ReplayPlan
 
         assert isinstance(plan, ReplayPlan)
-        replay = ReplayBatch(work.store, work.pool, self.actor, self.clock)
+        replay = ReplayBatch(work.store, work.pool, self.actor, self.clock, limits=self.limits, waiting=handle.wait_for)
         handle.attend(replay)
         return await replay.run(plan, note=note, tell=handle.tell)
 
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
-    ) -> Reconciled:
+    ) -> tuple[EntryOutcome, ...]:
         from console.services.replay.reconcile import Reconciliation
 
-        reconciliation = Reconciliation(work.store, work.pool, self.actor, self.clock)
-        outcomes = await reconciliation.settle(ids, modes, handle)
-        return Reconciled(outcomes, tuple(reconciliation.needing_second))
+        return await Reconciliation(work.store, work.pool, self.actor).settle(ids, modes, handle)
+
+    async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
+        from console.services.replay.reconcile import Reconciliation, decide
+
+        return decide(await Reconciliation(work.store, work.pool, self.actor).ask(attempt))
 
 
 async def record_refusals(triage: Triage, plan: SendPlan) -> None:

@@ -30,6 +30,10 @@ class VenueAccount(NamedTuple):
     venue: str  # as the store or the operator names it
     account: str | None  # the entries' account_id; None: the venue's own credentials
 
+    @property
+    def label(self) -> str:
+        return f"{self.venue} {self.account}" if self.account else self.venue
+
 
 class VenuePool:
     """A venue's name is the store's `venue_name`; its kind is what the client is built for."""
@@ -117,6 +121,7 @@ class VenuePool:
             rate_per_minute=settings.rate_per_minute,
             visibility_seconds=settings.visibility_seconds,
             account_number=self.number(at, mode),
+            options=settings.options,
         )
 
     async def aclose(self) -> None:

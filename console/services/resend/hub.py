@@ -18,7 +18,6 @@ from backends.store import Intent, Result, Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease, unsent
 from console.services.replay.outcome import EntryOutcome, not_begun
-from console.services.triage.approvals import Approvals, absence_hash
 from console.settings.config import HUB_WAIT
 from venues.client import VenueError
 from venues.integration.hub import Hub, Queued
@@ -28,7 +27,6 @@ Tell = Callable[[EntryOutcome], None]
 POLL_SECONDS = 1.0
 _SLACK_SECONDS = 60.0
 _UNCHANGED = Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
-_AGREED = "the hub's entry has not changed, and a second person agreed that no retry of it is under way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +173,7 @@ class HubBatch:
         return tuple(results)
 
     async def _settled(self, attempt: Attempt) -> EntryOutcome:
-        result = await self.verdict(attempt.entry_id, _seen(attempt), None)
-        if result is _UNCHANGED:
-            result = await self._second_word(attempt)
+        result = await self.verdict(attempt.entry_id, seen_version(attempt), None)
         ended = EntryOutcome(attempt.entry_id, result.outcome, None, None, None, result.error or result.evidence)
         if result.outcome == "unknown":
             return ended
@@ -185,19 +181,6 @@ class HubBatch:
         if await self._store.settle(attempt, result, self._actor, why):
             return ended
         return replace(ended, outcome="skipped", detail="settled elsewhere meanwhile")
-
-    async def _second_word(self, attempt: Attempt) -> Result:
-        """The result when a second person agreed that no retry is under way; else it asks for their approval.
-
-        Nothing bounds how long a hub may keep a retry, so one person alone may not say so.
-        """
-        if attempt.outcome is None and attempt.lease_until > (await self._store.clock()).timestamp():
-            return _UNCHANGED  # its owner may still be following it
-        plan_hash, approvals = absence_hash(attempt), Approvals(self._store, self._actor, self._clock)
-        if await approvals.given_or_asked(plan_hash, f"declare the retry of {attempt.entry_id} absent at the hub"):
-            return Result("not_sent", error=_AGREED, evidence=_AGREED)
-        asked = f"{_UNCHANGED.error}; where the hub has none, a second person may agree: dlq approve {plan_hash}"
-        return replace(_UNCHANGED, error=asked)
 
 
 async def _concluded(ledger: AttemptLedger, held: HeldClaim, result: Result, key: str | None) -> EntryOutcome:
@@ -209,7 +192,7 @@ def _under(key: str | None) -> str:
     return f" under key {key}" if key else ""
 
 
-def _seen(attempt: Attempt) -> tuple[object, ...]:
+def seen_version(attempt: Attempt) -> tuple[object, ...]:
     try:
         return tuple(json.loads(attempt.payload)["version"])
     except (ValueError, KeyError, TypeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from backends.records import Actor, Entry, Halt
@@ -50,6 +51,23 @@ class ResendPlan:
     hash: str = ""
     summary: str = ""
     overridable: frozenset[str] = frozenset()
+
+    mode: str | None = None  # there is neither paper nor live
+    document: str = "{}"  # no second person approves it
+
+    @property
+    def going_ids(self) -> tuple[str, ...]:
+        return tuple(entry.id for entry in self.going)
+
+    @property
+    def spoken_of(self) -> tuple[str, ...]:
+        return self.going_ids
+
+    def is_covered_by(self, document: str) -> bool:
+        return document == self.document
+
+    def is_old(self, at: datetime, seconds: float) -> bool:  # noqa: ARG002 - what is sent again is no order with a time
+        return False
 
     @property
     def count(self) -> int:

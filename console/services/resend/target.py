@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from backends.records import Entry
+from backends.records import Attempt, Entry
 from backends.store import ActRefused, Requests, Requeues, Store
 from console.services.layout_fields import origin
 from console.services.replay.background_run import RunHandle
 from console.services.replay.outcome import EntryOutcome
-from console.services.replay.target import Reconciled
 from console.services.resend.plan import ResendPlan, ResendRoute, ResendTools, sorted_out
 
 if TYPE_CHECKING:
     from console.services.replay.preflight import ReplayRequest
+    from console.services.replay.reconcile import Settled
     from console.services.replay.target import SendPlan, WorkTools
     from console.services.resend.provider import Providers, ProviderTenant
     from venues import Mode
@@ -63,8 +63,11 @@ class OutboxTarget:
 
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
-    ) -> Reconciled:
+    ) -> tuple[EntryOutcome, ...]:
         return await _orphans_settled(work.store, ids, self.tools, handle)
+
+    async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
+        return _no_evidence("an outbox cannot be asked about a message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,11 @@ class ProviderTarget:
 
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
-    ) -> Reconciled:
+    ) -> tuple[EntryOutcome, ...]:
         return await _orphans_settled(work.store, ids, self.tools, handle)
+
+    async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
+        return _no_evidence("a provider cannot be asked about a call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ class HubTarget:
 
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
-    ) -> Reconciled:
+    ) -> tuple[EntryOutcome, ...]:
         from console.services.resend.hub import HubBatch
         from console.services.resend.hub_source import hub_of
 
@@ -144,7 +150,19 @@ class HubTarget:
         assert hub is not None
         retry = HubBatch(work.store, hub, self.tools.actor, self.tools.clock)
         handle.attend(retry)
-        return Reconciled(await retry.settle(ids, tell=handle.tell))
+        return await retry.settle(ids, tell=handle.tell)
+
+    async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
+        from console.services.replay.reconcile import Settled
+        from console.services.resend.hub import HubBatch, seen_version
+        from console.services.resend.hub_source import hub_of
+
+        hub = hub_of(work.store)
+        assert hub is not None
+        retry = HubBatch(work.store, hub, self.tools.actor, self.tools.clock)
+        result = await retry.verdict(attempt.entry_id, seen_version(attempt), None)
+        text = result.error or result.evidence
+        return Settled(result.outcome, text, None if result.outcome == "unknown" else result)
 
 
 def target_for(store: Store, tools: ResendTools) -> OutboxTarget | ProviderTarget | HubTarget:
@@ -178,12 +196,20 @@ async def _sent(batch: _Batch, plan: SendPlan, handle: RunHandle, note: str | No
     return (*plan.held, *await batch.run(plan.going, note=note, tell=handle.tell))
 
 
-async def _orphans_settled(store: Store, ids: tuple[str, ...], tools: ResendTools, handle: RunHandle) -> Reconciled:
+def _no_evidence(why: str) -> Settled:
+    from console.services.replay.reconcile import Settled
+
+    return Settled("unknown", why)
+
+
+async def _orphans_settled(
+    store: Store, ids: tuple[str, ...], tools: ResendTools, handle: RunHandle
+) -> tuple[EntryOutcome, ...]:
     from console.services.resend.provider import OrphanedCalls
 
     orphans = OrphanedCalls(store, tools.actor, tools.clock)
     handle.attend(orphans)
-    return Reconciled(await orphans.run(ids, tell=handle.tell))
+    return await orphans.run(ids, tell=handle.tell)
 
 
 def _routes(going: Sequence[Entry], place: str) -> tuple[ResendRoute, ...]:

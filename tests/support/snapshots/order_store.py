@@ -17,6 +17,7 @@ from console.services.replay.guards import Facts, VenueFacts
 from console.services.replay.plan import plan
 from console.services.replay.preflight import ReplayRequest
 from console.services.replay.target import SendPlan
+from console.services.replay.venue_pool import VenueAccount
 from console.services.session import Mode, SessionSettings, StoreSession, Verified
 from console.settings.config import StoreConfig
 from tests.support.app import ANN, NOW, Stage, ident, make_store, order, twelve
@@ -131,7 +132,12 @@ class StillWorkplace(StoreSession):
             live_store=live_store,
             halt=await self.store.halted(),
             limits=self.setting.config.limits,
-            venues={name: _venue(name, host) for (name, of), host in HOSTS.items() if of == mode},
+            venues={
+                VenueAccount(name, account): _venue(name, host)
+                for (name, of), host in HOSTS.items()
+                for account in (*sorted({entry.text("account_id") for entry in found} - {""}), None)
+                if of == mode
+            },
             commands={entry.id: read_command(entry, venue=None) for entry in found},
             states={entry.id: entry.state for entry in found},
             overrides=request.overrides,

@@ -230,6 +230,9 @@ BYBIT = Case(
     {"/v5/order/realtime": (200, bybit_answer()), "/v5/order/history": (200, bybit_answer())},
     (
         lambda exchange, symbol, name: exchange.fetch_open_orders(symbol, None, None, {"orderLinkId": name}),
+        lambda exchange, symbol, name: exchange.fetch_open_orders(
+            symbol, None, None, {"orderLinkId": name, "openOnly": 1}
+        ),
         lambda exchange, symbol, name: exchange.fetch_canceled_and_closed_orders(
             symbol, None, None, {"orderLinkId": name}
         ),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from console.services.replay.venue_pool import VenuePool
+from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import VenueConfig
 from venues import (
     Absent,
@@ -80,6 +80,14 @@ class FakeVenue:
     before_submit: Callable[[Prepared], Awaitable[None]] | None = None
     before_lookup: Callable[[Prepared], Awaitable[None]] | None = None
     closed: int = 0
+    account: str | None = None
+    key_digest: str = "key"
+
+    def account_of(self, action: OrderAction) -> str | None:
+        return self.account
+
+    def clock_counts(self, action: OrderAction) -> bool:
+        return "/" not in action.market_id
 
     async def open(self) -> None:
         return
@@ -171,7 +179,7 @@ class FakeVenue:
 
 
 class FakeDesk(VenuePool):
-    """Every venue of these names is one of ours; any other is unknown as ever."""
+    """Every venue of these names is one of ours, "venue/account" for one account's; any other is unknown as ever."""
 
     def __init__(self, venues: Mapping[str, FakeVenue], settings: Mapping[str, VenueConfig] | None = None) -> None:
         super().__init__(settings or {}, lambda *_: Credentials({}))
@@ -184,8 +192,12 @@ class FakeDesk(VenuePool):
         if name not in self._fakes:
             super().check(name, mode)
 
-    async def client(self, name: str, mode: Mode) -> VenueClient:
-        return self._fakes[name] if name in self._fakes else await super().client(name, mode)
+    async def client(self, at: VenueAccount, mode: Mode) -> VenueClient:
+        known = self._fakes.get(f"{at.venue}/{at.account}") or self._fakes.get(at.venue)
+        if known is None:
+            return await super().client(at, mode)
+        self.check_number(at, mode, known)
+        return known
 
 
 def dedup(kind: Dedup, **changes: object) -> Profile:

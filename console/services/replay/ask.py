@@ -1,0 +1,137 @@
+"""Asks a venue what it has of an entry's order, in any state of the entry. Takes no claim and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from backends.records import Actor, Attempt, Entry
+from backends.store import Store
+from console.clock import Clock
+from console.services.replay import payload
+from console.services.replay.command import Command, Problem, read_command, with_client_id
+from console.services.replay.evidence import absence_gap, earliest
+from console.services.replay.lookup_verdict import LookupVerdict, judge
+from console.services.replay.reconcile import Reconciliation, VenueWord
+from console.services.replay.venue_pool import VenuePool
+from venues import Learner, Mode, OrderAction, Refused, VenueClient, VenueError, differences
+
+Answer = Literal["found", "absent", "unknown", "cannot-ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class VenueAnswer:
+    """What the venue says of one entry's order."""
+
+    entry_id: str
+    answer: Answer
+    at: datetime
+    equal: bool | None = None  # whether the order found has the entry's terms
+    differences: tuple[str, ...] = ()
+    status: str | None = None
+    filled: Decimal | None = None
+    venue_order_id: str | None = None
+    client_order_id: str | None = None
+    account: str | None = None
+    detail: str | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answer in ("found", "absent")
+
+
+class Inquiry:
+    def __init__(self, store: Store, pool: VenuePool, actor: Actor, clock: Clock) -> None:
+        self._store = store
+        self._pool = pool
+        self._clock = clock
+        self._reconciliation = Reconciliation(store, pool, actor)
+
+    async def run(self, entries: Sequence[Entry], mode: Mode) -> tuple[VenueAnswer, ...]:
+        return tuple([await self._one(entry, mode) for entry in entries])
+
+    async def _one(self, entry: Entry, mode: Mode) -> VenueAnswer:
+        entry = (await self._store.get(entry.id) or entry) if entry.clipped else entry
+        tried = [
+            one for one in await self._store.attempts(entry.id) if one.mode == mode and payload.decode(one.payload)
+        ]
+        if tried:
+            return await self._by_attempt(tried[-1])
+        command = read_command(entry, venue=None)
+        if isinstance(command, Problem):
+            return self._told(entry.id, "cannot-ask", detail=f"{command.code}: {command.text}")
+        try:
+            client = await self._pool.client(command.at, mode)
+            fitted = with_client_id(command, client.profile, store_id=await self._store.store_id(), attempts=())
+        except VenueError as problem:
+            return self._told(entry.id, "cannot-ask", detail=str(problem))
+        return await self._by_entry(fitted, client)
+
+    async def _by_attempt(self, attempt: Attempt) -> VenueAnswer:
+        sent = payload.decode(attempt.payload)
+        assert sent is not None
+        word = await self._reconciliation.ask(attempt)
+        return self._answer(attempt.entry_id, sent.action, attempt.client_order_id, word)
+
+    async def _by_entry(self, command: Command, client: VenueClient) -> VenueAnswer:
+        action, account = command.action, client.account_of(command.action)
+        if isinstance(client, Learner):
+            await client.learn((action.market_id,))
+        prepared = client.prepare(action, command.client_order_id)
+        if isinstance(prepared, Refused):
+            return self._told(command.entry_id, "cannot-ask", account=account, detail=prepared.why)
+        now = min(self._clock(), await self._store.clock())
+        verdict = judge(action, await client.lookup(prepared), not_before=earliest(command.captured_at))
+        gap = absence_gap(command.captured_at, now, window=self._pool.window(command.venue), reach=client.profile.reach)
+        if action.verb == "new" and not command.own_id:
+            gap = "the engine sent it without a client order id by which it could be asked for"
+        if verdict.kind == "absent" and not client.profile.lookup:
+            verdict = LookupVerdict("no-answer", f"{command.venue} cannot be asked by client order id")
+        word = VenueWord(verdict, account=account, absence_gap=gap)
+        return self._answer(command.entry_id, action, command.client_order_id, word)
+
+    def _answer(self, entry_id: str, action: OrderAction, client_order_id: str, word: VenueWord) -> VenueAnswer:
+        verdict, account = word.verdict, word.account
+        if verdict.order is not None:
+            return self._found(entry_id, action, verdict, account)
+        if verdict.kind != "absent":
+            kind: Answer = "unknown" if word.match == "other" or account or verdict.retry_after else "cannot-ask"
+            return self._told(entry_id, kind, client_order_id, account, verdict.text)
+        if word.absence_gap is not None:
+            return self._told(entry_id, "unknown", client_order_id, account, f"not found, but {word.absence_gap}")
+        return self._told(entry_id, "absent", client_order_id, account, verdict.text)
+
+    def _found(self, entry_id: str, action: OrderAction, verdict: LookupVerdict, account: str | None) -> VenueAnswer:
+        order = verdict.order
+        assert order is not None
+        other = () if action.verb == "cancel" else differences(action, order)
+        if verdict.kind == "conflict" and not other:
+            other = (verdict.text.removeprefix("conflict: "),)
+        return VenueAnswer(
+            entry_id=entry_id,
+            answer="found",
+            at=self._clock(),
+            equal=not other,
+            differences=other,
+            status=order.status,
+            filled=order.filled,
+            venue_order_id=order.venue_order_id,
+            client_order_id=order.client_order_id,
+            account=account,
+            detail=verdict.text,
+        )
+
+    def _told(
+        self,
+        entry_id: str,
+        answer: Answer,
+        client_order_id: str | None = None,
+        account: str | None = None,
+        detail: str | None = None,
+    ) -> VenueAnswer:
+        return VenueAnswer(
+            entry_id, answer, self._clock(), client_order_id=client_order_id, account=account, detail=detail
+        )
