@@ -74,17 +74,15 @@ async def _rows(exchange: Any, errors: Any, this: Ask, *, market: Mapping[str, A
         try:
             await _call(exchange, this, market=market, own=own)
         except errors.ExchangeError as error:
-            if reading.asked and reading.own and this.gone and re.search(this.gone, reading.text):
+            if reading.own and this.gone and re.search(this.gone, reading.text):
                 return []
             return LookupFailed(f"neither found nor, in the exchange's own words, absent ({type(error).__name__})")
-    if not reading.asked:
-        return LookupFailed("ccxt asked without the client order id")
     rows = raw_orders(reading.text, this)
     return LookupFailed("the answer does not have the exchange's form") if rows is None else rows
 
 
 async def _call(exchange: Any, this: Ask, *, market: Mapping[str, Any], own: str) -> None:
-    method, params = getattr(exchange, this.method), {this.named: own}
+    method, params = getattr(exchange, this.method), {this.named: own, **dict(this.also)}
     if this.method == "fetch_order":
         await method(None, market["symbol"], params)
     elif this.method.startswith("fetch_"):
@@ -101,7 +99,7 @@ def _place(this: Ask, market: Mapping[str, Any]) -> dict[str, str]:
 def raw_orders(text: str, this: Ask) -> Rows | None:
     """Return the orders in an answer; None if it does not have the form that the exchange gives it."""
     try:
-        said = json.loads(text)
+        said = json.loads(text, parse_float=str)  # the digits as they are
     except ValueError:
         return None
     for key in this.within:

@@ -176,6 +176,7 @@ class Ask:
     only: str = ""  # spot, linear or inverse: the markets that the question is for
     status: str = ""  # the status of the orders, where the answer leaves it out
     gone: str = ""  # the exchange's own words for "not found", if it answers with an error
+    also: tuple[tuple[str, object], ...] = ()  # parameters beside the id
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,8 @@ class Way:
 _BYBIT = Way(
     (
         Ask("fetch_open_orders", "orderLinkId", "list", ("result", "list")),
+        # Just closed: the history gets them late.
+        Ask("fetch_open_orders", "orderLinkId", "list", ("result", "list"), also=(("openOnly", 1),)),
         Ask("fetch_canceled_and_closed_orders", "orderLinkId", "list", ("result", "list")),
     ),
     reach="day",  # its history keeps cancelled and rejected orders for 24 hours

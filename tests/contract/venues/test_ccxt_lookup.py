@@ -26,6 +26,7 @@ from tests.support.venue.ccxt_lookups import (
 )
 from venues import Absent, Found, Lookup, LookupFailed, Prepared, Route, Status, differences, venue_profile
 from venues.ccxt import table
+from venues.ccxt.lookup import raw_orders
 from venues.ccxt.request import Wire, payload, run
 from venues.ccxt.transport import Capturing, at
 
@@ -38,7 +39,6 @@ EMPTY = {"order_id", "orderId", "uuid"}
 
 EVERY = sorted(CASES)
 SURE = [exchange_id for exchange_id in EVERY if not table.WAYS[exchange_id].unproven]
-UNSURE = [exchange_id for exchange_id in EVERY if exchange_id not in SURE]
 
 
 def name_at(exchange_id: str) -> str:
@@ -218,6 +218,21 @@ async def test_not_found_with_a_server_s_failure_proves_nothing(exchange_id: str
     assert isinstance((await asked(exchange_id, failing)).lookup, LookupFailed)
 
 
+async def test_an_order_that_was_filled_just_now_is_found_before_bybit_s_history_has_it() -> None:
+    order = bybit("filled", HEX)
+
+    def told(request: Received) -> bytes:
+        recent = request.path == "/v5/order/realtime" and request.params.get("openOnly") == "1"
+        return reply(200, bybit_answer(order) if recent else bybit_answer())
+
+    async with Loopback(told) as server:
+        made = await at_market(server.url, "bybit")
+        got = await made.lookup(sent(HEX))
+        await made.aclose()
+    assert isinstance(got, Found), got
+    assert got.order.status == "filled"
+
+
 async def test_two_orders_under_one_id_prove_nothing() -> None:
     name = name_at("bybit")
     both = bybit_answer(bybit("open", name), bybit("open", name) | {"orderId": "O-2"})
@@ -316,3 +331,11 @@ def test_a_profile_stays_what_it_is_when_the_config_tunes_it() -> None:
     tuned = venue_profile("ccxt:bitvavo").tuned(Route(visibility_seconds=5.0))
     assert tuned.make_id(HEX) == "01234567-89ab-cdef-0123-456789abcdef"
     assert tuned.visibility == 5.0
+
+
+async def test_digits_that_are_told_as_numbers_stay_as_they_are() -> None:
+    body = json.dumps({"result": [deribit("open", HEX)]}).replace("50000.0", "0.10000000000000000001")
+    got = (await asked("deribit", {"/api/v2/private/get_order_state_by_label": reply(200, body.encode())})).lookup
+    assert isinstance(got, Found), got
+    exact = {"price": "0.10000000000000000001", "amount": "0.5", "filled_amount": "0.0"}
+    assert raw_orders(body, table.WAYS["deribit"].asks[0]) == [deribit("open", HEX) | exact]
