@@ -1,7 +1,7 @@
 """The config's options for a ccxt exchange: which ones are refused, and how the others reach the exchange object.
 
 An option is what ccxt documents under `exchange.options`. Must not let one undo what keeps an order safe: one
-request per send, the mode, the address, the keys, the client order id, and no fee or referral for anybody.
+request per send, the mode, the address, the keys, the order's terms, and no fee or referral for anybody.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSAFE = (
     ("chain|contract", "signatures are made for the exchange's own chain"),
     ("recvwindow|timewindow", "how long a request may arrive is counted on"),
     ("library", "no code is loaded by the config"),
-    ("clientorderid", "the client order id is the entry's"),
+    ("clientorderid|timeinforce|postonly|reduceonly", "the terms of an order are the entry's"),
 )
 # Names that are short words: ccxt's referral code, and the fee that a builder gets.
 _EXACT = {"id": "nobody is paid or named by an order"} | dict.fromkeys(

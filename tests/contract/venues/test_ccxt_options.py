@@ -58,6 +58,10 @@ REFUSED = [
     "libraryPath",
     "clientOrderId",
     "id",
+    "defaultTimeInForce",
+    "timeInForce",
+    "postOnly",
+    "reduceOnly",
 ]
 
 
