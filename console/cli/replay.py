@@ -11,11 +11,11 @@ from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say, say_
 from console.cli.parser import UsageError
 from console.cli.results import json_answer, json_result, plain_answer, plain_result, run_batch, say_plan
 from console.cli.triage import chosen_entries, no_such_entry
+from console.services.evidence.settle import SettleRequest
 from console.services.replay.background_run import RunHandle
 from console.services.replay.guards import OVERRIDABLE
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
-from console.services.replay.settle import SettleRequest
 from console.services.replay.target import SendPlan
 from console.services.session import StoreSession
 from console.text.untrusted import safe

@@ -27,7 +27,7 @@ from console.text.untrusted import safe
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from console.services.replay.ask import VenueAnswer
+    from console.services.evidence.ask import VenueAnswer
 
 
 _ROUTES = 10  # queues or providers that a line names

@@ -24,12 +24,12 @@ from console.settings.config import Config, StoreConfig
 from console.settings.limits import LimitsInForce
 
 if TYPE_CHECKING:
+    from console.services.evidence.ask import VenueAnswer
+    from console.services.evidence.settle import SettleReport, SettleRequest
     from console.services.index.status import IndexStatus
-    from console.services.replay.ask import VenueAnswer
     from console.services.replay.background_run import RunHandle, Work
     from console.services.replay.flow_control import Breaker
     from console.services.replay.preflight import ReplayRequest
-    from console.services.replay.settle import SettleReport, SettleRequest
     from console.services.replay.target import Renewal, ReplayTarget, SendPlan, WorkTools
     from console.services.replay.venue_pool import CredentialSource, VenuePool
     from console.services.resend.plan import ResendTools
@@ -223,7 +223,7 @@ class StoreSession:
         return await self._beside(self._settle(request))
 
     async def _settle(self, request: SettleRequest) -> SettleReport:
-        from console.services.replay.settle import Settlement
+        from console.services.evidence.settle import Settlement
 
         async with self._working() as work:
             settlement = Settlement(
@@ -250,7 +250,7 @@ class StoreSession:
         return await self._beside(self._ask(tuple(ids), mode))
 
     async def _ask(self, ids: tuple[str, ...], mode: Mode) -> tuple[VenueAnswer, ...]:
-        from console.services.replay.ask import Inquiry
+        from console.services.evidence.ask import Inquiry
 
         async with self._working() as work:
             found, _ = await self._triage_on(work.store).chosen(ids)

@@ -16,11 +16,11 @@ from backends.records import Attempt
 from backends.sql import claims
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.writer import Transaction
+from console.services.evidence import lookup_verdict as verdict
+from console.services.evidence import payload, reconcile
+from console.services.evidence.reconcile import Waited
 from console.services.replay import attempt as record
-from console.services.replay import lookup_verdict as verdict
-from console.services.replay import payload, reconcile
 from console.services.replay import submit as send
-from console.services.replay.reconcile import Waited
 from console.services.replay.submit import AttemptContext, SubmitResult
 from tests.faults.ground import Ground
 from venues import Outcome, Prepared, Rejected, Unknown

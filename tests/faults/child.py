@@ -20,12 +20,12 @@ from backends import open_store
 from backends.records import Actor
 from console import clock
 from console.cli.results import run_batch
+from console.services.evidence.reconcile import Reconciliation
 from console.services.replay.background_run import RunHandle
 from console.services.replay.batch import ReplayBatch
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.plan import plan
 from console.services.replay.preflight import Preflight, ReplayRequest
-from console.services.replay.reconcile import Reconciliation
 from console.services.replay.venue_pool import VenuePool
 from console.settings.config import Limits, VenueConfig
 from venues import Credentials, Mode, Prepared, VenueClient

@@ -16,6 +16,7 @@ from console.services.replay.guards import (
     BusyOrder,
     Facts,
     Guard,
+    OrderFacts,
     Replayed,
     VenueFacts,
     likeness,
@@ -54,6 +55,9 @@ def _shut(hours: float) -> dict[VenueAccount, VenueFacts]:
 
 
 LARGE = Limits(stale_after=timedelta(days=9))
+BOTH = {"venues": {**venue(), VenueAccount("other", "main"): venue()[AT[0]]}}
+PAPER = frozenset({"paper"})
+SHUT = readiness(ready=False, market_open=False, closed=True)
 CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "all is well": (command(), {}, None),
     "halt": (command(), {"halt": HALT}, "halt"),
@@ -63,11 +67,80 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "dismissed": (command(), {"states": {command().entry_id: "dismissed"}}, "settled"),
     "claimed": (command(), {"claims": {command().entry_id: "bob"}}, "claimed"),
     "unparsable": (Problem("dlq_1", "unparsable", "duplicate key"), {"states": {}}, "unparsable"),
-    "not preparable": (command(), {"refusals": {command().entry_id: Guard("unparsable", "it would be rounded")}}, "unparsable"),
+    "not preparable": (
+        command(),
+        {"refusals": {command().entry_id: Guard("unparsable", "it would be rounded")}},
+        "unparsable",
+    ),
     "unknown venue": (command(venue="nowhere"), {}, "unknown-venue"),
+    "unknown account": (command(), {"venues": venue(problem=Guard("unknown-account", "no keys"))}, "unknown-account"),
+    "not a managed account": (
+        command(),
+        {"refusals": {command().entry_id: Guard("unknown-account", "account U2: this gateway has U1")}},
+        "unknown-account",
+    ),
+    "no answer while it was opened": (
+        command(),
+        {"venues": venue(problem=Guard("not-ready", "no answer"))},
+        "not-ready",
+    ),
+    "live from a paper store": (command(), {"mode": "live", "paper_store": True}, "paper-store"),
+    "replayed in paper, asked for live": (
+        command(),
+        {"mode": "live", "states": {command().entry_id: "replayed"}, "accepted": {command().entry_id: PAPER}},
+        "replayed-in-paper",
+    ),
+    "reopened, asked for paper again": (command(), {"accepted": {command().entry_id: PAPER}}, "settled"),
+    "reopened, asked for live": (command(), {"mode": "live", "accepted": {command().entry_id: PAPER}}, None),
+    "a cancel while its order is in doubt": (
+        command(verb="cancel"),
+        {"busy": {command().key: (BusyOrder("dlq_other", "new", in_doubt=True),)}},
+        None,
+    ),
+    "a cancel while its order is in flight": (
+        command(verb="cancel"),
+        {"busy": {command().key: (BusyOrder("dlq_other", "new", in_doubt=False),)}},
+        "in-doubt",
+    ),
+    "a cancel while another cancel is in doubt": (
+        command(verb="cancel"),
+        {"busy": {command().key: (BusyOrder("dlq_other", "cancel", in_doubt=True),)}},
+        "in-doubt",
+    ),
+    "an old cancel": (replace(aged(hours=30), action=command(verb="cancel").action), {}, None),
+    "a cancel tried often": (command(verb="cancel", retry_count=99), {"failures": {command().entry_id: 9}}, None),
+    "a cancel of a great quantity": (
+        command(verb="cancel", quantity=Decimal(9)),
+        {"limits": Limits(max_quantity=Decimal(1))},
+        None,
+    ),
+    "a cancel while the market is shut": (command(verb="cancel"), {"venues": SHUT}, None),
+    "a cancel at a venue that does not answer": (
+        command(verb="cancel"),
+        {"venues": readiness(reachable=False, ready=False)},
+        "not-ready",
+    ),
+    "what trades round the clock, while equities are shut": (
+        command(),
+        {"venues": SHUT, "orders": {command().entry_id: OrderFacts(has_hours=False)}},
+        None,
+    ),
+    "the session has closed since it was planned": (
+        aged(hours=5),
+        {"limits": LARGE, "venues": readiness(session_close=(NOW - timedelta(seconds=1)).isoformat())},
+        "stale",
+    ),
     "no paper mode": (command(), {"venues": venue(problem=Guard("no-paper-mode", "none"))}, "no-paper-mode"),
-    "another entry of its order is in doubt": (command(), {"busy": {command().key: (BusyOrder("dlq_other", "new", in_doubt=True),)}}, "in-doubt"),
-    "its own attempt is no other": (command(), {"busy": {command().key: (BusyOrder(command().entry_id, "new", in_doubt=True),)}}, None),
+    "another entry of its order is in doubt": (
+        command(),
+        {"busy": {command().key: (BusyOrder("dlq_other", "new", in_doubt=True),)}},
+        "in-doubt",
+    ),
+    "its own attempt is no other": (
+        command(),
+        {"busy": {command().key: (BusyOrder(command().entry_id, "new", in_doubt=True),)}},
+        None,
+    ),
     "its cancel has gone out": (command(), {"replayed": Replayed(heads={command().key: (2, "dlq_9")})}, "superseded"),
     "its like has gone out": (command(), {"replayed": Replayed(heads={command().key: (0, "dlq_9")})}, None),
     "stale by age": (aged(minutes=15, seconds=1), {}, "stale"),
@@ -128,6 +201,17 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         command(may_have_arrived=True),
         {"venues": dict.fromkeys(AT, VenueFacts("fake", problem=Guard("unknown-venue", "no venue fake")))},
         "unknown-venue",
+    ),
+    "sent to another venue, whose own can be asked": (command(may_have_arrived=True, venue="other"), BOTH, None),
+    "sent to another venue, whose own cannot be asked": (
+        command(may_have_arrived=True, venue="other"),
+        {"venues": {**BOTH["venues"], **venue(has_lookup=False)}},
+        "may-have-arrived",
+    ),
+    "sent to another venue, its own is not known": (
+        command(may_have_arrived=True, venue="other"),
+        {"venues": {**BOTH["venues"], **venue(problem=Guard("unknown-venue", "gone"))}},
+        "may-have-arrived",
     ),
     "a cancel that may have arrived": (command(may_have_arrived=True, own_id=False, verb="cancel"), {}, None),
     "duplicate of a replayed one": (

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from backends.records import Attempt
-from console.services.replay.lookup_verdict import Kind, LookupVerdict, judge
-from console.services.replay.reconcile import Waited, decide
+from console.services.evidence.absence import AccountMatch, absence_gap, account_match, earliest
+from console.services.evidence.lookup_verdict import Kind, LookupVerdict, judge
+from console.services.evidence.reconcile import VenueWord, decide
 from tests.support.planning import command
 from venues import Absent, Found, LookupFailed, Status, VenueOrder, Verb
+from venues.client import Reach
 
 NEW = command(7).action
 ORDER = VenueOrder(
@@ -37,13 +40,14 @@ ORDER = VenueOrder(
         ("rejected", "refused"),
         ("cancelled", "ended"),
         ("expired", "ended"),
+        ("replaced", "ended"),
         ("unclear", "unclear"),
     ],
 )
 def test_an_equal_order_by_its_status(status: Status, kind: Kind) -> None:
     verdict = judge(NEW, Found(replace(ORDER, status=status, raw_status=f"raw-{status}")))
     assert (verdict.kind, verdict.order_id) == (kind, "ord_1")
-    assert f"raw-{status} at the venue" in verdict.text
+    assert verdict.text == ("found: raw-unclear" if status == "unclear" else f"found: {status}")
 
 
 @pytest.mark.parametrize("status", ["cancelled", "expired", "rejected", "unclear"])
@@ -99,55 +103,81 @@ def test_a_cancel_has_succeeded_when_its_order_has_ended(status: Status, raw: st
     assert judge(action, Found(replace(ORDER, status=status, raw_status=raw))).kind == kind
 
 
-ATTEMPT = Attempt(
-    "dlq_1", 1, "live", "fake", "cid-7", "h", "unknown", None, None, "2026-04-18T14:00:00Z", None, "a", "a"
-)
-OVER = Waited(True, "", unbounded=False)
-EARLY = Waited(False, "too early", unbounded=False)
-OWNED = Waited(False, "its owner may still be sending it", unbounded=False, owned=True)
-UNBOUNDED = Waited(True, "", unbounded=True)
+GAPS = (None, "too early")
 
 
-@pytest.mark.parametrize("waited", [OVER, EARLY, OWNED, UNBOUNDED])
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize(
-    ("kind", "word"), [("ours", "accepted"), ("refused", "rejected"), ("ended", "rejected"), ("conflict", "unknown")]
+    ("kind", "word"), [("ours", "accepted"), ("refused", "rejected"), ("ended", "accepted"), ("conflict", "unknown")]
 )
-def test_what_was_found_settles_at_once_lease_or_not(kind: Kind, word: str, waited: Waited) -> None:
-    settled = decide(ATTEMPT, LookupVerdict(kind, "text", ORDER), waited, approved=False)
+def test_what_was_found_settles_at_once_lease_or_not(kind: Kind, word: str, gap: str | None, owned: bool) -> None:
+    settled = decide(VenueWord(LookupVerdict(kind, "text", ORDER), absence_gap=gap, is_owned=owned))
     assert settled.word == word
     assert settled.result is not None
     assert (settled.result.outcome, settled.result.venue_order_id) == (word, "ord_1")
 
 
-@pytest.mark.parametrize("waited", [OVER, EARLY, OWNED, UNBOUNDED])
-def test_no_answer_changes_nothing(waited: Waited) -> None:
-    settled = decide(ATTEMPT, LookupVerdict("no-answer", "HTTP 500"), waited, approved=True)
-    assert (settled.word, settled.result, settled.needs_second) == ("unknown", None, False)
+@pytest.mark.parametrize("gap", GAPS)
+def test_no_answer_changes_nothing(gap: str | None) -> None:
+    settled = decide(VenueWord(LookupVerdict("no-answer", "HTTP 500"), absence_gap=gap))
+    assert (settled.word, settled.result) == ("unknown", None)
 
 
 def test_an_unclear_status_does_not_take_the_attempt_from_its_owner() -> None:
-    assert decide(ATTEMPT, LookupVerdict("unclear", "?", ORDER), OWNED, approved=False).result is None
-    settled = decide(ATTEMPT, LookupVerdict("unclear", "?", ORDER), OVER, approved=False)
+    assert decide(VenueWord(LookupVerdict("unclear", "?", ORDER), is_owned=True)).result is None
+    settled = decide(VenueWord(LookupVerdict("unclear", "?", ORDER)))
     assert settled.result is not None
     assert settled.result.outcome == "unknown"
 
 
+def test_absence_counts_only_where_nothing_stands_against_it() -> None:
+    absent = LookupVerdict("absent", "not shown")
+    assert decide(VenueWord(absent, absence_gap="too early")).result is None
+    assert decide(VenueWord(absent)).word == "not_sent"
+
+
+NOW = datetime(2026, 4, 18, 15, 0, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
-    ("waited", "mode", "approved", "word", "second"),
+    ("sent", "reach", "counts"),
     [
-        (EARLY, "paper", True, "unknown", False),
-        (OWNED, "paper", True, "unknown", False),
-        (EARLY, "live", True, "unknown", False),
-        (OVER, "paper", False, "not_sent", False),
-        (OVER, "live", False, "not_sent", False),
-        (UNBOUNDED, "paper", False, "not_sent", False),
-        (UNBOUNDED, "live", False, "unknown", True),
-        (UNBOUNDED, "live", True, "not_sent", False),
+        (None, "all", False),
+        (NOW - timedelta(seconds=59), "all", False),
+        (NOW - timedelta(seconds=60), "all", True),
+        (NOW - timedelta(days=3), "all", True),
+        (NOW - timedelta(seconds=60), "day", True),
+        (NOW - timedelta(days=1), "day", False),
+        (NOW.replace(hour=3, minute=0), "day", False),  # yesterday evening in New York
     ],
 )
-def test_absence_waits_for_the_window_and_where_nothing_bounds_it_for_a_second_person(
-    waited: Waited, mode: str, approved: bool, word: str, second: bool
+def test_when_not_found_proves_anything(sent: datetime | None, reach: Reach, counts: bool) -> None:
+    assert (absence_gap(sent, NOW, window=60, reach=reach) is None) is counts
+
+
+@pytest.mark.parametrize(
+    ("kept", "answers", "match"),
+    [
+        (("PA1", "k"), ("PA1", "k"), "same"),
+        (("PA1", "k"), ("PA1", "rotated"), "same"),
+        (("PA1", "k"), ("PA2", "k"), "other"),
+        ((None, "k"), (None, "k"), "same"),
+        ((None, "k"), (None, "rotated"), "unsure"),
+        (("PA1", "k"), (None, "k"), "same"),
+        (("PA1", "k"), (None, "rotated"), "unsure"),
+        ((None, None), ("PA1", "k"), "unsure"),
+    ],
+)
+def test_whose_account_answers(
+    kept: tuple[str | None, str | None], answers: tuple[str | None, str], match: AccountMatch
 ) -> None:
-    settled = decide(replace(ATTEMPT, mode=mode), LookupVerdict("absent", "not shown"), waited, approved=approved)
-    assert (settled.word, settled.needs_second) == (word, second)
-    assert (settled.result is None) == (word == "unknown")
+    attempt = Attempt("dlq_1", 1, "live", "fake", "c", "h", "unknown", None, None, "", None, "a", "a")
+    assert account_match(replace(attempt, account=kept[0], key_digest=kept[1]), *answers) == match
+
+
+@pytest.mark.parametrize(("minutes", "kind"), [(14, "ours"), (16, "conflict")])
+def test_an_order_from_long_before_the_entry_is_not_the_entrys(minutes: int, kind: Kind) -> None:
+    order = replace(ORDER, created_at=NOW - timedelta(minutes=minutes))
+    assert judge(NEW, Found(order), not_before=earliest(NOW)).kind == kind
+    assert judge(NEW, Found(replace(ORDER, created_at=None)), not_before=earliest(NOW)).kind == "ours"

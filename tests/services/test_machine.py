@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from backends.ledger.audit_chain import Verifier
 from backends.records import ActContext, Entry, Selection
 from console import clock
-from console.services.replay import payload
+from console.services.evidence import payload
 from console.services.replay.batch import ReplayBatch
 from console.services.replay.submit import Point
 from console.settings.config import Limits, VenueConfig

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from console.services.replay import reconcile as reconciling
+from console.services.evidence import reconcile as reconciling
 from console.services.replay.batch import ReplayBatch
 from console.services.triage.triage import Triage
 from tests.support.exchange import Exchange, in_thread

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.services.replay.command import Command, Problem
-from console.services.replay.guards import OVERRIDABLE, Facts
+from console.services.replay.guards import OVERRIDABLE, Facts, OrderFacts, VenueFacts
 from console.services.replay.plan import ReplayPlan, collapse, plan
+from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
-from tests.support.planning import NOW, command, entry, entry_id, facts
+from tests.support.planning import AT, NOW, command, entry, entry_id, facts
+from tests.support.venue.in_process import PROFILE, READY
 from venues import Verb
 
 _STRENGTH = ("new", "replace", "cancel")
@@ -132,7 +134,7 @@ def test_the_cap_names_what_is_left_out() -> None:
 
 
 def test_what_is_superseded_by_a_blocked_command_waits_with_it() -> None:
-    made = _made(command(1, key="k"), command(2, key="k", verb="cancel", captured_at=None))
+    made = _made(command(1, key="k"), command(2, key="k", verb="replace", captured_at=None))
     assert not made.steps
     assert not made.superseded
     assert {blocked.entry_id: blocked.guards[0].code for blocked in made.blocked} == {
@@ -177,6 +179,10 @@ def test_four_eyes_over_the_limit_and_for_overrides_in_live() -> None:
     assert _made(command(1), mode="live", overrides=frozenset({"stale"})).needs_second is None
 
 
+def _elsewhere(host: str) -> dict[VenueAccount, VenueFacts]:
+    return dict.fromkeys(AT, VenueFacts("fake", host, PROFILE, READY, None, has_lookup=True))
+
+
 def test_the_hash_covers_ids_versions_commands_and_mode_but_no_time() -> None:
     base = _made(command(1)).hash
     assert _made(command(1), at=NOW + timedelta(minutes=3)).hash == base
@@ -188,9 +194,13 @@ def test_the_hash_covers_ids_versions_commands_and_mode_but_no_time() -> None:
         _made(command(1, time_in_force="gtc")),
         _made(command(1, client_order_id="other")),
         _made(command(1), mode="live"),
-        _made(command(1), rehearsal=True),
         _made(command(1), command(2)),
         _made(command(1), command(2, key="key-1", verb="cancel")),
+        _made(command(1, price_unit="cents")),
+        _made(command(1, extra={"post_only": True})),
+        _made(command(1), orders={command(1).entry_id: OrderFacts("PA9")}),
+        _made(command(1, retry_count=10), overrides=frozenset({"retry-limit"})),
+        _made(command(1), venues=_elsewhere("other.test")),
     ]
     assert len({base, *(made.hash for made in others)}) == len(others) + 1
 

@@ -12,11 +12,12 @@ from backends import open_store
 from backends.records import ActContext
 from backends.store import Claim, ClaimRefused, Intent, Result, Store
 from console import clock
-from console.services.replay import payload
+from console.services.evidence import payload
+from console.services.evidence.settle import SettleRequest
 from console.services.replay.background_run import BackgroundRun
 from console.services.replay.outcome import EntryOutcome
 from console.services.session import SessionSettings, StoreSession
-from console.services.triage.approvals import Approvals, absence_hash
+from console.services.triage.approvals import Approvals
 from console.settings.config import Config, StoreConfig, VenueConfig
 from tests.services.conftest import Make
 from tests.support.integration import IntegrationRig, entry_id
@@ -136,26 +137,17 @@ async def test_stop_ends_the_settling_of_calls(postgres_db: str, monkeypatch: py
 
 async def test_an_approval_counts_for_its_own_attempt_alone(place: Callable[..., Place], at: At) -> None:
     """Two entries under one client order id: who agrees to the one has not agreed to the other."""
-    pool = place([fresh(1, client_order_id="same"), fresh(2, client_order_id="same")], venues=window(0))
+    pool = place([fresh(1, client_order_id="same"), fresh(2, client_order_id="same")], venues=window(60))
     stage = await at(pool.target, venue=pool.venue)
     await in_doubt(stage, 1, "live")
     await in_doubt(stage, 2, "live")
-    both = (ident(1), ident(2))
-    asked = await pool.reconcile(*both)
-    assert {one.outcome for one in asked.values()} == {"unknown"}
-    (first,) = await stage.attempts(1)
-    assert await Approvals(stage.store, BOB, clock.now).approve(absence_hash(first))
-    ended = await pool.reconcile(*both)
-    assert [ended[one].outcome for one in both] == ["not_sent", "unknown"]
-
-
-async def test_who_must_ask_a_second_person_reads_what_to_approve(place: Callable[..., Place], at: At) -> None:
-    pool = place(1, venues=window(0))
-    stage = await at(pool.target, venue=pool.venue)
-    await in_doubt(stage, 1, "live")
-    ended = (await pool.reconcile(ident(1)))[ident(1)]
-    (attempt,) = await stage.attempts(1)
-    assert f"dlq approve {absence_hash(attempt)}" in (ended.detail or "")
+    session = await pool.attach()
+    asked = [await session.settle(SettleRequest(ident(number), "absent", "not in its list")) for number in (1, 2)]
+    assert [one.ended.outcome for one in asked] == ["refused", "refused"]
+    assert await Approvals(stage.store, BOB, clock.now).approve(asked[0].plan or "")
+    ended = [await session.settle(SettleRequest(ident(number), "absent", "not in its list")) for number in (1, 2)]
+    await session.aclose()
+    assert [one.ended.outcome for one in ended] == ["not_sent", "refused"]
 
 
 async def test_an_entry_settled_meanwhile_is_named(place: Callable[..., Place], at: At) -> None:

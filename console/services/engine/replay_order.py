@@ -17,7 +17,7 @@ from backends.records import ERROR_LIMIT
 from backends.store import Intent, Result, Store, StoreError
 from console.services.engine.capture import AuditLog, EngineVenue, order_id_of, quietly
 from console.services.errors.category import classify
-from console.services.replay import payload
+from console.services.evidence import payload
 from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease
 from console.services.replay.outcome import EntryOutcome
 from console.settings.identity import current_actor

@@ -14,7 +14,7 @@ from backends.records import Attempt, Entry
 from backends.store import Store
 from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
-from console.services.replay import payload
+from console.services.evidence import payload
 from console.services.replay.command import Command, Problem, read_command, with_client_id
 from console.services.replay.guards import (
     RANK,

@@ -15,8 +15,9 @@ from typing import Literal, assert_never
 from backends.records import Attempt
 from backends.store import ClaimRefused, Intent, Result
 from console.clock import Clock
-from console.services.replay import payload
-from console.services.replay.ask_first import (
+from console.services.evidence import payload
+from console.services.evidence.absence import absence_gap, earliest
+from console.services.evidence.ask_first import (
     Adopt,
     Decision,
     GiveUp,
@@ -25,12 +26,11 @@ from console.services.replay.ask_first import (
     decide_new,
     decide_replace,
 )
+from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.command import Command
-from console.services.replay.evidence import absence_gap, earliest
 from console.services.replay.flow_control import Pace, unless_stopped, wait_unless_stopped
 from console.services.replay.guards import Guard
-from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
 from console.services.replay.still_fit import latest_start, unfit

@@ -22,8 +22,8 @@ from console.settings.config import Limits
 from venues import Mode
 
 if TYPE_CHECKING:
+    from console.services.evidence.reconcile import Settled
     from console.services.replay.plan import ReplayPlan
-    from console.services.replay.reconcile import Settled
 
 
 class SendPlan(Protocol):
@@ -136,12 +136,12 @@ class OrderTarget:
     async def reconcile(
         self, work: WorkTools, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle
     ) -> tuple[EntryOutcome, ...]:
-        from console.services.replay.reconcile import Reconciliation
+        from console.services.evidence.reconcile import Reconciliation
 
         return await Reconciliation(work.store, work.pool, self.actor).settle(ids, modes, handle)
 
     async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
-        from console.services.replay.reconcile import Reconciliation, decide
+        from console.services.evidence.reconcile import Reconciliation, decide
 
         return decide(await Reconciliation(work.store, work.pool, self.actor).ask(attempt))
 

@@ -100,7 +100,7 @@ class VenuePool:
     def check_number(self, at: VenueAccount, mode: Mode, client: VenueClient) -> None:
         """Raises WrongAccount unless the account that answered is the one that the config names, if it names one."""
         number = self.number(at, mode)
-        if number is None or not client.profile.tells_account or number == client.account:
+        if number is None or not client.profile.tells_account or number.lower() == (client.account or "").lower():
             return
         told = f"account {client.account} answers" if client.account else "the venue did not tell its account"
         raise WrongAccount(

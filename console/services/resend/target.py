@@ -21,8 +21,8 @@ from console.services.replay.outcome import EntryOutcome
 from console.services.resend.plan import ResendPlan, ResendRoute, ResendTools, sorted_out
 
 if TYPE_CHECKING:
+    from console.services.evidence.reconcile import Settled
     from console.services.replay.preflight import ReplayRequest
-    from console.services.replay.reconcile import Settled
     from console.services.replay.target import SendPlan, WorkTools
     from console.services.resend.provider import Providers, ProviderTenant
     from venues import Mode
@@ -153,7 +153,7 @@ class HubTarget:
         return await retry.settle(ids, tell=handle.tell)
 
     async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
-        from console.services.replay.reconcile import Settled
+        from console.services.evidence.reconcile import Settled
         from console.services.resend.hub import HubBatch, seen_version
         from console.services.resend.hub_source import hub_of
 
@@ -197,7 +197,7 @@ async def _sent(batch: _Batch, plan: SendPlan, handle: RunHandle, note: str | No
 
 
 def _no_evidence(why: str) -> Settled:
-    from console.services.replay.reconcile import Settled
+    from console.services.evidence.reconcile import Settled
 
     return Settled("unknown", why)
 

@@ -11,11 +11,11 @@ from typing import assert_never
 
 from backends.records import ActContext, Actor, Attempt, parse_time
 from backends.store import Result, Store
-from console.services.replay import payload
+from console.services.evidence import payload
+from console.services.evidence.absence import AccountMatch, absence_gap, account_match, earliest
+from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.replay.background_run import RunHandle
-from console.services.replay.evidence import AccountMatch, absence_gap, account_match, earliest
 from console.services.replay.flow_control import Pace, wait_unless_stopped
-from console.services.replay.lookup_verdict import LookupVerdict, judge
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
 from console.services.replay.venue_pool import VenueAccount, VenuePool
 from venues import Mode, Prepared, VenueClient, VenueError

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from backends.records import ActContext, Actor, Attempt
 from backends.store import Result, Store
+from console.services.evidence.reconcile import Settled
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
-from console.services.replay.reconcile import Settled
 from console.services.triage.approvals import Approvals, settle_hash
 
 Claimed = Literal["accepted", "absent"]

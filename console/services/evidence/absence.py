@@ -39,7 +39,7 @@ def absence_gap(sent_at: datetime | None, now: datetime, *, window: float, reach
 
 
 def _is_same_day(sent_at: datetime, now: datetime) -> bool:
-    zones = [UTC, datetime.now().astimezone().tzinfo, *(timezone(timedelta(hours=hours)) for hours in _NEW_YORK_HOURS)]
+    zones = [UTC, now.astimezone().tzinfo, *(timezone(timedelta(hours=hours)) for hours in _NEW_YORK_HOURS)]
     return all(sent_at.astimezone(zone).date() == now.astimezone(zone).date() for zone in zones)
 
 

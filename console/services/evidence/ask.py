@@ -11,11 +11,11 @@ from typing import Literal
 from backends.records import Actor, Attempt, Entry
 from backends.store import Store
 from console.clock import Clock
-from console.services.replay import payload
+from console.services.evidence import payload
+from console.services.evidence.absence import absence_gap, earliest
+from console.services.evidence.lookup_verdict import LookupVerdict, judge
+from console.services.evidence.reconcile import Reconciliation, VenueWord
 from console.services.replay.command import Command, Problem, read_command, with_client_id
-from console.services.replay.evidence import absence_gap, earliest
-from console.services.replay.lookup_verdict import LookupVerdict, judge
-from console.services.replay.reconcile import Reconciliation, VenueWord
 from console.services.replay.venue_pool import VenuePool
 from venues import Learner, Mode, OrderAction, Refused, VenueClient, VenueError, differences
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from backends.store import Result
-from console.services.replay.lookup_verdict import LookupVerdict
+from console.services.evidence.lookup_verdict import LookupVerdict
 from console.services.replay.outcome import OutcomeKind
 from venues import OrderAction, differences
 
