@@ -79,7 +79,8 @@ def migration_statements(shape: LedgerShape) -> tuple[str, ...]:
     """Everything but the audit event."""
     statements = list(_postgres(shape) if shape.dialect == "postgresql" else _sqlite(shape))
     book = ledger(shape.dialect)
-    statements.append(f"UPDATE {book.approval.fullname} SET state = 'lapsed'")
+    if not shape.has("approval", "state"):
+        statements.append(f"UPDATE {book.approval.fullname} SET state = 'lapsed'")
     statements.append(f"UPDATE {book.meta.fullname} SET value = '{VERSION}' WHERE key = 'schema_version'")
     return tuple(statements)
 

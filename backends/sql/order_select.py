@@ -235,19 +235,14 @@ class OrderSelect:
     def state(self) -> ColumnElement[Any]:
         if not self.with_ledger:
             return sa.literal_column(f"CASE WHEN {self.pending_sql} THEN 'pending' ELSE 'dismissed' END", sa.Text)
-        return sa.literal_column(self.state_sql(_LIVE, _PAPER), sa.Text)
-
-    def state_sql(self, live: str, paper: str) -> str:
-        """The stored state that an entry shows, from the states of the attempts that hold it in each mode.
-
-        What is under way or in doubt comes first. An entry accepted in paper only is open again once its row is.
-        """
-        return (
-            f"CASE WHEN {live} IS NULL AND {paper} IS NULL "
+        # What is under way or in doubt comes first. An entry accepted in paper only is open again once its row is.
+        return sa.literal_column(
+            f"CASE WHEN {_LIVE} IS NULL AND {_PAPER} IS NULL "
             f"THEN CASE WHEN {self.pending_sql} THEN 'pending' ELSE 'dismissed' END "
-            f"WHEN {live} = 'submitting' OR {paper} = 'submitting' THEN 'submitting' "
-            f"WHEN {live} <> 'accepted' THEN {live} WHEN {paper} <> 'accepted' THEN {paper} "
-            f"WHEN {live} = 'accepted' OR NOT ({self.pending_sql}) THEN 'accepted' ELSE 'pending' END"
+            f"WHEN {_LIVE} = 'submitting' OR {_PAPER} = 'submitting' THEN 'submitting' "
+            f"WHEN {_LIVE} <> 'accepted' THEN {_LIVE} WHEN {_PAPER} <> 'accepted' THEN {_PAPER} "
+            f"WHEN {_LIVE} = 'accepted' OR NOT ({self.pending_sql}) THEN 'accepted' ELSE 'pending' END",
+            sa.Text,
         )
 
     @property
@@ -272,32 +267,38 @@ class OrderSelect:
         if len(states) == 5:
             return []
         if not self.with_ledger:
-            known = {"pending": self.pending(), "dismissed": self.dismissed()}
-            return [sa.or_(sa.false(), *(sql for state, sql in known.items() if state in states))]
+            plain: dict[State, ColumnElement[bool]] = {"pending": self.pending(), "dismissed": self.dismissed()}
+            return [sa.or_(sa.false(), *(sql for state, sql in plain.items() if state in states))]
         if states == OPEN_STATES and not self.stray:
-            settled = f"{_LIVE} = 'accepted' AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')"
-            return [self.pending(), _verbatim(f"({settled}) IS NOT TRUE")]
-        choices: list[ColumnElement[bool]] = []
-        if "pending" in states:
-            choices += [self.pending(), _verbatim(f"{_LIVE} IS NULL AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')")]
-            choices = [sa.and_(*choices)]
-        if "dismissed" in states:
-            choices.append(sa.and_(self.dismissed(), _verbatim(f"{_LIVE} IS NULL AND {_PAPER} IS NULL")))
-        held = ", ".join(f"'{ours}'" for ours, shown in HELD.items() if shown in states)
-        if held:
-            shown_so = _verbatim(f"{self.state_sql(_LIVE, _PAPER)} IN ({held})")
-            if not choices:
-                return [self._among_held(held), shown_so]
-            choices.append(shown_so)
-        return [sa.or_(*choices)] if choices else [sa.false()]
+            return [self.pending(), _mostly(f"({_BOTH_OVER}) IS NOT TRUE")]
+        chosen = [sql for state, sql in self._known().items() if state in states]
+        held = [ours for ours, shown in HELD.items() if shown in states]
+        among = [self._among_held(held)] if len(held) == len(states) else []
+        return [*among, sa.or_(sa.false(), *chosen)]
 
-    def _among_held(self, states: str) -> ColumnElement[bool]:
-        """Starts from the attempts instead of walking the store's table."""
-        attempt = self._attempt
-        mine = (attempt.c.source == sa.bindparam("source", self.attached.found.shown, sa.Text),)
-        known = sa.select(attempt.c.entry_id).where(*mine, attempt.c.holds == sa.literal_column("1"))
-        identity: ColumnElement[Any] = sa.literal_column(self.order.identity)
-        return identity.in_(known.where(_verbatim(f"{attempt.fullname}.state IN ({states})")))
+    def _known(self) -> dict[State, ColumnElement[bool]]:
+        """The condition of each state: the same as `state`, in words that a planner can estimate."""
+        free, only_paper = f"{_LIVE} IS NULL AND {_PAPER} IS NULL", f"{_LIVE} IS NULL AND {_PAPER} = 'accepted'"
+        doubted = (
+            f"({_LIVE} = 'in_doubt' AND ({_PAPER} IS NULL OR {_PAPER} <> 'submitting')) "
+            f"OR ({_PAPER} = 'in_doubt' AND ({_LIVE} IS NULL OR {_LIVE} = 'accepted'))"
+        )
+        over = sa.or_(_verbatim(_BOTH_OVER), sa.and_(_verbatim(only_paper), self.dismissed()))
+        return {
+            "pending": sa.and_(
+                self.pending(), _mostly(f"{_LIVE} IS NULL AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')")
+            ),
+            "in_flight": _verbatim(f"{_LIVE} = 'submitting' OR {_PAPER} = 'submitting'"),
+            "in_doubt": _verbatim(doubted),
+            "replayed": over,
+            "dismissed": sa.and_(self.dismissed(), _mostly(free)),
+        }
+
+    def _among_held(self, states: Sequence[str]) -> ColumnElement[bool]:
+        """Starts from the attempts in these states instead of walking the store's table."""
+        listed = ", ".join(f"'{state}'" for state in states)
+        held = f"SELECT o.entry_id FROM {self._attempt.fullname} o WHERE o.state IN ({listed}) AND o.holds = 1"
+        return _verbatim(f"{self.order.identity} IN ({held} AND {self._of_this_source})")
 
     def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
         """Evaluated once per query: has a ledger appeared, or was a held entry dismissed?"""
@@ -308,14 +309,17 @@ class OrderSelect:
     def stray_sql(self) -> str:
         """Whether a held entry is dismissed. Starts from the few open attempts, never from the store's table."""
         attempt, found = self._attempt, self.attached.found
-        source = found.shown.replace("'", "''")
-        # Without statistics SQLite would walk every attempt of the source; the + makes it use the open ones.
-        of = "o.source" if self.on_postgres else "+o.source"
         return (
             f"(EXISTS (SELECT 1 FROM {attempt.fullname} o WHERE o.state IN ('submitting', 'in_doubt') AND o.holds = 1 "
-            f"AND {of} = '{source}' AND (SELECT count(*) FROM {found.quoted} "
+            f"AND {self._of_this_source} AND (SELECT count(*) FROM {found.quoted} "
             f"WHERE {self.order.identity} = o.entry_id AND NOT ({self.pending_sql})) > 0))"
         )
+
+    @property
+    def _of_this_source(self) -> str:
+        """Without statistics SQLite would walk every attempt of the source; the + makes it use the states' index."""
+        source = self.attached.found.shown.replace("'", "''")
+        return f"{'o.source' if self.on_postgres else '+o.source'} = '{source}'"
 
     @property
     def _attempt(self) -> sa.Table:
@@ -361,6 +365,7 @@ def _verbatim(sql: str) -> ColumnElement[bool]:
 
 
 _LIVE, _PAPER = "console_live.state", "console_paper.state"
+_BOTH_OVER = f"{_LIVE} = 'accepted' AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')"
 
 
 @cache
@@ -368,6 +373,11 @@ def _holding(dialect: str) -> dict[str, sa.FromClause]:
     """The attempt that holds an entry in each mode; a unique index lets there be one at most."""
     attempt = ledger(dialect).attempt
     return {mode: attempt.alias(f"console_{mode}") for mode in ("live", "paper")}
+
+
+def _mostly(sql: str) -> ColumnElement[bool]:
+    """Holds for most rows, which Postgres would not expect of a joined column that is null."""
+    return _verbatim(f"CASE WHEN {sql} THEN 0 ELSE 1 END <> 1")
 
 
 @cache

@@ -22,7 +22,6 @@ from backends.sql.order_select import OrderSelect, RowOrder
 from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
-_MODES = ("live", "paper")
 _EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -106,15 +105,18 @@ class SQLReads(EntryReads[OrderSelect]):
         return pending, total - pending
 
     async def _ask_known(self, link: Connection, select: OrderSelect) -> Sequence[Any]:
-        attempt = self._book.attempt
-        mine = (attempt.c.source == self.info.table) & (attempt.c.holds == 1)
-        modes = [sa.func.max(sa.case((attempt.c.mode == mode, attempt.c.state))).label(mode) for mode in _MODES]
-        held = sa.select(attempt.c.entry_id, *modes).where(mine).group_by(attempt.c.entry_id).subquery("held")
+        """Of an entry that paper and live attempts hold, the live one decides: paper was accepted before it."""
+        attempt, live = self._book.attempt, self._book.attempt.alias("console_live")
+        same = (live.c.source == attempt.c.source, live.c.entry_id == attempt.c.entry_id, live.c.holds == 1)
+        decided = sa.exists().where(*same, live.c.mode == "live")
+        mine = (attempt.c.source == self.info.table, attempt.c.holds == 1)
+        deciding = sa.or_(attempt.c.mode == "live", sa.and_(attempt.c.mode == "paper", sa.not_(decided)))
         is_open = sa.case((select.pending(), 1), else_=0)
-        state: sa.ColumnElement[Any] = sa.literal_column(select.state_sql("held.live", "held.paper"), sa.Text)
-        there = held.join(select.table, held.c.entry_id == sa.literal_column(select.order.identity))
-        rows = sa.select(state, is_open, sa.func.count()).select_from(there)
-        return (await link.execute(rows.group_by(state, is_open))).fetchall()
+        reopened = sa.and_(attempt.c.mode == "paper", attempt.c.state == "accepted", select.pending())
+        state = sa.case((reopened, sa.literal_column("'pending'")), else_=attempt.c.state).label("shown")
+        held = attempt.join(select.table, attempt.c.entry_id == sa.literal_column(select.order.identity))
+        rows = sa.select(state, is_open.label("is_open"), sa.func.count()).select_from(held).where(*mine, deciding)
+        return (await link.execute(rows.group_by(sa.text("1"), sa.text("2")))).fetchall()
 
     async def _ask_oldest(self, link: Connection, select: OrderSelect, where: Filter) -> datetime | None:
         """The earliest captured_at of the first pending matches in insertion order.
