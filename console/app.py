@@ -32,6 +32,7 @@ from console.theme.palette import chosen
 from console.theme.textual_themes import THEMES, colourless
 
 if TYPE_CHECKING:
+    from console.render.settlement import SettleDraft
     from console.services.browse.queue_order import View
     from console.services.index.keeper import IndexSupervisor
     from console.services.replay.background_run import RunProgress
@@ -55,6 +56,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.setup = setup
         self.session: StoreSession | None = None
         self.activity = RunningWork()
+        self.settle_drafts: dict[tuple[str, str, int], SettleDraft] = {}  # what waits for a second person
         self.crashed: str | None = None
         self.queue = cast("QueueScreen", None)  # set by get_default_screen, before any screen is shown
         self._leaving = False
@@ -155,6 +157,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
             while self.screen is not self.queue:
                 self.pop_screen()
             self.queue.forget()
+            self.settle_drafts.clear()
         elif isinstance(self.screen, FramedScreen) and self.screen.key_context == "attach":
             self.pop_screen()
 

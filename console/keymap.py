@@ -65,8 +65,9 @@ KEYS: tuple[Key, ...] = (
     Key("mode", ("m",), "paper/live", "paper or live; LIVE asks for the word", _ENTRIES, dangerous=True),
     Key("dismiss", ("D",), "dismiss", "settle without sending; the row stays", _ACTS, dangerous=True),
     Key("replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", _ACTS, dangerous=True),
-    Key("reconcile", ("C",), "reconcile", "ask the venue about what is in doubt", _ENTRIES, dangerous=True),
-    Key("restore", ("U",), "restore", "take a dismissal back", _ENTRIES, dangerous=True),
+    Key("reconcile", ("C",), "ask venue", "ask the venue of the order; in doubt: reconcile", _ENTRIES, dangerous=True),
+    Key("settle", ("S",), "settle", "settle what is in doubt by what you saw yourself", _ENTRIES, dangerous=True),
+    Key("restore", ("U",), "restore", "take a dismissal or a paper replay back", _ENTRIES, dangerous=True),
     Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
     Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
     Key("approve", ("P",), "approve", "approve a plan as the second person", _ENTRIES, dangerous=True),
@@ -148,6 +149,11 @@ def _check_apart(place: KeyContext, keys: Iterable[Key]) -> None:
 
 def at(place: KeyContext, keys: Iterable[Key] = KEYS, *, read_only: bool = False) -> tuple[Key, ...]:
     return tuple(key for key in keys if place in key.where and not (read_only and (key.dangerous or key.acting)))
+
+
+def why_not(key: Key) -> str:
+    """Why the key does nothing where the console is read-only."""
+    return f"READ-ONLY: {key.shown} does nothing here; this console only looks, and reads no secret"
 
 
 def named(key_id: str, keys: Iterable[Key] = KEYS) -> Key:

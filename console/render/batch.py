@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REAL = "real"  # the mode of a batch whose layout has neither paper nor live
 _FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # outcomes that need a person come first
 _NEXT = {
-    "unknown": "esc, then C: the venue is asked what became of it",
+    "unknown": "esc, then C: the venue is asked; S settles by what you saw",
     "rejected": "read the venue's words, then dismiss or correct",
     "not_sent": "nothing went out: replay again when the venue is ready",
     "refused": "see the reason on each line",

@@ -28,10 +28,18 @@ from console.widgets.entry_table import EntryTable
 
 if TYPE_CHECKING:
     from console.screens.queue.loader import Blank
+    from console.services.replay.background_run import Kind, RunProgress, Work
     from console.services.session import StoreSession
 
 
 HELD = ("in_doubt", "in_flight")
+_ACTS: Mapping[State, tuple[str, ...]] = {
+    "pending": ("replay", "dismiss", "reconcile"),
+    "in_doubt": ("reconcile", "settle"),
+    "in_flight": ("reconcile", "settle"),
+    "dismissed": ("restore", "reconcile"),
+    "replayed": ("reconcile",),
+}
 SAMPLE = 5
 
 
@@ -71,6 +79,12 @@ class ActingScreen(FramedScreen):
             self.warn("still attaching to the store: one moment")
         return self.console.session
 
+    def is_busy(self) -> bool:
+        """Whether a batch runs; the operator is told so."""
+        if self.console.activity.has_batch:
+            self.warn("a batch is running: b shows it, ! stops it")
+        return self.console.activity.has_batch
+
     def do_dismiss(self) -> None:
         from console.screens.triage_actions import dismiss
 
@@ -97,9 +111,14 @@ class ActingScreen(FramedScreen):
         replay(self)
 
     def do_reconcile(self) -> None:
-        from console.screens.replay_actions import reconcile
+        from console.screens.evidence.actions import ask
 
-        reconcile(self)
+        ask(self)
+
+    def do_settle(self) -> None:
+        from console.screens.evidence.actions import settle
+
+        settle(self)
 
     def do_halt(self) -> None:
         from console.screens.replay_actions import halt
@@ -141,6 +160,13 @@ class ActingScreen(FramedScreen):
             self.app.push_screen(AuditScreen())
 
 
+def acts_on(state: State, shown: Shown | None) -> tuple[str, ...]:
+    """Ids of the keys that do something with an entry of this state, the most useful first."""
+    attempts = shown.history.attempts if shown is not None and shown.history is not None else ()
+    accepted = {one.mode for one in attempts if one.outcome == "accepted" and not one.rehearsal}
+    return ("restore", *_ACTS[state]) if state == "replayed" and accepted == {"paper"} else _ACTS[state]
+
+
 def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> list[Line]:
     """The first few chosen entries; always `most` lines at most, including those of `about`."""
     lines = screen.about()
@@ -152,6 +178,13 @@ def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> l
     if len(ids) > shown:
         lines.append(line(trusted(f" … and {len(ids) - shown:,} more", "dim")))
     return lines
+
+
+def new_run(kind: Kind, mode: str, total: int, work: Work) -> RunProgress:
+    # Imported here: a console that only looks never loads what can send.
+    from console.services.replay.background_run import BackgroundRun, RunProgress
+
+    return RunProgress(kind, mode, total, BackgroundRun(work))
 
 
 def selection_of(picks: Picks) -> Selection:
@@ -304,8 +337,7 @@ class ListingScreen(ActingScreen):
             # No acts: they would ignore the range and take the entry under the cursor.
             return (*stop, "range", "down", "up", "back")
         state = spot.entry.state if spot else "pending"
-        acts = {"in_doubt": ("reconcile",), "in_flight": ("reconcile",), "dismissed": ("restore",), "replayed": ()}
-        first = acts.get(state, ("replay", "dismiss")) if not self.marks else ("dismiss", "replay", "unmark")
+        first = acts_on(state, self.current()) if not self.marks else ("dismiss", "replay", "unmark")
         return (*stop, *first, *_HINTS)
 
     def do_down(self) -> None:

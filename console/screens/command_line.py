@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.keymap import named
+from console.keymap import at, named, why_not
 from console.render.line import line, trusted, untrusted
 
 if TYPE_CHECKING:
@@ -58,5 +58,7 @@ def _press(app: ConsoleApp, word: str) -> None:
     there = {key.id for key in app.keys_at("queue")}
     if word in there:
         app.queue.press(named(word, app.setup.keys))
+    elif word in {key.id for key in at("queue", app.setup.keys)}:
+        app.queue.warn(why_not(named(word, app.setup.keys)))
     else:
         app.queue.warn("no such command: ? lists them; also filter, open, view, store, theme")

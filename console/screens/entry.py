@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from backends.records import Entry
 from console.render.entry import Shown, summary
-from console.screens.action_screen import ActingScreen, Pick, Picks
+from console.screens.action_screen import ActingScreen, Pick, Picks, acts_on
 from console.widgets.canvas import Canvas
 from console.widgets.entry_pane import EntryPane
 
@@ -66,15 +66,7 @@ class EntryScreen(ActingScreen):
         return self._shown
 
     def hints(self) -> tuple[str, ...]:
-        match self._shown.row.entry.state:
-            case "in_doubt" | "in_flight":
-                first: tuple[str, ...] = ("reconcile",)
-            case "dismissed":
-                first = ("restore",)
-            case "replayed":
-                first = ()
-            case "pending":
-                first = ("replay", "dismiss")
+        first = acts_on(self._shown.row.entry.state, self._shown)
         return ("back", *first, "tab-after", "copy", "note", "pager", "editor", "audit", "mode")
 
     def do_down(self) -> None:

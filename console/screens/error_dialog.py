@@ -1,6 +1,8 @@
-"""The dialog after a failed act: what failed, why, and what to do. Decides nothing."""
+"""A dialog that is only read: after a failed act, what failed, why, and what to do. Decides nothing."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from textual import events
 from textual._time import get_time
@@ -35,8 +37,16 @@ class Dialog(ModalScreen[None], inherit_bindings=False):
     def on_mount(self) -> None:
         self._box.border_title = Content(" " + "".join(cell.text for cell in self._title) + " ")
         self._box.border_subtitle = Content(" esc closes ")
+        self.put(self.lines())
+
+    def lines(self) -> list[Line]:
         hint = line(trusted("What was done before it is on record; dlq doctor says more of the store.", "dim"))
-        self._text.put([*block(safe_block(self._cause, 20_000)), (), hint])
+        return [*block(safe_block(self._cause, 20_000)), (), hint]
+
+    def put(self, lines: Sequence[Line]) -> None:
+        """Show these lines; until they could have been read, only esc closes."""
+        self._open_from = float("inf")
+        self._text.put(lines)
         self.call_after_refresh(self._seen)
 
     def _seen(self) -> None:

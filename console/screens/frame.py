@@ -169,10 +169,20 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         """Handle a key at once, so that the next key sees what it changed."""
         name = name_of(event)
         key = next((key for key in self.console.keys_at(self.key_context) if name in key.keys), None)
-        if self._is_left_over(event, key) or key is None:
+        if self._is_left_over(event, key):
+            return
+        if key is None:
+            self._refuse_read_only(name)
             return
         self._left_over = None
         self.press(key)
+
+    def _refuse_read_only(self, name: str) -> None:
+        """Say why a key that acts elsewhere does nothing in a read-only console."""
+        if self.console.header_state.read_only:
+            acting = next((key for key in keys.at(self.key_context, self.console.setup.keys) if name in key.keys), None)
+            if acting is not None:
+                self.warn(keys.why_not(acting))
 
     def _is_left_over(self, event: events.Key, key: keys.Key | None) -> bool:
         """Whether the key was meant for a gate that did not open, or is an Enter held down since a gate closed."""

@@ -1,40 +1,31 @@
-"""What reaches a venue or holds back what does: replay, reconcile, halt, paper/live, approve. Each opens its gate.
+"""What reaches a venue or holds back what does: replay, halt, paper/live, approve. Each opens its gate.
 
 What runs afterwards runs off this loop and outlives the screen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from backends.records import Attempt, Halt, parse_time
+from backends.records import Halt, parse_time
 from console.render.batch import REAL
 from console.render.line import line, trusted, untrusted
-from console.render.value import many, moment
-from console.screens.action_screen import HELD, SAMPLE, ActingScreen, selection_of
-from console.screens.gates.prompts import LookupGate, Question, WordGate, a_note, anything, exactly
+from console.render.value import moment
+from console.screens.action_screen import ActingScreen, new_run, selection_of
+from console.screens.gates.prompts import WordGate, a_note, anything, exactly
 from console.screens.gates.replay import Confirmed, PlanSteps, ReplayGate
-from console.services.session import StoreSession
 from console.services.triage.approvals import resume_hash
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
-    from console.services.replay.background_run import Kind, RunProgress, Work
     from console.services.replay.target import SendPlan
-
-_RECONCILING = "The venue is asked; nothing is sent. Evidence settles an entry, silence does not."
-_NOT_IN_DOUBT = (
-    "nothing is in doubt: no replay from here is without an answer. Where the failure itself may have reached the "
-    "venue, replay (R) asks the venue first and sends only what is not there."
-)
-_SETTLING = "Nothing is sent. A hub is asked; a call whose end nobody saw counts as failed once its lease is over."
 
 
 def replay(screen: ActingScreen) -> None:
     session, picks = screen.attached_session(), screen.picks()
-    if session is None or not picks or _is_busy(screen):
+    if session is None or not picks or screen.is_busy():
         return
     most = 20 * screen.console.setup.config.limits.max_batch
     if len(picks) > most:
@@ -54,60 +45,10 @@ def replay(screen: ActingScreen) -> None:
         if answer is None:
             return
         work = session.replay_work(answer.plan, answer.note)
-        screen.console.begin(_run("replay", mode if session.has_modes else REAL, answer.plan.size, work))
+        screen.console.begin(new_run("replay", mode if session.has_modes else REAL, answer.plan.size, work))
         screen.acted()
 
     screen.app.push_screen(gate, answered)
-
-
-def reconcile(screen: ActingScreen) -> None:
-    """Opens its gate at once, as every capital does, and asks the store behind it."""
-    session = screen.attached_session()
-    if session is None or _is_busy(screen):
-        return
-    held = frozenset(entry_id for entry_id, pick in screen.picks().items() if pick.state in HELD)
-
-    def answered(attempts: Sequence[Attempt] | None) -> None:
-        if attempts is not None:
-            modes = "/".join(sorted({one.mode for one in attempts})) if session.has_modes else REAL
-            work = session.reconcile_work(_entries_of(attempts))
-            screen.console.begin(_run("reconcile", modes, len(attempts), work))
-            screen.acted()
-
-    screen.app.push_screen(LookupGate(line(trusted("Reconcile")), lambda: _in_doubt(session, held)), answered)
-
-
-async def _in_doubt(session: StoreSession, held: frozenset[str]) -> Question[Sequence[Attempt]] | str:
-    attempts = [one for one in await session.store.open_attempts() if not held or one.entry_id in held]
-    if not attempts:
-        return _NOT_IN_DOUBT if session.has_modes else "nothing is in doubt"
-    count = len(_entries_of(attempts))
-    lines = [
-        line(untrusted(f" {one.mode.upper():5} ", "strong", limit=20), untrusted(f"{one.venue}  {one.entry_id}"))
-        for one in attempts[:SAMPLE]
-    ]
-    if len(attempts) > SAMPLE:
-        lines.append(line(trusted(f" … and {len(attempts) - SAMPLE} more", "dim")))
-    is_order = session.has_modes
-    return Question(
-        about=attempts,
-        title=line(trusted(f"Reconcile {many(count, 'entry')}")),
-        lines=[*lines, (), line(trusted(_RECONCILING if is_order else _SETTLING, "dim"))],
-        ask=f"type {count} {'to ask the venue' if is_order else 'to settle'}",
-        judge=exactly(str(count)),
-    )
-
-
-def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.entry_id for one in attempts))
-
-
-def _is_busy(screen: ActingScreen) -> bool:
-    run = screen.console.activity.run
-    if run is None or run.over:
-        return False
-    screen.warn("a batch is running: b shows it, ! stops it")
-    return True
 
 
 def halt(screen: ActingScreen) -> None:
@@ -203,10 +144,3 @@ def approve(screen: ActingScreen) -> None:
             screen.start(lambda: approve(answer), group="act", exclusive=False)
 
     screen.app.push_screen(gate, answered)
-
-
-def _run(kind: Kind, mode: str, total: int, work: Work) -> RunProgress:
-    # Imported here: a console that only looks never loads what can send.
-    from console.services.replay.background_run import BackgroundRun, RunProgress
-
-    return RunProgress(kind, mode, total, BackgroundRun(work))

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from console.app import ConsoleApp
 from console.screens.entry import EntryScreen
 from console.screens.error_dialog import Dialog
+from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.gate import DEAD_SECONDS, Gate
-from console.screens.gates.prompts import LookupGate
 from tests.screens.test_gates import states
 from tests.screens.test_replay_actions import over, stage_with
 from tests.support.app import (
@@ -88,7 +88,7 @@ async def gate_stands(pilot: Pilot[Any], app: ConsoleApp, heard: list[str], capi
     assert typed(app) == ""
 
 
-@pytest.mark.parametrize("capital", list("DRNPHmC"))
+@pytest.mark.parametrize("capital", list("DRNPHmS"))
 async def test_a_burst_behind_a_capital_is_the_gates_and_does_nothing(stage: Stage, capital: str) -> None:
     before = await states(stage)
     app = stage.console()
@@ -157,28 +157,13 @@ async def test_after_a_rest_the_queue_hears_again(stage: Stage) -> None:
         assert current(app) != ident(IN_DOUBT)
 
 
-async def test_reconcile_opens_before_the_store_has_answered(stage: Stage) -> None:
+async def test_the_venue_s_panel_opens_before_the_store_has_answered(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         app.queue.press(next(one for one in app.keys_at("queue") if one.id == "reconcile"))
-        assert isinstance(app.screen, LookupGate), "in the same breath, without an await between"
-        await until(pilot, lambda: "type 1 to ask the venue" in screen_text(app))
-
-
-async def test_reconcile_says_where_nothing_is_in_doubt(tmp_path: Path) -> None:
-    stage = Stage(make_store(tmp_path / "orders.db", [order(1)]))
-    app = stage.console()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "C")
-        assert "nothing is in doubt" in screen_text(app)
-        assert "replay (R) asks" in screen_text(app), "where to go from here"
-        await answer(pilot, "0")
-        assert in_gate(app), "there is nothing to confirm"
-        await press(pilot, "escape")
-        assert on_queue(app)
-        assert app.activity.run is None
+        assert isinstance(app.screen, AnswerDialog), "in the same breath, without an await between"
+        await until(pilot, lambda: app.activity.run is not None and app.activity.run.over)
 
 
 async def test_the_tail_of_what_was_typed_ahead_is_no_answer(stage: Stage) -> None:
@@ -300,13 +285,13 @@ async def test_keys_behind_a_command_of_the_palette_are_nobodys(stage: Stage) ->
         assert (current(app), app.queue.loader.newest_first, typed(app)) == (at, True, "")
 
 
-async def test_another_capital_right_behind_a_refused_one_opens_its_gate(stage: Stage) -> None:
-    """D on an entry in doubt says reconcile first; C right after it must work."""
+async def test_another_capital_right_behind_a_refused_one_works(stage: Stage) -> None:
+    """D on an entry in doubt says reconcile first; C right after it must work, and what follows is nobody's."""
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         burst(app, "DC1\r")
-        await until(pilot, lambda: isinstance(app.screen, LookupGate))
+        await until(pilot, lambda: app.activity.run is not None and app.activity.run.over)
         await settled(pilot)
-        assert typed(app) == ""
-        assert app.activity.run is None
+        assert app.activity.run is not None
+        assert app.activity.run.kind == "reconcile"

@@ -32,7 +32,7 @@ from tests.support.app import (
     until,
 )
 
-ACTS = ("D", "R", "C", "U", "z", "N", "P", "H", "m", "exclamation_mark")
+ACTS = ("D", "R", "C", "S", "U", "z", "N", "P", "H", "m", "exclamation_mark")
 
 
 async def test_read_only_has_no_acting_key_anywhere(stage: Stage) -> None:
@@ -44,7 +44,7 @@ async def test_read_only_has_no_acting_key_anywhere(stage: Stage) -> None:
         for key in ACTS:
             await press(pilot, key)
             assert on_queue(app), key
-        for word in ("dismiss", "replay", "reconcile", "halt", "paper/live", "undo"):
+        for word in ("dismiss", "replay", "ask venue", "settle", "halt", "paper/live", "undo"):
             assert word not in screen_text(app)
         await press(pilot, "question_mark")
         assert not [key.id for key in keys.KEYS if key.dangerous and key.tooltip in screen_text(app)]
@@ -57,10 +57,11 @@ async def test_read_only_commands_do_not_act_either(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        for word in ("dismiss", "replay", "halt", "undo"):
+        for word in ("dismiss", "replay", "halt", "undo", "settle"):
             await press(pilot, "colon")
             await answer(pilot, word)
-            assert "no such command" in notice(app)
+            assert "READ-ONLY" in notice(app)
+            assert on_queue(app)
 
 
 def test_a_read_only_console_never_loads_what_can_send(tmp_path: Path) -> None:

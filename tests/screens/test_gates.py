@@ -280,7 +280,7 @@ async def _last_tab(pilot: Pilot[int]) -> None:
     await settled(pilot)
 
 
-@pytest.mark.parametrize("key", ["D", "R", "C", "m", "N", "H", "U", "P"])
+@pytest.mark.parametrize("key", ["D", "R", "C", "S", "m", "N", "H", "U", "P"])
 async def test_on_a_small_screen_nothing_is_acted_on(stage: Stage, key: str) -> None:
     app = stage.console()
     async with app.run_test(size=(79, 24)) as pilot:

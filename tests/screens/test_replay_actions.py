@@ -139,9 +139,7 @@ async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exc
         assert "try 1: in doubt" in screen_text(app), "the stored error says nothing of the replay"
         await press(pilot, "D")
         assert "reconcile (C) first" in notice(app)
-        await press(pilot, "C")
-        await until(pilot, lambda: isinstance(app.screen, Gate))
-        await answer(pilot, "1")
+        await pilot.press("C")
         await over(pilot)
         assert "reconcile finished" in screen_text(app)
     assert set((await states(stage)).values()) == {"replayed"}

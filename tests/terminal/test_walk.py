@@ -56,8 +56,6 @@ def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
 
 def _reconcile(terminal: Terminal) -> None:
     terminal.press("C")
-    terminal.opened("Reconcile 1 entry")
-    terminal.press("1", "enter")
     terminal.shows("PAPER over", "reconcile finished", "accepted")
     terminal.back("PAPER over")
     terminal.shows("in doubt 0", f"pending {BULK} ")

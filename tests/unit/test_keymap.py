@@ -43,7 +43,7 @@ def test_read_only_drops_everything_that_acts() -> None:
 def test_capitals_are_kept_for_what_opens_a_gate_or_a_screen() -> None:
     capitals = {key.id for key in keys.KEYS for name in key.keys if len(name) == 1 and name.isupper()}
     assert capitals == {
-        "bottom", "dismiss", "replay", "reconcile", "restore", "note", "approve", "audit", "halt"
+        "bottom", "dismiss", "replay", "reconcile", "settle", "restore", "note", "approve", "audit", "halt"
     }  # fmt: skip
 
 

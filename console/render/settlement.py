@@ -1,0 +1,75 @@
+"""Lines of the settle gate: the attempt in doubt, what a person may say of it, and what they have said. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from backends.records import Attempt, Entry, parse_time
+from console.render import value
+from console.render.line import Line, columns, line, trusted, untrusted
+from console.services.layout_fields import layout_of
+from console.text.durations import long_age
+from console.text.untrusted import safe
+
+Claim = Literal["accepted", "absent"]
+_PERSON = "Look there yourself first. It is asked once more; where it says otherwise, nothing is settled."
+_MEANS: dict[Claim, str] = {
+    "accepted": "the {what} is there: the entry ends as replayed",
+    "absent": "there is no such {what}: the entry is pending again",
+}
+_MEANS_REHEARSAL: dict[Claim, str] = {
+    "accepted": "the {what} is there: a rehearsal, the entry stays as it is",
+    "absent": "there is no such {what}: a rehearsal, the entry stays as it is",
+}
+
+
+class SettleDraft(NamedTuple):
+    """What somebody has said so far of an attempt in doubt."""
+
+    claimed: Claim | None = None
+    order: str | None = None  # the venue's order id; None: none is known
+    note: str = ""
+
+
+def where(venue: str, account_id: str | None, account: str | None) -> str:
+    """`alpaca · hedge · account PA3…`: the venue, the entry's account, and the venue's own name of it."""
+    own = f"account {safe(account, 40)}" if account else ""
+    return " · ".join(part for part in (safe(venue, 40), safe(account_id or "", 40), own) if part)
+
+
+def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: datetime) -> list[Line]:
+    fields = layout_of(entry)
+    at = parse_time(attempt.started_at)
+    ago = f", {long_age(at, now)} ago" if at else ""
+    state = "in doubt" if attempt.outcome else "in flight"
+    mode = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}  " if fields.has_modes else ""
+    place = where(attempt.venue, entry.text("account_id") if fields.has_modes else None, attempt.account)
+    key = "client order id" if fields.has_modes else fields.replay_key
+    told = attempt.error or ("its owner is gone without an answer" if attempt.outcome is None else "no answer")
+    rows = [
+        ("entry", line(untrusted(f"{entry.id}  ", limit=60), trusted(value.order(entry), "strong"))),
+        ("sent to", line(trusted(mode, "danger" if attempt.mode == "live" else "accent"), trusted(place))),
+        (key, line(untrusted(attempt.client_order_id or "–", limit=80))),
+        (state, line(trusted(f"since {value.moment(attempt.started_at)}{ago}, try {attempt.attempt_no:d}"))),
+        ("error", line(untrusted(told, "warning", limit=150))),
+    ]
+    return [*columns(rows), (), line(trusted(_PERSON, "dim")), (), *_said(draft, attempt, fields.result)]
+
+
+def _said(draft: SettleDraft, attempt: Attempt, what: str) -> list[Line]:
+    """Both answers, the chosen one with a tick; then what was typed."""
+    means = _MEANS_REHEARSAL if attempt.rehearsal else _MEANS
+    lines: list[Line] = []
+    for digit, claim in (("1", "accepted"), ("2", "absent")):
+        chosen = claim == draft.claimed
+        name = f"{claim} ✓" if chosen else claim
+        text = means["accepted" if claim == "accepted" else "absent"].format(what=what)
+        tone = trusted(f"{name:<12}", "accent" if chosen else "plain")
+        lines.append(line(trusted(f" {digit} ", "key"), tone, trusted(text, "plain" if chosen else "dim")))
+    rows = []
+    if draft.order is not None:
+        rows.append((f"{what} id", line(untrusted(draft.order or "none is known", limit=80))))
+    if draft.note:
+        rows.append(("note", line(untrusted(draft.note, limit=120))))
+    return [*lines, *([()] if rows else []), *columns(rows)]

@@ -1,0 +1,1 @@
+"""What became of an order: asking the venue, reconciling, and settling by a person's word."""

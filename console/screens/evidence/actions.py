@@ -1,0 +1,155 @@
+"""What became of an order: C asks the venue, and reconciles what is in doubt; S settles by what a person saw.
+
+Nothing here sends. What settles runs to its end when its gate or panel is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from backends.records import Attempt, Entry
+from backends.store import StoreError
+from console.render.batch import REAL
+from console.render.line import Line, line, trusted, untrusted
+from console.render.settlement import SettleDraft
+from console.render.value import many, order
+from console.render.venue_answer import answer_lines
+from console.screens.action_screen import ActingScreen, new_run
+from console.screens.evidence.answer import AnswerDialog
+from console.screens.gates.settle import SettleGate, SettleSteps
+from console.services.session import StoreSession
+
+if TYPE_CHECKING:
+    from console.services.evidence.settle import SettleReport
+
+MOST = 50  # entries that are asked about at once
+_NO_VENUE = "nothing is in doubt, and this store's entries have no venue that could be asked"
+_OWNED = "in flight: its owner may still be sending it; wait, then S again"
+_NOT_IN_DOUBT = "not in doubt: there is nothing to settle"
+
+
+def ask(screen: ActingScreen) -> None:
+    """Opens its panel at once, which looks what is in doubt: that is reconciled; else the venue is asked."""
+    session, ids = screen.attached_session(), tuple(screen.picks())
+    if session is None or not ids or screen.is_busy():
+        return
+
+    async def find(say: Callable[[str], None]) -> Sequence[Line] | None:
+        chosen = frozenset(ids)
+        attempts = [one for one in await session.store.open_attempts() if one.entry_id in chosen]
+        if attempts:
+            _reconcile(screen, session, attempts, left=len(ids) - len(_entries_of(attempts)))
+            return None
+        return await _answers(screen, session, ids, say)
+
+    title = line(trusted(f"The venue's word on {many(len(ids), 'entry')} · {_mode_word(screen, session)}"))
+    screen.app.push_screen(AnswerDialog(title, find, dead_seconds=screen.console.setup.dead_seconds))
+
+
+def _mode_word(screen: ActingScreen, session: StoreSession) -> str:
+    return screen.console.mode.upper() if session.has_modes else REAL.upper()
+
+
+def _reconcile(screen: ActingScreen, session: StoreSession, attempts: Sequence[Attempt], *, left: int) -> None:
+    modes = "/".join(sorted({one.mode for one in attempts})) if session.has_modes else REAL
+    work = session.reconcile_work(_entries_of(attempts))
+    screen.app.call_later(screen.console.begin, new_run("reconcile", modes, len(attempts), work))
+    screen.acted()
+    if left:
+        screen.warn(f"{many(left, 'entry')} not in doubt left out: C on them asks the venue")
+
+
+def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.entry_id for one in attempts))
+
+
+async def _answers(
+    screen: ActingScreen, session: StoreSession, ids: tuple[str, ...], say: Callable[[str], None]
+) -> Sequence[Line]:
+    if not session.has_modes:
+        return [line(trusted(_NO_VENUE, "warning"))]
+    asked = ids[:MOST]
+    say(f"asking the venue about {many(len(asked), 'entry')}; nothing is written; esc gives it up …")
+    answers = await session.ask(asked, screen.console.mode)
+    if not answers:
+        return [line(trusted("gone: the store no longer has it", "warning"))]
+    lines = answer_lines(answers, [_order(screen.known(one.entry_id)) for one in answers])
+    if len(ids) > MOST:
+        lines = [line(trusted(f"only the first {MOST} of {len(ids):,} were asked about", "warning")), (), *lines]
+    return [*lines, (), line(trusted("Nothing was written: no entry and no order changed.", "dim"))]
+
+
+def _order(entry: Entry | None) -> str:
+    return order(entry) if entry else ""
+
+
+def settle(screen: ActingScreen) -> None:
+    """A gate on the entry under the cursor, whatever is marked."""
+    session, shown = screen.attached_session(), screen.current()
+    if session is None or shown is None:
+        return
+    entry, drafts = shown.row.entry, screen.console.settle_drafts
+
+    def hand_in(attempt: Attempt, draft: SettleDraft) -> None:
+        screen.start(lambda: _settle(screen, session, gate, attempt, draft), group="act", exclusive=False)
+
+    steps = SettleSteps(
+        lambda: _open_attempt(session, entry.id), lambda attempt: drafts.get(_key(attempt), SettleDraft()), hand_in
+    )
+    gate = SettleGate(entry, steps)
+    screen.app.push_screen(gate, lambda report: None if report is None else _settled(screen, report))
+
+
+def _key(attempt: Attempt) -> tuple[str, str, int]:
+    return attempt.entry_id, attempt.mode, attempt.attempt_no
+
+
+async def _open_attempt(session: StoreSession, entry_id: str) -> Attempt | str:
+    """The attempt that a settlement would take, the live one first; or why there is none."""
+    opened = [one for one in await session.store.open_attempts() if one.entry_id == entry_id]
+    if not opened:
+        return _NOT_IN_DOUBT
+    attempt = min(opened, key=lambda one: (one.mode != "live", one.rehearsal, -one.attempt_no))
+    now = (await session.store.clock()).timestamp()
+    return _OWNED if attempt.outcome is None and attempt.lease_until > now else attempt
+
+
+async def _settle(
+    screen: ActingScreen, session: StoreSession, gate: SettleGate, attempt: Attempt, draft: SettleDraft
+) -> None:
+    """Runs on the screen below, so that closing the gate neither stops it nor loses what became of it."""
+    from console.services.evidence.settle import SettleRequest
+
+    assert draft.claimed is not None  # the gate hands nothing in without it
+    request = SettleRequest(attempt.entry_id, draft.claimed, draft.note, draft.order or None, attempt.mode)
+    drafts = screen.console.settle_drafts
+    try:
+        report = await session.settle(request)
+    except StoreError as problem:
+        if not gate.is_current:
+            raise
+        gate.failed(str(problem))
+        return
+    if report.plan is not None:
+        drafts[_key(attempt)] = draft
+    else:
+        drafts.pop(_key(attempt), None)
+    if gate.is_current:
+        gate.told(report)
+    else:
+        _settled(screen, report)
+
+
+def _settled(screen: ActingScreen, report: SettleReport) -> None:
+    screen.acted()
+    ended, name = report.ended, untrusted(f"{report.ended.entry_id} ", limit=60)
+    if report.plan is not None:
+        screen.warn(f"{ended.entry_id} waits: dlq approve {report.plan}, or P in their console; then S again")
+    elif not report.is_done:
+        screen.warn(f"{ended.entry_id} was not settled: {ended.detail}")
+    elif ended.outcome == "accepted":
+        at = f", order {ended.venue_order_id}" if ended.venue_order_id else ""
+        screen.show_notice(line(trusted("settled: ", "good"), name, untrusted(f"was accepted{at}", limit=120)))
+    else:
+        screen.show_notice(line(trusted("settled: ", "good"), name, trusted("is absent at the venue")))

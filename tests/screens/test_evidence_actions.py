@@ -1,0 +1,312 @@
+"""Asking the venue, reconciling and settling from the screens, against a real store and a practice venue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console import clock
+from console.screens.batch import BatchScreen
+from console.screens.evidence.answer import AnswerDialog
+from console.screens.gates.settle import SettleGate
+from console.settings.config import StoreConfig
+from tests.screens.test_gates import states
+from tests.screens.test_replay_actions import over, stage_with
+from tests.support.app import (
+    ANN,
+    Stage,
+    answer,
+    app_of,
+    current,
+    gate_message,
+    ident,
+    notice,
+    on_queue,
+    order,
+    press,
+    screen_text,
+    settled,
+    until,
+)
+from tests.support.exchange import Exchange
+
+BOB = replace(ANN, operator="bob", os_user="bob")
+
+
+async def in_doubt(pilot: Any, typed: str = "1") -> None:
+    """Send the entry under the cursor, to an exchange that takes it and drops the connection."""
+    app = app_of(pilot)
+    await press(pilot, "R")
+    await until(pilot, lambda: "to send" in screen_text(app))
+    await answer(pilot, typed)
+    await over(pilot)
+    await press(pilot, "escape")
+    assert "in doubt 1" in screen_text(app)
+
+
+def blind(venue: Exchange) -> None:
+    """The venue answers no look-up any more."""
+    venue.fault("http_500", on="lookup", times=None)
+
+
+async def bodies(app: Any) -> list[dict[str, Any]]:
+    return [json.loads(event.body) async for events in app.session.store.audit() for event in events]
+
+
+async def test_what_is_in_doubt_is_reconciled_without_a_typed_number(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        await pilot.press("C")
+        await over(pilot)
+        assert isinstance(app.screen, BatchScreen)
+        assert "reconcile finished" in screen_text(app)
+    assert set((await states(stage)).values()) == {"replayed"}
+    assert len(venue.posts) == 1, "reconciling sends nothing"
+
+
+async def test_a_stop_ends_a_reconcile_between_two_attempts(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(n, market_id="DROP") for n in (1, 2, 3)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        await answer(pilot, "3")
+        await over(pilot)
+        await press(pilot, "escape")
+        assert "in doubt 3" in screen_text(app)
+        venue.fault("delay", on="lookup", times=None, seconds=0.5)
+        await press(pilot, "a")
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+        await pilot.press("exclamation_mark")
+        await over(pilot)
+        run = app.activity.run
+        assert run is not None
+        assert [one.detail for one in run.landed].count("stopped: nothing was asked") >= 1
+        assert "reconcile stopped" in screen_text(app)
+    assert "in_doubt" in set((await states(stage)).values())
+
+
+async def test_c_on_a_pending_entry_shows_what_the_venue_has_of_it(tmp_path: Path, venue: Exchange) -> None:
+    placed = venue.place(symbol="MSFT", side="buy", qty="11", limit_price="100.25", client_order_id="cid-1")
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "C")
+        await until(pilot, lambda: "found" in screen_text(app))
+        shown = screen_text(app)
+        assert isinstance(app.screen, AnswerDialog)
+        for word in ("PAPER", placed["id"], "cid-1", "status", "filled", "account", "asked at", "Nothing was written"):
+            assert word in shown, word
+        await press(pilot, "escape")
+        assert on_queue(app)
+        assert await bodies(app) == []
+        assert app.activity.run is None
+    assert set((await states(stage)).values()) == {"pending"}
+
+
+async def test_c_on_several_gives_a_row_for_each(tmp_path: Path, venue: Exchange) -> None:
+    venue.place(symbol="MSFT", side="buy", qty="99", limit_price="100.25", client_order_id="cid-1")
+    stage = stage_with(tmp_path, venue, [order(n) for n in (1, 2)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "C")
+        await until(pilot, lambda: "Nothing was written" in screen_text(app))
+        shown = screen_text(app)
+        assert "2 entries" in shown
+        assert "found   with other terms than the entry's" in shown
+        assert "quantity" in shown, "what differs is named"
+        assert shown.count(ident(2)) >= 1
+        assert ("absent" in shown) or ("unknown" in shown)
+
+
+async def test_an_ask_is_bounded(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(n) for n in range(53)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "C")
+        await until(pilot, lambda: "only the first 50 of 53" in screen_text(app))
+
+
+async def test_a_read_only_console_says_why_it_asks_nobody(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    stage.read_only = True
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for key in ("C", "S", "D", "U"):
+            await press(pilot, key)
+            assert on_queue(app)
+            assert f"READ-ONLY: {key} does nothing here" in notice(app)
+        await press(pilot, "colon")
+        await answer(pilot, "settle")
+        assert "READ-ONLY: S does nothing here" in notice(app)
+    assert venue.requests["total"] == 0, "nobody was asked"
+
+
+async def claim(pilot: Any, digit: str, *answers: str) -> None:
+    """Open the settle gate, choose, and hand in each answer; an empty one is Enter alone."""
+    await press(pilot, "S")
+    await until(pilot, lambda: "press 1 or 2" in screen_text(app_of(pilot)))
+    await press(pilot, digit)
+    for text in answers:
+        await answer(pilot, text)
+
+
+async def test_settle_shows_the_attempt_and_asks_for_the_word_last(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        blind(venue)
+        await press(pilot, "S")
+        await until(pilot, lambda: "press 1 or 2" in screen_text(app))
+        shown = screen_text(app)
+        for word in (ident(1), "PAPER", "alpaca · main", "cid-1", "in doubt", "since", "1 accepted", "2 absent"):
+            assert word in shown, word
+        await press(pilot, "enter")
+        assert "press 1 or 2 first" in gate_message(app)
+        await press(pilot, "1", "enter")
+        assert "none is known" in screen_text(app)
+        await press(pilot, "enter")
+        assert "type the answer first" in gate_message(app), "the note is needed"
+        await answer(pilot, "seen on the broker's page")
+        await answer(pilot, "yes")
+        assert "that is not settle" in gate_message(app)
+        assert set((await states(stage)).values()) == {"in_doubt"}
+        await answer(pilot, "settle")
+        await until(pilot, lambda: on_queue(app))
+        assert f"settled: {ident(1)} was accepted" in notice(app)
+    assert set((await states(stage)).values()) == {"replayed"}
+
+
+async def test_settled_as_absent_it_is_pending_again(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        blind(venue)
+        await claim(pilot, "2", "the desk has no such order", "settle")
+        await until(pilot, lambda: on_queue(app))
+        assert "is absent at the venue" in notice(app)
+        (event,) = [body for body in await bodies(app) if body.get("reason") == "settle"]
+        assert event["note"] == "the desk has no such order"
+    assert set((await states(stage)).values()) == {"pending"}
+
+
+async def test_an_order_id_is_typed_and_kept(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        blind(venue)
+        await claim(pilot, "1", "ord-77", "seen there", "settle")
+        await until(pilot, lambda: on_queue(app))
+        assert "order ord-77" in notice(app)
+        assert app.session is not None
+        (attempt,) = await app.session.store.attempts(ident(1))
+        assert attempt.venue_order_id == "ord-77"
+
+
+async def test_where_the_venue_says_otherwise_its_words_stay_in_the_gate(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        await claim(pilot, "2", "nobody has seen it", "settle")
+        await until(pilot, lambda: "the venue says otherwise" in gate_message(app))
+        assert isinstance(app.screen, SettleGate)
+        assert "nobody has seen it" in screen_text(app), "what was typed is kept"
+        await press(pilot, "escape")
+    assert set((await states(stage)).values()) == {"in_doubt"}
+
+
+async def test_backspace_takes_the_last_answer_back(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        await claim(pilot, "1", "ord-1", "not so")
+        await press(pilot, "backspace")
+        assert "what did you see" in screen_text(app)
+        await press(pilot, *["backspace"] * 7)
+        assert "order id, or Enter for none: ord-1" in screen_text(app)
+        await press(pilot, *["backspace"] * 6)
+        assert "press 1 or 2" in screen_text(app)
+
+
+async def test_a_live_one_waits_for_a_second_person_and_is_confirmed_then(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    stage.store = StoreConfig(name="prod", url=str(stage.path), mode="live")
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot, "live 1")
+        blind(venue)
+        await claim(pilot, "1", "", "seen on the broker's page", "settle")
+        await until(pilot, lambda: "dlq approve " in gate_message(app))
+        assert app.screen.has_class("-live")
+        said = gate_message(app)
+        assert "or P in their console; then S again" in said
+        plan = said.split("dlq approve ")[1].split(",")[0]
+        await answer(pilot, "settle")
+        await until(pilot, lambda: "dlq approve " in gate_message(app))
+        await press(pilot, "escape")
+        bob = await Stage(stage.path, config=stage.config, clock=clock.now, actor=BOB, store=stage.store).attach(
+            stage.store
+        )
+        assert await bob.approve(plan)
+        await bob.aclose()
+        await press(pilot, "S")
+        await until(pilot, lambda: "type settle to end it as accepted" in screen_text(app))
+        assert "seen on the broker's page" in screen_text(app), "what was typed is kept"
+        await answer(pilot, "settle")
+        await until(pilot, lambda: on_queue(app))
+        assert "settled" in notice(app)
+    assert set((await states(stage)).values()) == {"replayed"}
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_settlement_outlives_its_gate(tmp_path: Path, venue: Exchange, leaves: bool) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        venue.fault("delay", on="lookup", times=None, seconds=0.3)
+        await claim(pilot, "1", "", "seen there")
+        await pilot.press(*"settle", "enter")
+        if leaves:
+            await pilot.press("escape")
+        await settled(pilot)
+        await until(pilot, lambda: "settled" in notice(app))
+    assert set((await states(stage)).values()) == {"replayed"}
+
+
+async def test_what_is_not_in_doubt_cannot_be_settled(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "S")
+        await until(pilot, lambda: "not in doubt: there is nothing to settle" in screen_text(app))
+        await answer(pilot, "1")
+        assert isinstance(app.screen, SettleGate)
+        await press(pilot, "escape")
+        assert current(app) == ident(1)
