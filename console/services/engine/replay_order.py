@@ -1,174 +1,289 @@
 """Lets an engine send an entry again through its own venue. Synchronous; works beside a running event loop.
 
-Uses the sink, the store, the attempt lifecycle and the classification of errors; the engine passes the venue.
+Has the console's guards and its attempt lifecycle: claim → look up → intent → one submit → outcome. The engine's venue
+is called on the engine's own thread, the store on another one. A sink without a ledger has its attempts in memory.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import threading
-from collections.abc import Coroutine
-from dataclasses import asdict, replace
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never, cast
 
-from backends import DeadLetteredOrder, DLQSink, open_store
+from backends import DLQSink, open_store
 from backends.records import ERROR_LIMIT
-from backends.store import Intent, Result, Store, StoreError
+from backends.store import ClaimRefused, Intent, Result, Store, StoreError
+from console import clock
 from console.services.engine.capture import AuditLog, EngineVenue, order_id_of, quietly
+from console.services.engine.found_order import judge_found
+from console.services.engine.memory_store import MemoryStore
+from console.services.engine.own_loop import OwnLoop
+from console.services.engine.own_venue import VISIBILITY_SECONDS, OwnVenue, OwnVenuePool, can_be_asked, mode_of
 from console.services.errors.category import classify
 from console.services.evidence import payload
-from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease
-from console.services.replay.outcome import EntryOutcome
+from console.services.evidence.absence import absence_gap, earliest
+from console.services.evidence.ask_first import Adopt, Decision, GiveUp, Send, decide_new, unanswered
+from console.services.evidence.lookup_verdict import LookupVerdict
+from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
+from console.services.replay.guards import OVERRIDABLE, Guard
+from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.plan import Step, plan
+from console.services.replay.preflight import Preflight, ReplayRequest
+from console.services.replay.still_fit import unfit
+from console.settings.config import Limits
 from console.settings.identity import current_actor
-from venues import OrderAction, Prepared, parse_action
+from venues import Mode, Prepared
 
 _LEASE = Lease(300.0, sending=120.0)
-T = TypeVar("T")
+_ASYNC_FIND = "find is async: replay_order needs a plain function"
+_ASYNC_SUBMIT = "submit is async: replay_order needs a plain function; nothing was sent"
+_LOOK_THERE = "; this sink cannot be reconciled: look at the venue, then mark it dismissed"
 
 
-def replay_order(dlq: DLQSink, dlq_id: str, venue: EngineVenue, audit_log: AuditLog | None = None) -> tuple[bool, str]:
-    """Send one entry again through the engine's own venue: (ok, detail).
+def replay_order(
+    dlq: DLQSink,
+    dlq_id: str,
+    venue: EngineVenue,
+    audit_log: AuditLog | None = None,
+    *,
+    override: Iterable[str] = (),
+    note: str | None = None,
+) -> tuple[bool, str]:
+    """Send one entry again through the engine's own venue: (ok, the venue's order id or why not).
 
-    A SQL sink records the attempt as the console does. When the submit fails but may have reached the venue, the entry
-    stays in doubt and the detail begins with "unknown:".
+    A refusal begins with its guard's code; `override` names the guards that `note` answers for. If the venue has
+    `find(client_order_id)` (an order, None, or raises), it is asked before a new order is sent. When the submit fails
+    but may have reached the venue, the entry stays in doubt and the detail begins with "unknown:".
     """
+    overrides = tuple(override.split(",") if isinstance(override, str) else override)
+    if (refusal := _refused_override(overrides, note)) is not None:
+        return False, refusal
     entry = dlq.get(dlq_id)
     if entry is None:
         return False, f"no such entry: {dlq_id}"
     if entry.dismissed:
         return False, "already dismissed"
-    parsed = parse_action(asdict(entry), entry.action_json or None)
-    if parsed.action is None:
-        return False, "unparsable: " + "; ".join(f"{one.code}: {one.text}" for one in parsed.findings)
-    target = getattr(dlq, "_dsn", None)
-    if target is None:
-        return _in_memory(dlq, entry, parsed.action, venue, audit_log)
-    with _Own() as own:
+    with OwnLoop() as own:
         try:
-            store = own.run(open_store(target(), table=dlq.table))  # type: ignore[attr-defined]  # SQL sinks have it
+            store = own.run(_opened(dlq))
         except StoreError as problem:
             return False, f"not sent: {problem}"
         try:
-            return _recorded(own, store, parsed.action, entry, (venue, audit_log))
+            ended = _Replay(own, store, venue, note).run(dlq_id, frozenset(overrides))
         finally:
             own.run(store.aclose())
+    return _told(ended, audit_log)
 
 
-def _in_memory(
-    dlq: DLQSink, entry: DeadLetteredOrder, action: OrderAction, venue: EngineVenue, audit_log: AuditLog | None
-) -> tuple[bool, str]:
-    try:
-        order_id = order_id_of(venue.submit(action))
-    except Exception as problem:  # noqa: BLE001 - any failure of a venue is an outcome here
-        dlq.bump_retry(entry.dlq_id)
-        return False, _failure(problem)[1]
-    dlq.mark_dismissed(entry.dlq_id)
-    _annotate(audit_log, entry.dlq_id, order_id)
-    return True, order_id
+def _refused_override(codes: tuple[str, ...], note: str | None) -> str | None:
+    wrong = next((code for code in codes if code not in OVERRIDABLE), None)
+    if wrong is not None:
+        return f"{wrong}: cannot be overridden, only {', '.join(OVERRIDABLE)}: nothing was sent"
+    if codes and not (note or "").strip():
+        return f"{codes[0]}: an override needs a note: nothing was sent"
+    return None
 
 
-def _recorded(
-    own: _Own,
-    store: Store,
-    action: OrderAction,
-    entry: DeadLetteredOrder,
-    engine: tuple[EngineVenue, AuditLog | None],
-) -> tuple[bool, str]:
-    venue, audit_log = engine
-    ledger = AttemptLedger(store, current_actor(None), reason="replay_order")
-    try:
-        begun = own.run(_begin(store, ledger, action, entry, mode=_mode(venue)))
-    except StoreError as problem:
-        return False, f"not sent: {problem}"
-    if isinstance(begun, EntryOutcome):
-        return False, begun.detail or begun.outcome
-    held, action = begun
-    result = _submitted(venue, action)  # on the engine's own thread
-    told = EntryOutcome(entry.dlq_id, result.outcome, None, result.venue_order_id, action.client_order_id, result.error)
-    ended = own.run(ledger.conclude(held, result, told))
-    if ended.outcome == "accepted":
-        order_id = ended.venue_order_id or ""
-        _annotate(audit_log, entry.dlq_id, order_id)
-        return True, order_id
-    detail = ended.detail or ended.outcome
-    return False, f"unknown: {detail}" if ended.outcome == "unknown" and ended != told else detail
+async def _opened(dlq: DLQSink) -> Store:
+    target = getattr(dlq, "_dsn", None)
+    if target is None:
+        return cast("Store", MemoryStore(dlq))  # it has all that planning and sending one entry call
+    return await open_store(target(), table=getattr(dlq, "table", None))
 
 
-def _submitted(venue: EngineVenue, action: OrderAction) -> Result:
-    try:
-        order_id = order_id_of(venue.submit(action))
-    except Exception as problem:  # noqa: BLE001 - any failure of a venue is an outcome here
-        outcome, detail = _failure(problem)
-        return Result("unknown" if outcome == "unknown" else "rejected", error=detail, evidence=detail)
-    return Result("accepted", order_id, evidence="the engine's venue answered")
-
-
-async def _begin(
-    store: Store, ledger: AttemptLedger, action: OrderAction, entry: DeadLetteredOrder, *, mode: str
-) -> tuple[HeldClaim, OrderAction] | EntryOutcome:
-    found = await store.get(entry.dlq_id)
-    if found is None:
-        return EntryOutcome(entry.dlq_id, "skipped", None, detail="no such entry")
-
-    async def prepare() -> tuple[Intent, OrderAction]:
-        named = action
-        if not named.client_order_id:
-            seed = f"{await store.store_id()}\n{entry.dlq_id}"
-            named = replace(named, client_order_id=hashlib.sha256(seed.encode()).hexdigest()[:32])
-        return _intent(named, entry.venue_name, mode), named
-
-    try:
-        return await ledger.begin(entry.dlq_id, found.version, _LEASE, prepare)
-    finally:
-        await ledger.settle_up()
-
-
-def _intent(action: OrderAction, venue: str, mode: str) -> Intent:
-    """The engine's venue makes the bytes itself; the ledger keeps what a look-up of the order needs."""
-    request = Prepared(action.verb, action.client_order_id or "", "", "", b"", action)
-    kept = payload.encode(request)
-    return Intent(
-        mode=mode,
-        venue=venue,
-        client_order_id=request.client_order_id,
-        payload=kept,
-        payload_hash=hashlib.sha256(kept).hexdigest(),
-        detail="by the engine's own venue",
-    )
-
-
-def _mode(venue: object) -> str:
-    """Paper only when the engine's venue says so itself."""
-    said = getattr(venue, "mode", None)
-    return "paper" if said == "paper" or getattr(venue, "paper", None) is True else "live"
-
-
-def _failure(problem: Exception) -> tuple[str, str]:
-    """("unknown" | "rejected", detail): unknown when the order may have reached the venue."""
-    error = f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT]
-    return ("unknown", f"unknown: {error}") if classify(error).reach == "maybe" else ("rejected", error)
-
-
-def _annotate(audit_log: AuditLog | None, dlq_id: str, order_id: str) -> None:
+def _told(ended: EntryOutcome, audit_log: AuditLog | None) -> tuple[bool, str]:
+    if ended.outcome != "accepted":
+        return False, ended.detail or ended.outcome
+    order_id = ended.venue_order_id or ""
     if audit_log is not None:
-        event = {"dlq_id": dlq_id, "venue_order_id": order_id, "text": f"replayed {dlq_id} -> venue order {order_id}"}
+        text = f"replayed {ended.entry_id} -> venue order {order_id}"
+        event = {"dlq_id": ended.entry_id, "venue_order_id": order_id, "text": text}
         quietly(lambda: audit_log.append("Annotation", event))
+    return True, order_id or ended.detail or ""
 
 
-class _Own:
-    """An event loop on its own thread, so that a synchronous call works beside a running loop."""
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    step: Step
+    held: HeldClaim
+    request: Prepared
 
-    def __enter__(self) -> _Own:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="dlq-replay-order", daemon=True)
-        self._thread.start()
-        return self
+    def ended(self, kind: OutcomeKind, detail: str | None, order_id: str | None = None) -> EntryOutcome:
+        return EntryOutcome(self.held.entry_id, kind, None, order_id, self.request.client_order_id, detail)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+class _Replay:
+    """Sends one entry of a store through the engine's venue, once at most."""
+
+    def __init__(self, own: OwnLoop, store: Store, venue: EngineVenue, note: str | None) -> None:
+        self._own = own
+        self._store = store
+        self._venue = venue
+        self._mode: Mode = mode_of(venue)
+        self._ledger = AttemptLedger(store, current_actor(None), reason="replay_order", note=note)
+
+    def run(self, entry_id: str, overrides: frozenset[str]) -> EntryOutcome:
+        try:
+            claimed = self._own.run(self._claimed(entry_id, overrides))
+            if isinstance(claimed, EntryOutcome):
+                return claimed
+            ready = self._own.run(self._intended(claimed, self._asked(claimed)))
+        except StoreError as problem:
+            return EntryOutcome(entry_id, "not_sent", None, detail=f"not sent: {problem}")
+        finally:
+            self._own.run(self._ledger.settle_up())
+        if isinstance(ready, EntryOutcome):
+            return ready
+        return self._own.run(self._concluded(claimed, self._submitted(claimed.request)))
+
+    async def _claimed(self, entry_id: str, overrides: frozenset[str]) -> _Claimed | EntryOutcome:
+        """Judged by every guard, and claimed; or why it stays."""
+        entry = await self._store.get(entry_id)
+        if entry is None:
+            return EntryOutcome(entry_id, "skipped", None, detail=f"no such entry: {entry_id}")
+        preflight = Preflight(self._store, OwnVenuePool(self._venue), Limits(), clock.now)
+        facts = await preflight.facts([entry], ReplayRequest(self._mode, overrides=overrides, single=True, probe=False))
+        planned = plan([entry], facts)
+        if not planned.steps:
+            return self._stays(entry_id, "; ".join(one.text for one in planned.blocked))
+        (step,) = planned.steps
+        held = await self._ledger.claim(entry_id, step.command.version, _LEASE, mode=self._mode)
+        if isinstance(held, ClaimRefused):
+            return self._stays(entry_id, refused(held).detail or held.code)
+        client = OwnVenue(step.command.venue, self._mode, has_lookup=can_be_asked(self._venue))
+        return _Claimed(step, held, client.prepare(step.command.action, step.command.client_order_id))
+
+    def _stays(self, entry_id: str, text: str) -> EntryOutcome:
+        remedy = _LOOK_THERE if isinstance(self._store, MemoryStore) and text.startswith("in-doubt:") else ""
+        return EntryOutcome(entry_id, "refused", None, detail=text + remedy)
+
+    def _asked(self, claimed: _Claimed) -> Decision:
+        """What is done after the engine's venue was asked, where it can be. On the engine's own thread."""
+        try:
+            return self._decision(claimed)
+        except BaseException:  # an interrupt; nothing was sent
+            self._own.run(self._ledger.release(claimed.held))
+            raise
+
+    def _decision(self, claimed: _Claimed) -> Decision:
+        command = claimed.step.command
+        if command.action.verb != "new" or not can_be_asked(self._venue):
+            return Send()  # what may have arrived without a look-up was judged by its guard
+        # Read the clocks before asking: an answer from within the window must not count as one from after it.
+        now = min(clock.now(), self._ledger.moment())
+        verdict = self._looked_up(claimed)
+        if verdict is None:
+            return unanswered(LookupVerdict("no-answer", _ASYNC_FIND), may_have_arrived=command.may_have_arrived)
+        gap = absence_gap(command.sent_at, now, window=VISIBILITY_SECONDS, reach="all")
+        return decide_new(
+            verdict,
+            gap=gap if command.may_have_arrived else None,
+            may_have_arrived=command.may_have_arrived,
+            overridden="may-have-arrived" in claimed.step.overridden,
+        )
+
+    def _looked_up(self, claimed: _Claimed) -> LookupVerdict | None:
+        """The venue's answer; None where it is only the promise of one."""
+        client_order_id = claimed.request.client_order_id
+        try:
+            found = self._venue.find(client_order_id)  # type: ignore[attr-defined]  # `can_be_asked` has seen it
+            if inspect.isawaitable(found):
+                _drop(found)
+                return None
+            if found is None:
+                return LookupVerdict("absent", "the venue does not show it")
+            not_before = earliest(claimed.step.command.captured_at)
+            return judge_found(claimed.request.action, client_order_id, found, not_before=not_before)
+        except Exception as problem:  # noqa: BLE001 - whatever the engine's own code raises is no answer
+            return LookupVerdict("no-answer", f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT])
+
+    async def _intended(self, claimed: _Claimed, decision: Decision) -> EntryOutcome | None:
+        """None when the order is to be submitted now; else how it ended without that."""
+        match decision:
+            case Send():
+                return await self._ready(claimed)
+            case Adopt(result, text):
+                return await self._adopted(claimed, result, text)
+            case GiveUp(kind, text):
+                return await self._given_up(claimed, kind, f"not sent: {text}" if kind == "not_sent" else text)
+            case _:
+                assert_never(decision)
+
+    async def _ready(self, claimed: _Claimed) -> EntryOutcome | None:
+        if (guard := self._unfit(claimed)) is not None:
+            return await self._given_up(claimed, "not_sent", f"{guard.code}: {guard.text}")
+        if (stays := await self._intend(claimed, "by the engine's own venue")) is not None:
+            return stays
+        late = f"not sent: {TOO_LATE}" if claimed.held.too_late else None
+        if (guard := self._unfit(claimed)) is not None:  # the machine may have been suspended over the commit
+            late = f"{guard.code}: {guard.text}"
+        return None if late is None else await self._concluded(claimed, Result("not_sent", error=late, evidence=late))
+
+    def _unfit(self, claimed: _Claimed) -> Guard | None:
+        now = self._ledger.latest(clock.now())
+        return unfit(claimed.step, now, limits=Limits, account=None, key_digest="")
+
+    async def _adopted(self, claimed: _Claimed, result: Result, text: str) -> EntryOutcome:
+        """Record the order that the venue already has, and send nothing."""
+        if (stays := await self._intend(claimed, "found at the venue, not sent")) is not None:
+            return stays
+        result = replace(result, venue_order_id=result.venue_order_id or None)
+        return await self._concluded(claimed, result, f"{text}; nothing was sent")
+
+    async def _intend(self, claimed: _Claimed, detail: str) -> EntryOutcome | None:
+        """Commit the intent; the outcome where the store refuses it."""
+        request, overridden = claimed.request, ", ".join(claimed.step.overridden)
+        kept = payload.encode(request)  # the engine's venue makes the bytes itself; this is what a look-up needs
+        intent = Intent(
+            mode=self._mode,
+            venue=claimed.step.command.venue,
+            client_order_id=request.client_order_id,
+            payload=kept,
+            payload_hash=hashlib.sha256(kept).hexdigest(),
+            detail=f"{detail}; overridden: {overridden}" if overridden else detail,
+        )
+        attempt = await self._ledger.intend(claimed.held, intent)
+        if isinstance(attempt, ClaimRefused):
+            return self._stays(claimed.held.entry_id, refused(attempt).detail or attempt.code)
+        return None
+
+    async def _given_up(self, claimed: _Claimed, kind: OutcomeKind, text: str) -> EntryOutcome:
+        await self._ledger.release(claimed.held)
+        return claimed.ended(kind, text)
+
+    def _submitted(self, request: Prepared) -> Result:
+        """What the engine's venue made of it. On the engine's own thread."""
+        try:
+            answer = self._venue.submit(request.action)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                return Result("not_sent", error=f"not sent: {_ASYNC_SUBMIT}", evidence=_ASYNC_SUBMIT)
+            if inspect.isawaitable(answer):
+                raise RuntimeError("unknown outcome: submit returned the promise of an answer")
+            order_id = order_id_of(answer)
+        except Exception as problem:  # noqa: BLE001 - any failure of a venue is an outcome here
+            return _failure(problem)
+        return Result("accepted", order_id, evidence="the engine's venue answered")
+
+    async def _concluded(self, claimed: _Claimed, result: Result, detail: str | None = None) -> EntryOutcome:
+        told = claimed.ended(result.outcome, detail or result.error, result.venue_order_id)
+        ended = await self._ledger.conclude(claimed.held, result, told)
+        if ended.outcome == "unknown" and ended != told:
+            return replace(ended, detail=f"unknown: {ended.detail}")
+        return ended
+
+
+def _failure(problem: Exception) -> Result:
+    """Unknown when the order may have reached the venue, else rejected."""
+    error = f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT]
+    if classify(error).reach == "maybe":
+        return Result("unknown", error=f"unknown: {error}", evidence=error)
+    return Result("rejected", error=error, evidence=error)
+
+
+def _drop(promise: object) -> None:
+    """So that Python does not warn of a coroutine that nobody awaited."""
+    if inspect.iscoroutine(promise):
+        promise.close()
