@@ -273,7 +273,7 @@ class OrderSelect:
             return [self.pending(), _mostly(f"({_BOTH_OVER}) IS NOT TRUE")]
         chosen = [sql for state, sql in self._known().items() if state in states]
         held = [ours for ours, shown in HELD.items() if shown in states]
-        among = [self._among_held(held)] if len(held) == len(states) else []
+        among = [self._among_held(held)] if held and len(held) == len(states) else []
         return [*among, sa.or_(sa.false(), *chosen)]
 
     def _known(self) -> dict[State, ColumnElement[bool]]:
