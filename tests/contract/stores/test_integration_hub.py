@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +26,6 @@ from console.services.resend.hub import HubBatch, Patience
 from console.services.resend.hub_source import HubSource, HubStore, hub_of, open_hub
 from console.services.resend.plan import ResendTools
 from console.services.resend.target import HubTarget
-from console.services.triage.approvals import Approvals
 from console.settings.config import Config, StoreConfig
 from tests.support.http_server import Loopback, never, reply
 from tests.support.integration import Time, entry_id
@@ -171,7 +169,7 @@ async def test_a_lost_answer_to_a_retry_is_looked_for_in_the_entry(attach: Open)
     assert ended.outcome == "accepted"
 
 
-async def test_two_people_may_say_of_a_retry_that_may_not_be_queued_that_there_is_none(attach: Open) -> None:
+async def test_a_retry_that_may_be_queued_stays_in_doubt_until_the_hub_shows_it(attach: Open) -> None:
     there = hub(1)
     store = await attach(there)
     there.answer = reply(503)
@@ -179,14 +177,8 @@ async def test_two_people_may_say_of_a_retry_that_may_not_be_queued_that_there_i
     assert (ended.outcome, ended.detail) == ("unknown", "HTTP 503: it may be queued, no end within 5 s")
     batch = HubBatch(store, cast("Hub", hub_of(store)), ACTOR, lambda: NOW)
     (asked,) = await batch.settle(())
-    assert asked.outcome == "unknown"
-    plan_hash = str(asked.detail).rpartition("dlq approve ")[2]
-    assert await Approvals(store, ACTOR, lambda: NOW).approve(plan_hash) is None  # the one who asked
-    assert [one.outcome for one in await batch.settle(())] == ["unknown"]
-    other = replace(ACTOR, os_user="second")
-    assert "absent at the hub" in str(await Approvals(store, other, lambda: NOW).approve(plan_hash))
-    assert [one.outcome for one in await batch.settle(())] == ["not_sent"]
-    assert await ids(store, only("pending")) == [entry_id(1)]
+    assert (asked.outcome, "may still be queued" in str(asked.detail)) == ("unknown", True)
+    assert await ids(store, only("in_doubt")) == [entry_id(1)]
     assert sum(method == "POST" for method, _ in there.asked) == 1
 
 
@@ -235,7 +227,7 @@ async def test_halt_and_notes_live_in_the_ledger(attach: Open) -> None:
     await store.note(entry_id(1), ACTOR, why(note="asked"))
     assert [one.text for one in await store.notes(entry_id(1))] == ["asked"]
     await store.halt(ACTOR, why(note="stop"))
-    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "refused"]
+    assert [one.outcome for one in await retry(store, 1, 2)] == ["not_sent", "not_sent"]
 
 
 async def test_an_outcome_waits_for_a_store_that_is_away_for_a_moment(
@@ -265,7 +257,7 @@ async def test_a_refused_intent_gives_the_claim_back(attach: Open, monkeypatch: 
         return ClaimRefused(entry_id(1), "halt is set on this store", "halt")
 
     monkeypatch.setattr(store, "intend", refuse)
-    assert [one.outcome for one in await retry(store, 1, 2)] == ["refused", "refused"]
+    assert [one.outcome for one in await retry(store, 1, 2)] == ["not_sent", "not_sent"]
     assert await store.live_claims((entry_id(1), entry_id(2))) == {}
     assert there.queued == {}
 
@@ -289,7 +281,7 @@ async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -
     assert [one.outcome for one in await retry(store, 1, 2, 3)] == ["unknown"] * 3
     there.ending, there.on_look = "good", handle.stop
     work = WorkTools(store, VenuePool({}, lambda *_: Credentials({})))
-    ended = (await HubTarget(ResendTools(ACTOR, lambda: NOW)).reconcile(work, (), (), handle)).outcomes
+    ended = await HubTarget(ResendTools(ACTOR, lambda: NOW)).reconcile(work, (), (), handle)
     assert [one.outcome for one in ended] == ["accepted", "skipped", "skipped"]
     assert [one.entry_id for one in await store.open_attempts()] == [entry_id(2), entry_id(3)]
 
@@ -297,7 +289,7 @@ async def test_stop_ends_the_settling_of_retries_between_entries(attach: Open) -
 async def test_an_entry_that_is_not_in_doubt_is_named(attach: Open) -> None:
     work = WorkTools(await attach(hub()), VenuePool({}, lambda *_: Credentials({})))
     target = HubTarget(ResendTools(ACTOR, lambda: NOW))
-    (ended,) = (await target.reconcile(work, (entry_id(1),), (), RunHandle())).outcomes
+    (ended,) = await target.reconcile(work, (entry_id(1),), (), RunHandle())
     assert (ended.outcome, ended.detail) == ("skipped", "not in doubt")
 
 

@@ -329,13 +329,13 @@ async def test_stopping_ends_the_waiting_and_says_what_was_tried(rig: Integratio
     assert len(server.requests) == 1
 
 
-async def test_halt_refuses_the_rest(rig: IntegrationRig) -> None:
+async def test_halt_sends_nothing_more(rig: IntegrationRig) -> None:
     await rig.failed(1, 2)
     store = await rig.store()
     await store.halt(ACTOR, why(note="stop"))
     async with Loopback(answers(reply(200))) as server:
         results = await resend(rig, server.url, 1, 2)
-    assert [one.outcome for one in results] == ["refused", "refused"]
+    assert [one.outcome for one in results] == ["not_sent", "not_sent"]
     assert server.requests == []
 
 
@@ -398,11 +398,11 @@ def failing(right: Any, *problems: StoreError, committed: bool = False) -> Any:
     """A store method that fails so often and then works; `committed`: it does its work, and only its answer is lost."""
     left = list(problems)
 
-    async def method(*given: Any) -> Any:
+    async def method(*given: Any, **named: Any) -> Any:
         if not left:
-            return await right(*given)
+            return await right(*given, **named)
         if committed:
-            await right(*given)
+            await right(*given, **named)
         raise left.pop(0)
 
     return method

@@ -186,7 +186,7 @@ async def test_halt_stops_a_batch(rig: OutboxRig) -> None:
     store = await rig.store()
     await store.halt(OTHER, why(note="stop"))
     results = await OutboxBatch(store, ACTOR, _now).run([await entry(store, one) for one in made])
-    assert [one.outcome for one in results] == ["refused"] * 3
+    assert [one.outcome for one in results] == ["not_sent"] * 3
     assert all((one.detail or "").startswith("halt") for one in results)
     assert await rig.outbox_rows() == []
 
