@@ -114,9 +114,7 @@ def _text(found: object, names: tuple[str, ...]) -> str:
 
 def _word(found: object, names: tuple[str, ...]) -> str:
     """In lower case; of an enum that was turned into text only its member."""
-    values = (_told(found, name) for name in names)
-    said = next((value for value in values if isinstance(value, str) and value.strip()), "")
-    return said.strip().lower().rpartition(".")[2]
+    return _text(found, names).lower().rpartition(".")[2]
 
 
 def _decimal(found: object, names: tuple[str, ...]) -> Decimal | None:

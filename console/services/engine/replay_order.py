@@ -57,7 +57,7 @@ def replay_order(
     `find(client_order_id)` (an order, None, or raises), it is asked before a new order is sent. When the submit fails
     but may have reached the venue, the entry stays in doubt and the detail begins with "unknown:".
     """
-    overrides = tuple(override.split(",") if isinstance(override, str) else override)
+    overrides = tuple(code.strip() for code in (override.split(",") if isinstance(override, str) else override))
     if (refusal := _refused_override(overrides, note)) is not None:
         return False, refusal
     entry = dlq.get(dlq_id)
@@ -96,9 +96,9 @@ async def _opened(dlq: DLQSink) -> Store:
 def _told(ended: EntryOutcome, audit_log: AuditLog | None) -> tuple[bool, str]:
     if ended.outcome != "accepted":
         return False, ended.detail or ended.outcome
-    order_id = ended.venue_order_id or ""
+    order_id = ended.venue_order_id
     if audit_log is not None:
-        text = f"replayed {ended.entry_id} -> venue order {order_id}"
+        text = f"replayed {ended.entry_id} -> venue order {order_id or 'whose id it does not tell'}"
         event = {"dlq_id": ended.entry_id, "venue_order_id": order_id, "text": text}
         quietly(lambda: audit_log.append("Annotation", event))
     return True, order_id or ended.detail or ""
