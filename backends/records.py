@@ -222,6 +222,18 @@ class Approval:
     request: str = ""  # what was asked for, to find an approved plan again
 
 
+BreakerKey = tuple[str, str, str]  # venue, account ("" where entries have none), mode
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRow:
+    """What the last sends to one venue, account and mode told, to every console of the store."""
+
+    failures: int  # in a row
+    successes: int  # in a row, since it opened
+    opened_ago: float | None  # seconds, by the store's clock; None: closed
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something an operator should know about this store; `sql` is what its owner could run to mend it."""

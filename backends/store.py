@@ -14,6 +14,8 @@ from backends.records import (
     Approval,
     Attempt,
     AuditEvent,
+    BreakerKey,
+    BreakerRow,
     Chained,
     Counts,
     Entry,
@@ -246,6 +248,11 @@ class PlanReads(Protocol):
 
     async def approval(self, plan_hash: str) -> Approval | None:
         """None also for one that has lapsed because an earlier version asked for it."""
+
+    async def breakers(self) -> dict[BreakerKey, BreakerRow]: ...
+
+    async def breaker_learns(self, key: BreakerKey, *, good: bool) -> BreakerRow:
+        """Keep how a send ended. Five failures in a row open the breaker, two successes close it."""
 
     async def approvals(self) -> tuple[Approval, ...]:
         """What was asked for in the last day, approved or not, newest first."""

@@ -23,6 +23,7 @@ GRANTS = {
     "note": "SELECT, INSERT",
     "halt": "SELECT, INSERT, DELETE",
     "approval": "SELECT, INSERT, UPDATE",
+    "breaker": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT",
     "audit_entry": "SELECT, INSERT",
     "audit_bulk": "SELECT, INSERT",
@@ -49,6 +50,7 @@ class LedgerTables:
     note: sa.Table
     halt: sa.Table
     approval: sa.Table
+    breaker: sa.Table  # what the last sends told about each venue, account and mode
     audit: sa.Table
     audit_entry: sa.Table  # entry → events that name few
     audit_bulk: sa.Table  # event that names many → its entries
@@ -80,13 +82,15 @@ def ledger(dialect: str) -> LedgerTables:
     sa.Index(f"{note.name}_of", note.c.source, note.c.entry_id)
     halt = table("halt", sa.Column("id", sa.Integer, primary_key=True), *_required("since", "operator", "note"))
     approval = table("approval", *_approval_items())
+    breaker = table("breaker", *_breaker_items())
     audit = table("audit", _key("seq"), *(sa.Column(name, sa.LargeBinary, nullable=False) for name in ("body", "hash")))
     # Keeps a short number instead of the id, as a bulk act adds many rows; the event itself names the entries.
     audit_entry = table("audit_entry", _key("mark"), _key("seq"), sqlite_with_rowid=False)
     # Ordered by event: marks are random, and an index that began with them would be rewritten by each bulk act.
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
-    return LedgerTables(metadata, meta, attempt, claim, note, halt, approval, audit, audit_entry, audit_bulk, settled)
+    acts = (meta, attempt, claim, note, halt, approval, breaker)
+    return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled)
 
 
 def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
@@ -160,6 +164,15 @@ def _approval_items() -> list[SchemaItem]:
         _filled("document", "{}"),  # what the second person approves, as JSON
         _filled("request", ""),  # what was asked for, to find an approved plan again
         _filled("state", "open"),  # or lapsed: nobody may use it any more
+    ]
+
+
+def _breaker_items() -> list[SchemaItem]:
+    return [
+        *(sa.Column(name, sa.Text, primary_key=True) for name in ("venue", "account", "mode")),
+        *(sa.Column(name, sa.Integer, nullable=False) for name in ("failures", "successes")),
+        sa.Column("opened_at", sa.Float),
+        sa.Column("updated_at", sa.Float, nullable=False),
     ]
 
 

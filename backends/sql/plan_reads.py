@@ -1,13 +1,14 @@
-"""Reads what a plan needs before anything is sent (claims, attempts, recent replays) and keeps its approvals."""
+"""Reads what a plan needs before anything is sent (claims, attempts, recent replays); keeps approvals and breakers."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from backends.records import ActContext, Actor, Approval, Attempt, Entry, storable
+from backends.ledger.migrations import bare
+from backends.records import ActContext, Actor, Approval, Attempt, BreakerKey, BreakerRow, Entry, storable
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
 from backends.sql.history import SQLHistory
@@ -17,6 +18,7 @@ from backends.sql.writer import Transaction
 
 _CHUNK = 500
 _APPROVAL_SECONDS = 86_400.0
+_OPENS_AFTER, _CLOSES_AFTER = 5, 2
 
 
 class SQLPlanReads(SQLHistory, SQLLog):
@@ -110,6 +112,39 @@ class SQLPlanReads(SQLHistory, SQLLog):
 
         return tuple(Approval(**row._mapping) for row in await self._ledger_rows(asked))
 
+    async def breakers(self) -> dict[BreakerKey, BreakerRow]:
+        breaker = self._book.breaker
+
+        def asked() -> sa.Executable | None:
+            return self._breaker_rows() if self._found.has(bare(breaker)) else None
+
+        return {(row[0], row[1], row[2]): BreakerRow(*row[3:]) for row in await self._ledger_rows(asked)}
+
+    async def breaker_learns(self, key: BreakerKey, *, good: bool) -> BreakerRow:
+        """Not audited: nobody decided anything."""
+        breaker = self._book.breaker
+        venue, account, mode = map(storable, key)
+        this = (breaker.c.venue == venue, breaker.c.account == account, breaker.c.mode == mode)
+
+        async def work(tx: Transaction) -> BreakerRow:
+            row = (await tx.execute(self._breaker_rows().where(*this))).first()
+            values = _learnt(BreakerRow(*row[3:]) if row else None, good=good)
+            opened = {"now": self._clock_now, "kept": breaker.c.opened_at if row else None, "closed": None}
+            told = {"failures": values[0], "successes": values[1], "opened_at": opened[values[2]]}
+            told["updated_at"] = self._clock_now
+            if row is None:
+                await tx.execute(breaker.insert().values(venue=venue, account=account, mode=mode, **told))
+            else:
+                await tx.execute(sa.update(breaker).where(*this).values(**told))
+            return BreakerRow(*(await tx.execute(self._breaker_rows().where(*this))).one()[3:])
+
+        return await self.writing.run(work)
+
+    def _breaker_rows(self) -> sa.Select[Any]:
+        breaker = self._book.breaker
+        names = ("venue", "account", "mode", "failures", "successes")
+        return sa.select(*(breaker.c[name] for name in names), self._clock_now - breaker.c.opened_at)
+
     async def _each(self, ids: tuple[str, ...], select: Any, table: Any) -> list[Any]:
         rows: list[Any] = []
         mine = table.c.source == self._attached.found.shown
@@ -138,6 +173,18 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
             return tuple(map(shape.reader(), rows))
 
         return await self._read(self._quick, work)
+
+
+def _learnt(row: BreakerRow | None, *, good: bool) -> tuple[int, int, Literal["now", "kept", "closed"]]:
+    """Failures, successes, and when it opened."""
+    failures, successes = (row.failures, row.successes) if row else (0, 0)
+    is_open = row is not None and row.opened_ago is not None
+    if not good:
+        failures += 1
+        return failures, 0, "now" if is_open or failures >= _OPENS_AFTER else "closed"
+    if not is_open or successes + 1 >= _CLOSES_AFTER:
+        return 0, 0, "closed"
+    return failures, successes + 1, "kept"
 
 
 def _identity(actor: Actor, role: str) -> str:
