@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from console.services.replay.venue_pool import CredentialSource
     from console.services.resend.plan import ResendTools
     from console.services.session import SessionSettings, StoreSession
+    from console.settings.secrets import Vault
 
 
 def say(message: str) -> None:
@@ -62,15 +63,21 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
             options=settings.options,
         )
     from console.services.resend.hub_source import HubStore, open_hub
-    from console.settings.secrets import Vault
     from venues import BadCredentials
 
     try:
-        token = await asyncio.to_thread(Vault(config.credentials_dir).hub_token, settings.name)
+        token = await asyncio.to_thread(vault_of(config).hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
     hub = HubStore(settings.hub_url, settings.url, password, deletes=settings.on_dismiss == "delete")
     return await open_hub(hub, token, read_only=read_only)
+
+
+def vault_of(config: Config) -> Vault:
+    """Where secrets are read. Imported late: a keyring is loaded only by who needs one."""
+    from console.settings.secrets import Vault
+
+    return Vault(config.credentials_dir, known=(*config.venues, *config.providers))
 
 
 def password_of(settings: StoreConfig, config: Config) -> str | None:
@@ -158,15 +165,12 @@ class Context:
             await session.aclose()
 
     def _credentials(self) -> CredentialSource:
-        from console.settings.secrets import Vault
-
-        return Vault(self.config.credentials_dir).credentials
+        return vault_of(self.config).credentials
 
     def _resend_tools(self, settings: StoreConfig) -> ResendTools:
         from console.services.resend.plan import ResendTools
-        from console.settings.secrets import Vault
 
-        authorization = Vault(self.config.credentials_dir).authorization
+        authorization = vault_of(self.config).authorization
         return ResendTools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
     def query(self, *, everything: bool = False) -> Query:

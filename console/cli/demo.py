@@ -14,6 +14,7 @@ from pathlib import Path
 from backends import DeadLetteredOrder, SQLiteDLQ
 from console import clock
 
+_HEDGED = ("NVDA", "BUSY")  # markets that another account trades
 _ERRORS = {
     "429": "RuntimeError: HTTP 429 after 3 attempts",
     "timeout": "ReadTimeout: no answer in 10 s",
@@ -50,7 +51,7 @@ def demo_entries(now: datetime) -> Iterator[DeadLetteredOrder]:
             dlq_id=f"dlq_{0xD0 + number:016x}",
             captured_at=at,
             venue_name="alpaca",
-            account_id="main",
+            account_id="hedge" if market in _HEDGED else "main",
             market_id=market,
             side=side,
             quantity=quantity,
@@ -96,20 +97,25 @@ def practice_venue(folder: Path) -> Iterator[str]:
 
 
 def demo_config(folder: Path, url: str) -> Path:
-    """A config that sends alpaca's orders, paper and live, to the practice exchange. Its credentials are not secret."""
+    """A config that sends the orders of two alpaca accounts, paper and live, to the practice exchange.
+
+    Its credentials are not secret; each key is an account of its own there.
+    """
     secrets = folder / "credentials"
     secrets.mkdir(mode=0o700)
-    for name in ("api_key", "secret_key"):
-        for mode in ("paper", "live"):
-            path = secrets / f"alpaca.{mode}.{name}"
-            path.write_text("practice\n")
-            path.chmod(0o600)
+    for mode, begins in (("paper", "PK"), ("live", "AK")):
+        for account, kept in (("MAIN", f"alpaca.{mode}"), ("HEDGE", f"alpaca.hedge.{mode}")):
+            for name, value in (("api_key", f"{begins}DEMO{account}"), ("secret_key", "practice")):
+                path = secrets / f"{kept}.{name}"
+                path.write_text(f"{value}\n")
+                path.chmod(0o600)
     store = folder / "orders.db"
     config = folder / "config.toml"
     config.write_text(
         f'credentials_dir = "{secrets}"\n'
         f'[stores.demo]\nurl = "{store}"\nmode = "paper"\n'
         f'[venues.alpaca]\npaper_endpoint = "{url}"\nlive_endpoint = "{url}"\ntimeout = 3.0\nvisibility_seconds = 5\n'
+        'default_account = "main"  # the hedge account has keys of its own\n'
     )
     config.chmod(0o600)
     return config

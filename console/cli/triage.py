@@ -35,8 +35,7 @@ async def dismiss_verb(context: Context) -> int:
 async def restore_verb(context: Context) -> int:
     async with context.triage() as triage:
         entries = await chosen_entries(context, triage)
-        back = [entry for entry in entries if entry.state == "dismissed"]
-        refused = [(entry.id, f"is {entry.state}, not dismissed") for entry in entries if entry.state != "dismissed"]
+        back, refused = await triage.restorable(entries)
         report = await triage.restore(Selection.of(back), note=context.args.note)
     return _report("restored", report, refused, as_json=context.args.json)
 

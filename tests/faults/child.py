@@ -28,7 +28,7 @@ from console.services.replay.plan import plan
 from console.services.replay.preflight import Preflight, ReplayRequest
 from console.services.replay.venue_pool import VenuePool
 from console.settings.config import Limits, VenueConfig
-from venues import Credentials, Mode, Prepared, VenueClient
+from venues import Credentials, Prepared, SecretSet, VenueClient
 
 ACTOR = Actor("ann", "ann", "desk1", "faults")
 LIMITS = Limits(max_batch=100_000, poison_after=10_000, retry_limit=10_000)
@@ -60,8 +60,8 @@ class Where:
 
         return VenuePool({name: settings(name) for name in self.secrets}, self._credentials)
 
-    def _credentials(self, name: str, _: str, __: Mode) -> Credentials:
-        return Credentials(self.secrets[name])
+    def _credentials(self, wanted: SecretSet) -> Credentials:
+        return Credentials(self.secrets[wanted.venue])
 
 
 @dataclass

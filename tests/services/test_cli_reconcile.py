@@ -18,7 +18,7 @@ from tests.support.exchange import Exchange, in_thread
 from tests.support.orders import postgres_store, row, sqlite_store
 from tests.support.session import ident
 
-KEYS = ["dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail"]
+KEYS = ["dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail", "account", "notes"]
 
 
 @pytest.fixture
@@ -220,16 +220,34 @@ def test_an_override_in_live_needs_a_second_person(two: Any, exchange: Exchange)
     assert len(exchange.orders) == 1
 
 
-def test_live_absence_that_nothing_bounds_takes_two(two: Any, exchange: Exchange) -> None:
-    ann, bob = two([order(1, market_id="LOST")], settings={"visibility_seconds": 0.1})
+def test_two_people_settle_in_live_what_the_venue_cannot_tell(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1, market_id="LOST")], settings={"visibility_seconds": 600})
     assert ann.inline("replay", ident(1), "--live", "--yes").code == 3
-    ran = settled(ann, "--live")
-    assert (ran.code, ran.row["outcome"]) == (3, "unknown")
-    assert "second person" in ran.row["detail"]
+    words = ("settle", ident(1), "--as", "absent", "--note", "their support looked", "--yes", "--json")
+    ran = ann.inline(*words)
+    assert (ran.code, ran.row["outcome"]) == (4, "refused")
+    assert ann.inline("approve", plan_of(ran)).code == 4
     assert bob.inline("approve", plan_of(ran)).code == 0
-    ran = ann.inline("reconcile", "--live", "--json")
-    assert (ran.code, ran.row["outcome"]) == (4, "not_sent")
+    ran = ann.inline(*words)
+    assert (ran.code, ran.row["outcome"]) == (0, "not_sent")
+    assert ran.row["detail"].endswith(": their support looked")
+    assert ran.row["detail"].startswith("settled by ")
     assert state(ann, 1) == ("pending", 1)
+
+
+def test_asking_changes_nothing_and_says_what_is_there(two: Any, exchange: Exchange) -> None:
+    ann, _ = two([order(1)])
+    assert ann.inline("replay", ident(1), "--paper").code == 0
+    before = ann.inline("audit", "verify").out
+    ran = ann.inline("ask", ident(1), "--paper", "--json")
+    keys = "dlq_id answer equal differences status filled venue_order_id client_order_id account at detail"
+    assert (ran.code, list(ran.row)) == (0, keys.split())
+    assert (ran.row["answer"], ran.row["equal"], ran.row["differences"]) == ("found", True, [])
+    assert ran.row["account"]
+    assert ann.inline("audit", "verify").out == before
+    assert ann.inline("ask", ident(1), "--live", "--json").row["answer"] != "found" or exchange.posts
+    assert ann.inline("--read-only", "ask", ident(1), "--paper").code == 4
+    assert ann.inline("ask", "dlq_nope", "--paper").code == 2
 
 
 def test_a_halt_in_a_live_store_is_lifted_by_two(two: Any) -> None:

@@ -168,7 +168,7 @@ async def test_stopping_cancels_the_work_and_errors_of_the_work_are_raised() -> 
 
 
 def test_a_halt_refuses_what_a_stop_or_a_breaker_skips() -> None:
-    assert not_begun("a", "halt") == EntryOutcome("a", "refused", None, detail="halt: nothing was sent")
+    assert not_begun("a", "halt") == EntryOutcome("a", "not_sent", None, detail="halt: nothing was sent")
     assert not_begun("a", "stopped", "live", "k") == EntryOutcome(
         "a", "skipped", "live", None, "k", "stopped: nothing was sent"
     )

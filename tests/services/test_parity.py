@@ -57,6 +57,7 @@ def _side(
     folder.mkdir()
     endpoints = {"paper_endpoint": exchange.url, "live_endpoint": exchange.url}
     venue = endpoints | {"timeout": 3.0, "visibility_seconds": window, "rate_per_minute": 60_000}
+    venue |= {"default_account": "main"}
     sections = "\n".join(["[venues.alpaca]", *_pairs(venue), "[limits]", *_pairs(limits or {})])
     return Side(folder, sqlite_store(folder / "orders.db", rows), store or {}, sections, KEYS)
 
@@ -93,6 +94,10 @@ def restored_elsewhere(side: Side) -> None:
 
 def dismiss(*ids: str, **given: Any) -> Act:
     return Act("dismiss", ids, **given)
+
+
+def settle(entry_id: str, claimed: str) -> Act:
+    return Act("settle", (entry_id,), reason=claimed, note="seen in its web page")
 
 
 def restore(*ids: str, **given: Any) -> Act:
@@ -150,7 +155,10 @@ RESTORE = {
         restore(ONE), 4, {ONE: "left"}, (), (dismiss(ONE),), orders(order(1)),
         (Triage, "restore", restored_elsewhere),
     ),
-    "replayed": Case(restore(ONE), 4, {ONE: "left"}, (), (replay(ONE),), orders(order(1))),
+    "replayed in paper": Case(
+        restore(ONE), 0, {ONE: "restored"}, ("restore",), (replay(ONE),), orders(order(1)),
+    ),
+    "replayed in live": Case(restore(ONE), 4, {ONE: "left"}, (), (replay(ONE, mode="live"),), orders(order(1))),
 }  # fmt: skip
 PLAN = {
     "two, the older superseded": Case(
@@ -229,15 +237,30 @@ RECONCILE = {
         reconcile(ONE), 3, {ONE: "unknown"}, ("lookup",), (replay(ONE),), orders(order(1, market_id="LOST")),
     ),
     "not in doubt": Case(reconcile(ONE), 4, {ONE: "skipped"}, given=orders(order(1))),
-    "absent in live needs a second person": Case(
-        reconcile(ONE, mode="live"), 3, {ONE: "unknown"}, ("lookup", "ask-approval"), (replay(ONE, mode="live"),),
+    "absent in live": Case(
+        reconcile(ONE, mode="live"), 4, {ONE: "not_sent"}, ("reconcile",), (replay(ONE, mode="live"),),
         orders(order(1, market_id="LOST"), window=0),
     ),
-    "absent in live, approved": Case(
-        reconcile(ONE, mode="live"), 4, {ONE: "not_sent"}, ("reconcile",),
-        (replay(ONE, mode="live"), reconcile(ONE, mode="live"), APPROVE),
-        orders(order(1, market_id="LOST"), window=0),
+}  # fmt: skip
+SETTLE = {
+    "absent in paper": Case(
+        settle(ONE, "absent"), 0, {ONE: "not_sent"}, ("reconcile",), (replay(ONE),), orders(order(1, market_id="LOST")),
     ),
+    "accepted in paper, as the venue says": Case(
+        settle(ONE, "accepted"), 0, {ONE: "accepted"}, ("reconcile",), (replay(ONE),), orders(order(1, market_id="DROP")),
+    ),
+    "absent, though the venue has it": Case(
+        settle(ONE, "absent"), 4, {ONE: "refused"}, (), (replay(ONE),), orders(order(1, market_id="DROP")),
+    ),
+    "in live it needs a second person": Case(
+        settle(ONE, "absent"), 4, {ONE: "refused"}, ("ask-approval",), (replay(ONE, mode="live"),),
+        orders(order(1, market_id="LOST")),
+    ),
+    "in live, approved": Case(
+        settle(ONE, "absent"), 0, {ONE: "not_sent"}, ("reconcile",),
+        (replay(ONE, mode="live"), settle(ONE, "absent"), APPROVE), orders(order(1, market_id="LOST")),
+    ),
+    "not in doubt": Case(settle(ONE, "absent"), 4, {ONE: "refused"}, given=orders(order(1))),
 }  # fmt: skip
 OVER = {"limits": {"four_eyes_over": 10}}
 TWO_PEOPLE = {
@@ -298,6 +321,11 @@ def test_replay(sides: Sides, monkeypatch: pytest.MonkeyPatch, case: Case) -> No
 
 @pytest.mark.parametrize("case", params(RECONCILE))
 def test_reconcile(sides: Sides, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    check(case, sides, monkeypatch)
+
+
+@pytest.mark.parametrize("case", params(SETTLE))
+def test_settle(sides: Sides, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
     check(case, sides, monkeypatch)
 
 

@@ -242,6 +242,7 @@ def tried(side: Side) -> None:
 
 HUBS: dict[Path, FakeHub] = {}
 RETRY, ASK = act("replay", CALL), act("reconcile", CALL)
+SETTLE = act("settle", CALL, reason="absent", note="their support looked")
 ENDLESS = {"ending": ""}
 HUB = {
     "retried": Case(act("replay", CALL, OTHER), 0, {CALL: "accepted", OTHER: "accepted"}, SENT[:1] * 2 + SENT[1:] * 2),
@@ -255,8 +256,9 @@ HUB = {
     "reconciled, its end seen": Case(
         ASK, 1, {CALL: "rejected"}, ("reconcile",), (RETRY,), ENDLESS, (HubBatch, "settle", tried)
     ),
-    "reconciled, needs a second person": Case(ASK, 3, {CALL: "unknown"}, ("ask-approval",), (RETRY,), ENDLESS),
-    "reconciled, approved": Case(ASK, 4, {CALL: "not_sent"}, ("reconcile",), (RETRY, ASK, APPROVE), ENDLESS),
+    "reconciled, no end seen": Case(ASK, 3, {CALL: "unknown"}, (), (RETRY,), ENDLESS),
+    "settled, needs a second person": Case(SETTLE, 4, {CALL: "refused"}, ("ask-approval",), (RETRY,), ENDLESS),
+    "settled, approved": Case(SETTLE, 0, {CALL: "not_sent"}, ("reconcile",), (RETRY, SETTLE, APPROVE), ENDLESS),
     "reconciled, not in doubt": Case(ASK, 4, {CALL: "skipped"}),
 }  # fmt: skip
 

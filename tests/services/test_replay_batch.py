@@ -225,10 +225,25 @@ async def test_what_a_cancel_superseded_is_not_sent_afterwards_either(make: Make
     assert ended.detail == f"superseded: superseded by {ident(2)}, which was replayed"
 
 
-async def test_one_command_of_an_order_waits_for_another_that_is_in_doubt(make: Make, at: At) -> None:
+async def test_a_cancel_goes_while_its_order_is_in_doubt(make: Make, at: At) -> None:
+    """That order stays in doubt until its own evidence; until then its absence settles no cancel."""
     rows = [
         fresh(1, action_json='{"order_key": "k"}'),
         fresh(2, action_json='{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(
+        make(rows), venue=FakeVenue(script=["lost", "ok"]), settings={"fake": VenueConfig(visibility_seconds=0)}
+    )
+    assert (await stage.replay_one(1)).outcome == "unknown"
+    assert (await stage.replay_one(2)).outcome == "accepted"
+    assert [post.verb for post in stage.venue.posts] == ["new", "cancel"]
+    assert (await stage.shows(1))[0] == "in_doubt"
+
+
+async def test_one_command_of_an_order_waits_for_another_that_is_in_doubt(make: Make, at: At) -> None:
+    rows = [
+        fresh(1, action_json='{"order_key": "k"}'),
+        fresh(2, action_json='{"order_key": "k", "action": "replace", "venue_order_id": "ord_1"}', price=11.0),
     ]
     stage = await at(make(rows), venue=FakeVenue(script=["drop"]))
     assert (await stage.replay_one(1)).outcome == "unknown"

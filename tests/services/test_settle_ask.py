@@ -276,7 +276,7 @@ async def test_what_differs_is_told(ground: Any) -> None:
     ("rows", "venue", "answer"),
     [
         (_old(), FakeVenue(), "absent"),
-        ([fresh(1)], FakeVenue(), "unknown"),
+        (None, FakeVenue(), "unknown"),
         (_old(client_order_id=None), FakeVenue(), "unknown"),
         (_old(), _unaskable(), "cannot-ask"),
         (_old(venue_name="nowhere"), FakeVenue(), "cannot-ask"),
@@ -284,7 +284,8 @@ async def test_what_differs_is_told(ground: Any) -> None:
     ],
 )
 async def test_absent_is_said_only_where_absence_counts(ground: Any, rows: Any, venue: FakeVenue, answer: str) -> None:
-    here: Ground = await ground(rows, venue=replace(venue, asked=[], posts=[], book=[]))
+    """Rows of None are an entry of this very moment."""
+    here: Ground = await ground(rows or [fresh(1)], venue=replace(venue, asked=[], posts=[], book=[]))
     assert (await here.ask()).answer == answer
 
 

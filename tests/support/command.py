@@ -76,6 +76,7 @@ class Console:
 
     def config(self) -> Path:
         alpaca = {"paper_endpoint": self.url, "live_endpoint": self.url, "timeout": 3.0, "visibility_seconds": 0.3}
+        alpaca |= {"default_account": "main"}
         lines = [f"[stores.desk]\nurl = {json.dumps(self.target)}", *_pairs(self.store)]
         for name, settings in {"alpaca": alpaca | self.settings, **self.venues}.items():
             lines += [f"[venues.{json.dumps(name)}]", *_pairs(settings)]

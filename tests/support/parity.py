@@ -28,6 +28,7 @@ from console.cli import main
 from console.cli.console import attach
 from console.cli.context import Context
 from console.cli.parser import build_parser
+from console.services.evidence.settle import Claimed, SettleRequest
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code
 from console.services.replay.preflight import ReplayRequest
@@ -274,6 +275,8 @@ def _words(act: Act, side: Side) -> list[str]:
             return ["restore", *act.ids, *note, "--json"]
         case "reconcile":
             return ["reconcile", *act.ids, *mode, "--json"]
+        case "settle":
+            return ["settle", *act.ids, *mode, "--as", act.reason, *note, "--yes", "--json"]
         case "plan":
             return ["replay", *act.ids, *mode, *_overrides(act), *note, "--dry-run", "--json"]
         case _:
@@ -311,10 +314,15 @@ async def _acted(place: StoreSession, act: Act, seen: Seen) -> Trace:
         case "dismiss":
             return await _dismissed(place, act)
         case "restore":
-            selection = await _selected(place, act)
-            return _flipped(act, "restored", await place.triage.restore(selection, note=act.note))
+            found, _ = await place.triage.chosen(act.ids)
+            back, left = await place.triage.restorable([found[entry_id] for entry_id in act.ids])
+            traced = _flipped(act, "restored", await place.triage.restore(Selection.of(back), note=act.note))
+            rows = (*traced.rows, *(Row(entry_id, "left") for entry_id, _ in left))
+            return replace(traced, code=4 if left else traced.code, rows=tuple(sorted(rows)))
         case "reconcile":
             return await _reconciled(place, act)
+        case "settle":
+            return await _settled(place, act)
         case _:
             return await _replayed(place, act)
 
@@ -363,6 +371,12 @@ async def _reconciled(place: StoreSession, act: Act) -> Trace:
     ended = await _run(place.reconcile_work(act.ids))
     # The screens ask in both modes at once: what is in doubt in neither has none; a command names the one it asked in.
     return _traced(act, [replace(one, mode=act.mode) if one.detail == "not in doubt" else one for one in ended])
+
+
+async def _settled(place: StoreSession, act: Act) -> Trace:
+    claimed: Claimed = "accepted" if act.reason == "accepted" else "absent"
+    report = await place.settle(SettleRequest(act.ids[0], claimed, act.note or "", None, act.mode))
+    return replace(_traced(act, [report.ended]), code=0 if report.is_done else 4)
 
 
 async def _run(work: Work) -> tuple[EntryOutcome, ...]:

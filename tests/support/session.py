@@ -11,11 +11,11 @@ from backends import open_store
 from backends.records import Actor, Attempt, Entry
 from backends.store import Store
 from console import clock
+from console.services.evidence.reconcile import Reconciliation
 from console.services.replay.batch import ReplayBatch
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.plan import ReplayPlan, plan
 from console.services.replay.preflight import Preflight, ReplayRequest
-from console.services.replay.reconcile import Reconciliation
 from console.services.replay.venue_pool import VenuePool
 from console.settings.config import Limits, VenueConfig
 from tests.support.orders import row

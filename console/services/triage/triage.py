@@ -194,6 +194,17 @@ class Triage:
         why = self._why(reason="restored", note=note)
         return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=lambda: False)
 
+    async def restorable(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[str, str]]]:
+        """(what a restore reopens: dismissed, or replayed in paper alone; the others, each with the reason)."""
+        replayed = tuple(entry.id for entry in entries if entry.state == "replayed")
+        attempts = await self.store.attempts_of(replayed) if replayed else {}
+        live = {one for one, its in attempts.items() if any(_stands_live(attempt) for attempt in its)}
+        back = [entry for entry in entries if entry.state in ("dismissed", "replayed") and entry.id not in live]
+        there = {entry.id for entry in back}
+        why = dict.fromkeys(live, "is replayed in live: it stands at the venue")
+        left = [one for one in entries if one.id not in there]
+        return back, [(one.id, why.get(one.id, f"is {one.state}, not dismissed")) for one in left]
+
     async def undo(self) -> Done | None:
         """Restores what this console dismissed last; None if there is nothing to undo."""
         if not self._last_dismissed:
@@ -255,6 +266,10 @@ class Triage:
             if start < len(selection):
                 await asyncio.sleep(pause_after(took, contended=result.contended))
         return Done(tuple(done), tuple(changed), stopped, why.operation)
+
+
+def _stands_live(attempt: Attempt) -> bool:
+    return attempt.outcome == "accepted" and attempt.mode == "live" and not attempt.rehearsal
 
 
 def next_size(size: int, took: float) -> int:
