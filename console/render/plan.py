@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from backends.records import Entry
     from console.services.replay.outcome import EntryOutcome
     from console.services.replay.plan import Blocked, Exposure, ReplayPlan, Step
-    from console.services.replay.target import SendPlan
+    from console.services.replay.target import Renewal, SendPlan
     from console.services.resend.plan import ResendPlan, ResendRoute
 
 
@@ -63,6 +63,20 @@ def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
     return [*lines, *every_one([*map(_step, plan.steps)], [*map(_blocked, plan.blocked)], rows)]
 
 
+def renewed_lines(shown: SendPlan, renewal: Renewal, seconds: float) -> list[Line]:
+    """Why a plan stands where another one stood: the age of that one, and what is different now."""
+    made, gone = renewal.plan, {one.entry_id for one in renewal.lost}
+    stays = [one for one in shown.going_ids if one not in gone]
+    parts = [f"{value.many(len(gone), 'order')} no longer go" + ("es" if len(gone) == 1 else "")] if gone else []
+    if stays and not renewal.is_same:
+        parts.append("what is sent, where to, or its worth is another")
+    text = f"The plan was made again: it was {seconds:.0f} s old. Changed: {'; '.join(parts) or 'nothing'}."
+    lines = [line(trusted(text, "warning"))]
+    if not made.count:
+        lines.append(line(trusted("Nothing of it goes any more.", "warning")))
+    return [*lines, ()]
+
+
 def every_one(sent: Sequence[Line], blocked: Sequence[Line], rows: int) -> list[Line]:
     """Of those to be sent `rows` stand above the blocked ones, so that these are seen; the rest below."""
     first = sent[:rows] if blocked else sent
@@ -75,9 +89,7 @@ def _where(plan: ReplayPlan) -> Line:
     tone: Tone = "danger" if plan.mode == "live" else "accent"
     kind = f"{plan.mode.upper()}{' rehearsal: no entry changes' if plan.rehearsal else ''}"
     hosts = ", ".join(f"{safe(name, 40)} at {safe(host, 80)}" for name, host in plan.hosts) or "nowhere"
-    accounts = sorted({step.command.action.account_id or "–" for step in plan.steps})
-    account = f"  account {', '.join(safe(name, 40) for name in accounts[:4])}" if accounts else ""
-    return line(trusted(f"{kind}  ", tone), trusted(f"{hosts}{account}"))
+    return line(trusted(f"{kind}  ", tone), trusted(hosts))
 
 
 def _pace(plan: ReplayPlan) -> str:
@@ -120,6 +132,7 @@ def _step(step: Step) -> Line:
         trusted(" ✓ ", "good"),
         HANG,
         trusted(what, "strong"),
+        trusted(f"  {value.place(step.command.venue, step.command.account, step.account)}"),
         trusted(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
         untrusted(f"  {notes}" if notes else "", "dim", limit=200),
     )

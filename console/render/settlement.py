@@ -32,19 +32,13 @@ class SettleDraft(NamedTuple):
     note: str = ""
 
 
-def where(venue: str, account_id: str | None, account: str | None) -> str:
-    """`alpaca · hedge · account PA3…`: the venue, the entry's account, and the venue's own name of it."""
-    own = f"account {safe(account, 40)}" if account else ""
-    return " · ".join(part for part in (safe(venue, 40), safe(account_id or "", 40), own) if part)
-
-
 def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: datetime) -> list[Line]:
     fields = layout_of(entry)
     at = parse_time(attempt.started_at)
     ago = f", {long_age(at, now)} ago" if at else ""
     state = "in doubt" if attempt.outcome else "in flight"
     mode = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}  " if fields.has_modes else ""
-    place = where(attempt.venue, entry.text("account_id") if fields.has_modes else None, attempt.account)
+    place = value.place(attempt.venue, entry.text("account_id") if fields.has_modes else None, attempt.account)
     key = "client order id" if fields.has_modes else fields.replay_key
     told = attempt.error or ("its owner is gone without an answer" if attempt.outcome is None else "no answer")
     rows = [

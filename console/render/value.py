@@ -116,6 +116,12 @@ def order(entry: Entry, room: int = 1000) -> str:
     return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
 
 
+def place(venue: str, account_id: str | None, account: str | None = None) -> str:
+    """`alpaca · hedge · account PA3…`: the venue, the entry's account, and the venue's own name of it, where known."""
+    own = f"account {safe(account, 40)}" if account else ""
+    return " · ".join(part for part in (safe(venue, 40), name(account_id) if account_id else "", own) if part)
+
+
 def name(text: str) -> str:
     """An identifier, with a warning sign where its characters could pass for others."""
     shown = safe(text, _NAME_LENGTH)

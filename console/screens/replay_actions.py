@@ -5,22 +5,27 @@ What runs afterwards runs off this loop and outlives the screen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from backends.records import Halt, parse_time
+from backends.records import Halt, Selection, parse_time
 from console.render.batch import REAL
 from console.render.line import line, trusted, untrusted
 from console.render.value import moment
 from console.screens.action_screen import ActingScreen, new_run, selection_of
+from console.screens.frame import FramedScreen
 from console.screens.gates.prompts import WordGate, a_note, anything, exactly
 from console.screens.gates.replay import Confirmed, PlanSteps, ReplayGate
+from console.services.session import Mode, StoreSession
 from console.services.triage.approvals import resume_hash
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
-    from console.services.replay.target import SendPlan
+    from console.services.replay.background_run import RunHandle, Work
+    from console.services.replay.outcome import EntryOutcome
+    from console.services.replay.preflight import ReplayRequest
+    from console.services.replay.target import Renewal, SendPlan
 
 
 def replay(screen: ActingScreen) -> None:
@@ -33,22 +38,76 @@ def replay(screen: ActingScreen) -> None:
         return
     mode, selection = screen.console.mode, selection_of(picks)
 
-    def make(overrides: frozenset[str]) -> Awaitable[SendPlan]:
-        from console.services.replay.preflight import ReplayRequest
-
-        return session.plan(selection, ReplayRequest(mode=mode, overrides=overrides, single=len(selection) == 1))
-
-    steps = PlanSteps(make, session.is_approved, session.refuse_held)
+    steps = _plan_steps(session, selection, mode)
     gate = ReplayGate(len(picks), mode=mode, has_modes=session.has_modes, steps=steps)
 
     def answered(answer: Confirmed | None) -> None:
-        if answer is None:
-            return
-        work = session.replay_work(answer.plan, answer.note)
-        screen.console.begin(new_run("replay", mode if session.has_modes else REAL, answer.plan.size, work))
-        screen.acted()
+        if answer is not None:
+            work = _telling(answer.lost, session.replay_work(answer.plan, answer.note))
+            total = answer.plan.size + len(answer.lost)
+            screen.console.begin(new_run("replay", mode if session.has_modes else REAL, total, work))
+            screen.acted()
+            _name_lost(screen, answer.lost)
 
     screen.app.push_screen(gate, answered)
+
+
+def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> PlanSteps:
+    def request(overrides: frozenset[str]) -> ReplayRequest:
+        from console.services.replay.preflight import ReplayRequest
+
+        return ReplayRequest(mode=mode, overrides=overrides, single=len(selection) == 1)
+
+    async def renewed(shown: SendPlan, overrides: frozenset[str]) -> Renewal:
+        return _with_held(shown, await session.renewed(shown, selection, request(overrides)))
+
+    def seconds_left(plan: SendPlan) -> float | None:
+        from console.services.replay.plan import ReplayPlan
+
+        if not isinstance(plan, ReplayPlan) or plan.made_at is None:
+            return None
+        lived = (session.setting.clock() - plan.made_at).total_seconds()
+        return session.setting.config.limits.plan_seconds - lived
+
+    return PlanSteps(
+        make=lambda overrides: session.plan(selection, request(overrides)),
+        renewed=renewed,
+        seconds_left=seconds_left,
+        is_approved=session.is_approved,
+        refuse_held=session.refuse_held,
+    )
+
+
+def _with_held(shown: SendPlan, renewal: Renewal) -> Renewal:
+    """A plan is made again of what would have gone: what was held before is still held, and what is lost ends once."""
+    from console.services.replay.plan import ReplayPlan
+
+    made = renewal.plan
+    if made is shown or not isinstance(shown, ReplayPlan) or not isinstance(made, ReplayPlan):
+        return renewal
+    lost = {one.entry_id for one in renewal.lost} if renewal.is_same else set()
+    again = {one.entry_id for one in made.blocked}
+    before = [one for one in shown.blocked if one.entry_id not in again]
+    stays = [one for one in made.blocked if one.entry_id not in lost]
+    return renewal._replace(plan=replace(made, blocked=(*before, *stays)))
+
+
+def _telling(lost: tuple[EntryOutcome, ...], work: Work) -> Work:
+    """The work, with the outcome of what was lost before it began."""
+
+    async def told(handle: RunHandle) -> tuple[EntryOutcome, ...]:
+        for one in lost:
+            handle.tell(one)
+        return (*lost, *await work(handle))
+
+    return told
+
+
+def _name_lost(screen: ActingScreen, lost: tuple[EntryOutcome, ...]) -> None:
+    if lost and isinstance(screen.app.screen, FramedScreen):
+        first = f"{lost[0].entry_id} no longer goes: {lost[0].detail}"
+        more = f"; and {len(lost) - 1:,} more" if len(lost) > 1 else ""
+        screen.app.screen.warn(f"{first}{more}")
 
 
 def halt(screen: ActingScreen) -> None:

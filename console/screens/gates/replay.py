@@ -5,21 +5,25 @@ Overrides and the second person are asked for here. Only the right answer lets a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
+from textual.content import Content
 
 from backends.store import StoreError
 from console.render.line import Line, line, trusted, untrusted
-from console.render.plan import send_lines
+from console.render.plan import renewed_lines, send_lines
 from console.render.value import many
 from console.screens.gates.gate import Gate
 
 if TYPE_CHECKING:
-    from console.services.replay.target import SendPlan
+    from console.services.replay.outcome import EntryOutcome
+    from console.services.replay.target import Renewal, SendPlan
 
 
+_TICK_SECONDS = 1.0
 _CLOSED = ("planning", "leaving", "stuck")
 Planner = Callable[[frozenset[str]], Awaitable["SendPlan"]]
 
@@ -28,6 +32,8 @@ class PlanSteps(NamedTuple):
     """What the gate asks of the session."""
 
     make: Planner
+    renewed: Callable[[SendPlan, frozenset[str]], Awaitable[Renewal]]
+    seconds_left: Callable[[SendPlan], float | None]  # None: it does not grow old
     is_approved: Callable[[SendPlan], Awaitable[bool]]
     refuse_held: Callable[[SendPlan], Awaitable[None]]
 
@@ -35,6 +41,7 @@ class PlanSteps(NamedTuple):
 class Confirmed(NamedTuple):
     plan: SendPlan
     note: str | None
+    lost: tuple[EntryOutcome, ...] = ()  # what the plan that was shown first would have sent besides
 
 
 class _Words(NamedTuple):
@@ -59,8 +66,11 @@ class ReplayGate(Gate[Confirmed]):
         self._overrides: frozenset[str] = frozenset()
         self._wanted: frozenset[str] = frozenset()
         self._note: str | None = None
+        self._lost: tuple[EntryOutcome, ...] = ()
+        self._life = ""
 
     def begin(self) -> None:
+        self.set_interval(_TICK_SECONDS, self._show_life)
         self.put([line(trusted(f"planning: asking {self._words.asked}; nothing is sent …", "dim"))])
         self.run_worker(self._make(), group="plan", exclusive=True)
 
@@ -72,11 +82,29 @@ class ReplayGate(Gate[Confirmed]):
             self._step = "stuck"
             self.put([line(trusted(self._words.no_plan, "danger")), line(untrusted(str(problem), limit=500))])
             return
-        self.put(send_lines(self._plan, rows=max(3, (self.app.size.height - 20) // 2)))
-        self._step = "answer" if self._plan.count else "stuck"
+        await self._show(self._plan)
+
+    async def _show(self, plan: SendPlan, above: Sequence[Line] = ()) -> None:
+        """Show the plan and ask for its number, whatever was typed before."""
+        self.put([*above, *send_lines(plan, rows=max(3, (self.app.size.height - 20) // 2))])
+        self._step = "answer" if plan.count else "stuck"
         self._paint()
-        if not self._plan.count:
-            await self._record(self._plan)
+        self._show_life()
+        if not plan.count:
+            await self._record(plan)
+
+    def _show_life(self) -> None:
+        """Show on the edge how long the plan may still wait; painted only where that changed."""
+        left = self._steps.seconds_left(self._plan) if self._plan is not None and self._plan.count else None
+        if left is None:
+            life = ""
+        elif left > 0:
+            life = f"plan good for {math.ceil(left):d} s · "
+        else:
+            life = "plan too old: it will be made again · "
+        if life != self._life:
+            self._life = life
+            self._box.border_subtitle = Content(f" {life}esc cancels ")
 
     async def _record(self, plan: SendPlan) -> None:
         try:
@@ -155,16 +183,36 @@ class ReplayGate(Gate[Confirmed]):
         self._paint()
 
     async def _let_out(self) -> None:
-        plan = self._plan
-        assert plan is not None  # it was shown, and its number typed
+        shown = self._plan
+        assert shown is not None  # its number was typed
         try:
+            plan = await self._renewed(shown)
+            if plan is None:
+                return
             approved = await self._steps.is_approved(plan)
         except StoreError as problem:
             self._step = "answer"
             self.wrong(str(problem))
             return
         if approved:
-            self.dismiss(Confirmed(plan, self._note))
+            self.dismiss(Confirmed(plan, self._note, self._lost))
             return
         self._step = "answer"
         self.wrong(f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again.")
+
+    async def _renewed(self, shown: SendPlan) -> SendPlan | None:
+        """The plan that goes; None where it is another one now, which is shown and must be confirmed anew."""
+        left = self._steps.seconds_left(shown)
+        renewal = await self._steps.renewed(shown, self._overrides)
+        plan = self._plan = renewal.plan
+        if plan is shown:
+            return plan
+        lives = self._steps.seconds_left(plan)
+        above = renewed_lines(shown, renewal, (lives or 0.0) - (left or 0.0))
+        if renewal.is_same and plan.count:
+            self._lost += renewal.lost
+            self._text.put([*above, *send_lines(plan)], keep_place=True)
+            self._show_life()
+            return plan
+        await self._show(plan, above)
+        return None
