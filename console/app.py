@@ -218,7 +218,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         run = self.activity.run
         if run is None or not self.activity.follow():
             return
-        self.update_header(running=None if run.over else run.word)
+        waits = f": {self.activity.waiting}" if self.activity.waiting else ""
+        self.update_header(running=None if run.over else f"{run.word}{waits}")
         if run.over:
             self._pulse.stop()
             self.queue.changed()

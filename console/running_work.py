@@ -32,6 +32,7 @@ class RunningWork:
     def __init__(self) -> None:
         self.run: RunProgress | None = None
         self._acts: list[Act] = []
+        self._waiting = ""
 
     @contextmanager
     def acting(self) -> Iterator[Act]:
@@ -73,15 +74,21 @@ class RunningWork:
         if self.run is not None:
             self.run.batch.wait()
 
+    @property
+    def waiting(self) -> str:
+        """What the running batch waits for; "" where it does not wait."""
+        return self.run.batch.handle.waiting if self.run is not None and self.has_batch else ""
+
     def follow(self) -> bool:
-        """Take in the outcomes that have arrived; True where there were any."""
+        """Take in the outcomes that have arrived; True where there were any, or where it waits for something else."""
         run = self.run
         if run is None or run.over:
             return False
         fresh = run.drain()
+        before, self._waiting = self._waiting, self.waiting
         if run.over:
             try:
                 run.batch.join()
             except StoreError as problem:
                 run.problem = str(problem)
-        return bool(fresh) or run.over
+        return bool(fresh) or run.over or before != self._waiting

@@ -40,18 +40,23 @@ def bar(run: RunProgress, size: int) -> Line:
     return spread((*left, trusted("█" * filled, "accent"), trusted("░" * (room - filled), "dim")), right, size)
 
 
+def waiting_line(waiting: str) -> Line:
+    return line(trusted(" waiting    ", "warning"), HANG, untrusted(waiting, limit=300))
+
+
 def ended_line(ended: EntryOutcome) -> Line:
     tone = OUTCOMES.get(ended.outcome, "plain")
     word = spoken(ended.outcome)
     made = "row" if ended.mode is None else "order"
     order = f"{made} {safe(ended.venue_order_id, 60)}" if ended.venue_order_id else ""
-    detail = ended.detail or ""
+    account = f"account {safe(ended.account, 40)}" if ended.account else ""
+    known, detail = "  ".join(part for part in (order, account) if part), ended.detail or ""
     return line(
         trusted(f" {word:<11}", tone),
         untrusted(ended.entry_id, limit=60),
         trusted("  "),
         HANG,
-        trusted(f"{order}{'  ' if order and detail else ''}"),
+        trusted(f"{known}{'  ' if known and detail else ''}"),
         untrusted(detail, "dim", limit=400),
     )
 

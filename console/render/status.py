@@ -84,7 +84,7 @@ def status(header_state: HeaderState, now: datetime, size: int) -> Line:
     if header_state.cut is not None:
         alarms.append(line(untrusted(header_state.cut, "warning", limit=120)))
     if header_state.running is not None:
-        alarms.append(line(untrusted(header_state.running, "accent", limit=60)))
+        alarms.append(line(untrusted(header_state.running, "accent", limit=160)))
     counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
     if not alarms:
         return _calm(header_state, counts, trend, size)

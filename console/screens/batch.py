@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.render.batch import bar, ended_line, report
+from console.render.batch import bar, ended_line, report, waiting_line
 from console.render.line import line, trusted, untrusted
 from console.screens.frame import ReadingScreen
 
@@ -29,6 +29,8 @@ class BatchScreen(ReadingScreen):
             self._hush()  # the report says that it stopped, and the footer is needed for keys
         self.head.show(bar(run, max(20, self.size.width - 4)))
         lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
+        if waiting := self.console.activity.waiting:
+            lines = [waiting_line(waiting), (), *lines]
         if run.store and run.store != self.console.header_state.store:
             lines = [line(trusted("on another store: ", "warning"), untrusted(run.store, "strong", limit=60)), *lines]
         self.text.put(lines or [line(trusted("nothing has landed yet", "dim"))], keep_place=True)
