@@ -78,6 +78,7 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     row = shown.row
     open_attempt = row.entry.state in ("in_doubt", "in_flight")
     reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "no order stands at the venue"
+    reach = "sent again and accepted" if row.entry.state == "replayed" else reach
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
@@ -111,7 +112,16 @@ def summary(entry: Entry, room: int) -> Line:
     return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
 
 
+_WAYS_OUT = {
+    "in_doubt": "C asks the venue (reconcile), S settles it by what you saw; until then nothing else may be done",
+    "in_flight": "wait: it is being sent; if its owner is gone, C asks the venue (reconcile), S settles it",
+}
+
+
 def _next(shown: Shown) -> str:
+    entry = shown.row.entry
+    if entry.state in _WAYS_OUT and layout.layout_of(entry).has_modes:
+        return _WAYS_OUT[entry.state]
     return next_step(shown.row, shown.history.attempts if shown.history else ())
 
 
@@ -209,7 +219,8 @@ def _attempt(attempt: Attempt, before: Attempt | None, fields: layout.LayoutFiel
     tone, shown = value.OUTCOMES.get(attempt.outcome or "", "warning"), spoken(attempt.outcome)
     kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
     order = f" → {fields.result} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
-    where = f"{kind} at {safe(attempt.venue, 40)}" if fields.has_modes else f"to {safe(attempt.venue, 40)}"
+    venue = value.place(attempt.venue, None, attempt.account)
+    where = f"{kind} at {venue}" if fields.has_modes else f"to {venue}"
     head = line(
         trusted(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
         untrusted(shown, tone, limit=40),

@@ -408,6 +408,7 @@ class ListingScreen(ActingScreen):
         shown = None if row is None else await self.console.shown(row.entry.id)
         if shown is not None and self.table.row is not None and self.table.row.entry.id == shown.row.entry.id:
             self.pane.put(shown, self.console.now())
+            self._show_footer()  # what can be done hangs on its attempts
 
     def _remark(self) -> None:
         self.table.marks = {entry_id: pick.version for entry_id, pick in self.marks.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from console.render.line import line, trusted
 from console.render.value import many
 from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, sample, selection_of
@@ -9,6 +11,7 @@ from console.screens.gates.dismiss import Dismissal, DismissGate, surplus_rows
 from console.screens.gates.prompts import WordGate, a_note, exactly
 from console.services.session import Chosen, StoreSession
 from console.services.triage.triage import Done
+from console.text.untrusted import safe
 
 
 def dismiss(screen: ActingScreen) -> None:
@@ -60,12 +63,18 @@ async def _dismiss(screen: ActingScreen, session: StoreSession, chosen: list[Cho
     _report(screen, "dismissed", report.done, hint="z takes it back")
 
 
-def _report(screen: ActingScreen, word: str, report: Done, *, hint: str = "") -> None:
+def _report(
+    screen: ActingScreen, word: str, report: Done, *, hint: str = "", live: Collection[str] = frozenset()
+) -> None:
+    """Say what was done and what was not; `live`: these stay because an order of theirs stands in live."""
     screen.acted()
     parts = [trusted(f"{len(report.done):,} {word}", "good")]
-    if report.changed:
-        were = "was" if len(report.changed) == 1 else "were"
-        parts.append(trusted(f", {len(report.changed):,} had changed and {were} left alone", "warning"))
+    if live:
+        who = f"{safe(next(iter(live)), 60)} is" if len(live) == 1 else f"{len(live):,} are"
+        parts.append(trusted(f", {who} replayed in live and {'stays' if len(live) == 1 else 'stay'} so", "warning"))
+    if changed := len(report.changed) - len(live):
+        were = "was" if changed == 1 else "were"
+        parts.append(trusted(f", {changed:,} had changed and {were} left alone", "warning"))
     if report.stopped:
         parts.append(trusted(", stopped before the rest", "warning"))
     screen.show_notice(line(*parts, trusted(f"   {hint}" if report.done and hint else "", "dim")))
@@ -88,11 +97,11 @@ async def _undo(screen: ActingScreen, session: StoreSession) -> None:
 
 def restore(screen: ActingScreen) -> None:
     session = screen.attached_session()
-    chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state == "dismissed"}
+    chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state in ("dismissed", "replayed")}
     if session is None:
         return
     if not chosen:
-        screen.warn("only a dismissed entry can be restored: filter by state:dismissed")
+        screen.warn("only a dismissed or a paper-replayed entry can be restored: filter by state:dismissed,replayed")
         return
     who = "It is" if len(chosen) == 1 else "They are"
     lines = [*sample(screen, list(chosen)), (), line(trusted(f"{who} pending again; nothing is sent.", "dim"))]
@@ -102,7 +111,8 @@ def restore(screen: ActingScreen) -> None:
     async def restore() -> None:
         with screen.console.activity.acting():
             report = await session.triage.restore(selection_of(chosen))
-        _report(screen, "restored", report)
+        live = [one for one, now in report.changed if now == chosen[one].state == "replayed"]
+        _report(screen, "restored", report, live=live)
 
     def answered(answer: str | None) -> None:
         if answer is not None:

@@ -310,3 +310,87 @@ async def test_what_is_not_in_doubt_cannot_be_settled(tmp_path: Path, venue: Exc
         assert isinstance(app.screen, SettleGate)
         await press(pilot, "escape")
         assert current(app) == ident(1)
+
+
+async def replayed(pilot: Any, typed: str = "1") -> None:
+    app = app_of(pilot)
+    await press(pilot, "R")
+    await until(pilot, lambda: "to send" in screen_text(app))
+    await answer(pilot, typed)
+    await over(pilot)
+    await press(pilot, "escape", "slash")
+    await answer(pilot, "state:replayed")
+    assert current(app) == ident(1)
+
+
+async def test_a_paper_replay_is_taken_back(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await replayed(pilot)
+        await until(pilot, lambda: "U restore" in screen_text(app))
+        await press(pilot, "U")
+        assert "Restore 1 entry" in screen_text(app)
+        await answer(pilot, "1")
+        assert "1 restored" in notice(app)
+    assert set((await states(stage)).values()) == {"pending"}
+
+
+async def test_a_live_replay_stays_and_that_is_said(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    stage.store = StoreConfig(name="prod", url=str(stage.path), mode="live")
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await replayed(pilot, "live 1")
+        await app.queue._read_entry()
+        await settled(pilot)
+        assert "U restore" not in screen_text(app)
+        await press(pilot, "U")
+        await answer(pilot, "1")
+        assert f"0 restored, {ident(1)} is replayed in live" in notice(app)
+    assert set((await states(stage)).values()) == {"replayed"}
+
+
+async def test_an_entry_in_doubt_names_both_ways_out_and_the_account_of_its_attempt(
+    tmp_path: Path, venue: Exchange
+) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        await press(pilot, "enter")
+        shown = screen_text(app)
+        assert "C asks the venue (reconcile), S settles it" in shown
+        assert "C ask venue" in shown
+        assert "S settle" in shown
+        assert app.session is not None
+        (attempt,) = await app.session.store.attempts(ident(1))
+        assert attempt.account, "the venue told it"
+        await press(pilot, "right_square_bracket", "right_square_bracket")
+        assert f"account {attempt.account}" in screen_text(app)
+
+
+async def test_a_batch_says_what_it_waits_for(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(n) for n in (1, 2)])
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "a", "R")
+        await until(pilot, lambda: "to send" in screen_text(app))
+        venue.fault("delay", times=None, seconds=1.0)
+        await answer(pilot, "2")
+        await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+        run = app.activity.run
+        assert run is not None
+        run.batch.handle.wait_for("alpaca main", "waits 9 s: it asked to slow down")
+        await until(pilot, lambda: "waiting    alpaca main waits 9 s: it asked to slow down" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "PAPER: alpaca main waits 9 s" in screen_text(app), "in the frame too")
+        run.batch.handle.wait_for("alpaca main", None)
+        await until(pilot, lambda: "waits 9 s" not in screen_text(app))
+        await over(pilot)
+        await press(pilot, "b")
+        assert "account " in screen_text(app), "where the venue tells its account, the report does"
