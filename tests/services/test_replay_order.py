@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -164,6 +164,21 @@ def test_it_is_judged_again_just_before_it_goes(sink: DLQSink, monkeypatch: pyte
     ok, detail = replay_order(sink, entry.dlq_id, venue)
     assert (ok, detail.startswith("stale: "), venue.seen) == (False, True, [])
     monkeypatch.undo()
+    if not isinstance(sink, InMemoryDLQ):
+        assert in_store(cast("SQL", sink), lambda store: store.attempts(entry.dlq_id)) == ()
+    assert replay_order(sink, entry.dlq_id, Venue()) == (True, "ord_1")
+
+
+def test_an_entry_that_changes_while_the_venue_is_asked_stays(sink: DLQSink) -> None:
+    entry = written(sink)
+
+    class Meddling(AskableVenue):
+        def find(self, client_order_id: str) -> Any:
+            sink.bump_retry(entry.dlq_id)
+
+    venue = Meddling()
+    assert replay_order(sink, entry.dlq_id, venue) == (False, "changed since it was looked at")
+    assert venue.seen == []
     assert replay_order(sink, entry.dlq_id, Venue()) == (True, "ord_1")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from backends import DLQSink, InMemoryDLQ
+from console import clock
 from console.services import replay_order
 from tests.support.engine import (
     ARRIVED,
@@ -135,6 +136,13 @@ def test_absence_counts_only_after_a_while(sink: DLQSink, error: str, seconds: i
     ok, detail = replay_order(sink, entry.dlq_id, venue)
     assert (ok, bool(venue.seen), venue.asked) == (sent, sent, ["cid-1"])
     assert detail == "ord_1" if sent else detail.startswith("may-have-arrived: ")
+
+
+def test_the_clock_that_makes_it_younger_counts_for_absence(sql_sink: SQL, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, venue, now = written(sql_sink, READ_TIMEOUT, age=timedelta(seconds=30)), AskableVenue(), clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() + timedelta(minutes=2))
+    ok, detail = replay_order(sql_sink, entry.dlq_id, venue)
+    assert (ok, detail.startswith("may-have-arrived: "), venue.seen) == (False, True, [])
 
 
 @pytest.mark.parametrize(("error", "begins"), [(READ_TIMEOUT, "may-have-arrived: "), (NOT_SENT, "not sent: look-up")])
