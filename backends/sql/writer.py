@@ -205,18 +205,18 @@ class StoreWriter:
     async def _run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._lock:
             self._check()
-            store_id = "" if self._ready else await self._first_id()
             with store_errors(self._attached.info.label):
                 try:
-                    return await self._once(work, store_id)
+                    return await self._once(work)
                 except DRIVER_ERRORS as problem:
                     if is_denied(problem):
                         raise self._refusal("this role may not do that") from None
                     if not is_lost(problem):
                         raise
-                return await self._once(work, store_id)
+                return await self._once(work)
 
-    async def _once(self, work: Callable[[Transaction], Awaitable[T]], store_id: str) -> T:
+    async def _once(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        store_id = "" if self._ready else await self._first_id()
         try:
             connection = self._connection or await self._open()
             await (connection.begin() if self._on_postgres else self._driver.execute_fetchall("BEGIN IMMEDIATE"))
@@ -258,6 +258,7 @@ class StoreWriter:
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None
         self._version = None
+        self._ready = False  # a backup may have brought another ledger back meanwhile
         if connection is not None:
             await discard(connection)
 

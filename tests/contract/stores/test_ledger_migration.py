@@ -317,3 +317,19 @@ async def test_a_role_that_may_not_migrate_is_told_the_sql_and_it_works(
     assert [one["kind"] for one in told[kept.count :]] == ["ledger-migrated", "dismiss", "dismiss"]
     assert (await verdict(store, kept))[0] is None
     assert (await store.page(Filter(), limit=3)).entries
+
+
+async def test_an_older_ledger_that_a_backup_brings_back_is_migrated_again(postgres_store: PostgresRig) -> None:
+    await load(postgres_store, VERSIONS[-1])
+    store = await postgres_store.open()
+    await store.note(id_of(9), ACTOR, why(note="n"))
+    head = store.head
+    assert head is not None
+    async with postgres_store.connect() as server:
+        await server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        await server.execute("DROP SCHEMA dlq_console, public CASCADE; CREATE SCHEMA public")
+    await load(postgres_store, VERSIONS[-1])
+    assert await store.event_hash(head[0]) is None, "by this it is noticed"
+    await store.note(id_of(9), ACTOR, why(note="again"))
+    assert await version_of(postgres_store) == "2"
+    assert (await verdict(store))[0] is None
