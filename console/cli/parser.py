@@ -140,6 +140,14 @@ def _acting(verb: object) -> None:
         parser.add_argument("--json", action="store_true")
         parser.add_argument("--expect", type=int, metavar="N", help="refuse unless exactly N match")
         _filters(parser, venue=venue)
+    _settling(verb)
+    approve = verb("approve", "the second person's approval of a plan")  # type: ignore[operator]
+    approve.add_argument("plan", metavar="PLAN")
+    for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
+        verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
+
+
+def _settling(verb: object) -> None:
     reconcile = verb("reconcile", "ask the venue about entries in doubt")  # type: ignore[operator]
     reconcile.add_argument("ids", metavar="ID", nargs="*")
     _mode(reconcile)
@@ -156,10 +164,6 @@ def _acting(verb: object) -> None:
     ask.add_argument("ids", metavar="ID", nargs="+")
     _mode(ask)
     ask.add_argument("--json", action="store_true")
-    approve = verb("approve", "the second person's approval of a plan")  # type: ignore[operator]
-    approve.add_argument("plan", metavar="PLAN")
-    for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
-        verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
 
 
 def _keeping(verb: object) -> None:

@@ -134,8 +134,8 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Run
         entries = list((await store.many(ids)).values())
         facts = await Preflight(store, desk, LIMITS, clock.now).facts(entries, ReplayRequest("paper"))
         made = plan(entries, facts)
-        for name in {step.command.venue for step in made.steps}:
-            on_the_wire(await desk.client(name, "paper"), where.ledger, killer)
+        for at in {step.command.at for step in made.steps}:
+            on_the_wire(await desk.client(at, "paper"), where.ledger, killer)
         running = ReplayBatch(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE)
         handle.attend(running)
         return await running.run(made, tell=handle.tell)

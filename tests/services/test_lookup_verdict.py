@@ -167,6 +167,7 @@ def test_when_not_found_proves_anything(sent: datetime | None, reach: Reach, cou
         (("PA1", "k"), (None, "k"), "same"),
         (("PA1", "k"), (None, "rotated"), "unsure"),
         ((None, None), ("PA1", "k"), "unsure"),
+        ((None, ""), (None, ""), "unsure"),  # an engine's own venue, and a client without a key
     ],
 )
 def test_whose_account_answers(

@@ -23,7 +23,7 @@ def account_match(attempt: Attempt, account: str | None, key_digest: str) -> Acc
     """
     if attempt.account is not None and account is not None:
         return "same" if attempt.account == account else "other"
-    return "same" if attempt.key_digest is not None and attempt.key_digest == key_digest else "unsure"
+    return "same" if attempt.key_digest and attempt.key_digest == key_digest else "unsure"
 
 
 def absence_gap(sent_at: datetime | None, now: datetime, *, window: float, reach: Reach) -> str | None:
