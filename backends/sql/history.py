@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -19,7 +19,9 @@ from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.ledger_access import Presence, look
+from backends.store import NotADLQ
 
+T = TypeVar("T")
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # a block that fits the processor's cache is verified faster
 _SAMPLE = 20
@@ -67,7 +69,7 @@ class SQLHistory:
             )
             return tuple(_attempt(row) for row in (await link.execute(statement)).mappings())
 
-        return await self._quick.run(work)
+        return await self._of_ledger(work)
 
     async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
         source = self._attached.found.shown
@@ -180,7 +182,15 @@ class SQLHistory:
             asked = statement if isinstance(statement, sa.Executable) else statement()
             return () if asked is None else (await link.execute(asked)).fetchall()
 
-        return await self._quick.run(work)
+        return await self._of_ledger(work)
+
+    async def _of_ledger(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Asks again after another look if the ledger is not as it was: somebody migrated it or brought one back."""
+        try:
+            return await self._quick.run(work)
+        except NotADLQ:
+            self._found = LedgerShape(self._attached.info.dialect)
+            return await self._quick.run(work)
 
 
 def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
