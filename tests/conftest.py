@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,9 @@ from tests.support.postgres import Postgres
 for _signal in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_signal) == signal.SIG_IGN:
         signal.signal(_signal, lambda *_: None)
+
+# What this machine remembers of a store's ledger is no business of the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dlq-state-")
 
 # Each waits out a client's time limit. Every client still meets `delay` on a new order and `slow_headers` on a cancel.
 _LEFT_TO_FAULTS = ("-cancel-delay]", "-replace-delay]", "-new-slow_headers]", "-replace-slow_headers]")

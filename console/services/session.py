@@ -52,6 +52,7 @@ class SessionSettings(NamedTuple):
     credentials: Callable[[], CredentialSource]
     tools: Callable[[], ResendTools] | None = None  # for entries that are no orders
     cache: Path | None = None  # where indexes lie; None: where the XDG specification says
+    heads: Path | None = None  # where heads of audit chains are kept; None: where the XDG specification says
     own_loops: bool = True  # plans and batches get a loop and connections of their own: the caller's never waits
 
     @property
@@ -132,8 +133,10 @@ class StoreSession:
         setting = self.setting
         if self.has_modes:
             from console.services.replay.target import OrderTarget
+            from console.settings.kept_heads import KeptHeads
 
-            return OrderTarget(setting.actor, setting.clock, self._limits.current, setting.store.environment)
+            limits, environment = self._limits.current, setting.store.environment
+            return OrderTarget(setting.actor, setting.clock, limits, environment, KeptHeads(folder=setting.heads))
         from console.services.resend.plan import ResendTools
         from console.services.resend.target import target_for
 

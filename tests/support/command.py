@@ -64,7 +64,7 @@ class Console:
             for name, value in fields.items()
         }
         vault.write_text(json.dumps(items))
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "XDG_STATE_HOME") if name in os.environ}
         return {
             **kept,
             "PYTHONPATH": str(ROOT),

@@ -60,6 +60,7 @@ class AttemptLedger:
     """Records the attempts of one run under one operation id, by the store's clock.
 
     `stopped` ends the waiting for a store that is away. `record_tries` bounds how often an outcome is recorded again.
+    `intended` is called when an intent is committed, before anything is sent.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class AttemptLedger:
         note: str | None = None,
         stopped: asyncio.Event | None = None,
         record_tries: int | None = None,
+        intended: Callable[[], None] = lambda: None,
     ) -> None:
         self.halted = False  # the store refused a claim or an intent because a halt is set
         self._store = store
@@ -78,6 +80,7 @@ class AttemptLedger:
         self._act = uuid.uuid4().hex, reason, note
         self._stopped = stopped or asyncio.Event()
         self._record_tries = record_tries
+        self._intended = intended
         self._moment: Clock | None = None
         self._away_since: float | None = None
         self._owed: list[tuple[HeldClaim, str | None]] = []  # claims to give back; started_at of an intent to withdraw
@@ -133,6 +136,8 @@ class AttemptLedger:
         if isinstance(attempt, ClaimRefused):
             self.halted = self.halted or attempt.code == "halt"
             await self.release(held)
+        else:
+            self._intended()
         return attempt
 
     async def begin(

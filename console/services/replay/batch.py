@@ -69,11 +69,13 @@ class ReplayBatch:
         *,
         limits: Callable[[], Limits] = Limits,
         waiting: Waiting = lambda _, __: None,
+        intended: Callable[[], None] = lambda: None,
         at: At = lambda _: None,
         lease: float = LEASE_SECONDS,
     ) -> None:
         self._limits = limits
         self._waiting = waiting
+        self._intended = intended
         self._store = store
         self._pool = pool
         self._actor = actor
@@ -109,7 +111,7 @@ class ReplayBatch:
             ended(EntryOutcome(blocked.entry_id, "skipped" if settled else "refused", plan.mode, detail=blocked.text))
         if not plan.steps:
             return tuple(results)
-        ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped)
+        ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped, intended=self._intended)
         run = _Run(plan, ended, ledger, OrderSubmitter(ledger, self._tools(plan.mode)))
         async with self._watching_for_halt():
             for wave in sorted({step.wave for step in plan.steps}):

@@ -28,6 +28,7 @@ class Command:
     retry_count: int
     fingerprint: str
     notes: tuple[str, ...] = ()
+    ledger_lost: bool = False  # the ledger was restored from a backup: it may have been sent from here since
     elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
     sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
 
@@ -44,6 +45,11 @@ class Command:
     def elsewhere(self) -> VenueAccount | None:
         """The entry's own venue, where the operator sends it to another one."""
         return VenueAccount(self.own_venue, self.account) if self.own_venue != self.venue else None
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether an order of it may stand at the venue, sent by the engine or from here."""
+        return self.may_have_arrived or self.ledger_lost
 
     @property
     def engine_id_is_known(self) -> bool:

@@ -95,9 +95,7 @@ class Facts:
     orders: Mapping[str, OrderFacts] = field(default_factory=dict)  # by entry
     commands: Mapping[str, Command | Problem] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
-    accepted: Mapping[str, frozenset[str]] = field(
-        default_factory=dict
-    )  # modes in which a venue took its order
+    accepted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # modes in which a venue took its order
     claims: Mapping[str, str] = field(default_factory=dict)
     busy: Mapping[Key, tuple[BusyOrder, ...]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # of one signature
@@ -255,11 +253,21 @@ def _not_ready(command: Command, facts: Facts) -> Guard | None:
     return Guard("not-ready", f"{venue.name}: {seen.detail}")
 
 
+def _lost(venue: VenueFacts | None) -> Guard | None:
+    """The ledger is older than what this machine saw: only the venue knows what was sent from here since."""
+    if venue is None or venue.problem is not None or venue.has_lookup:
+        return None
+    text = "the ledger was restored from a backup, it may have been sent since, and the venue cannot be asked"
+    return Guard("may-have-arrived", text)
+
+
 def _arrived(command: Command, facts: Facts) -> Guard | None:
     """The engine's own send may be at the entry's own venue, and no look-up there can answer."""
-    if not command.may_have_arrived or command.action.verb != "new":
+    if not command.may_stand or command.action.verb != "new":
         return None
     venue = facts.venues.get(command.elsewhere or command.at)
+    if not command.may_have_arrived:
+        return _lost(venue)
     if venue is None or venue.problem is not None:
         if command.elsewhere is None:
             return None  # blocked by that, and nothing is known of what it could be asked

@@ -310,7 +310,7 @@ def _weigh(entry_id: str, facts: Facts, seen: set[Likeness]) -> tuple[list[Guard
     if likeness(command) in seen and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order is in this batch already"))
     passed = [guard.code for guard in found if guard.code in facts.overrides]
-    if command.may_have_arrived and command.action.verb == "new" and _ARRIVED in facts.overrides:
+    if command.may_stand and command.action.verb == "new" and _ARRIVED in facts.overrides:
         passed.append(_ARRIVED)  # a look-up that cannot answer yet would be this guard while the plan runs
     blocks = [*guards, *(guard for guard in found if guard.code not in facts.overrides)]
     return blocks, tuple(dict.fromkeys(passed))

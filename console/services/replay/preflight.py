@@ -61,8 +61,16 @@ class ReplayRequest:
 
 class Preflight:
     def __init__(
-        self, store: Store, pool: VenuePool, limits: Limits, clock: Clock, *, environment: str | None = None
+        self,
+        store: Store,
+        pool: VenuePool,
+        limits: Limits,
+        clock: Clock,
+        *,
+        environment: str | None = None,
+        lost_at: datetime | None = None,
     ) -> None:
+        self._lost_at = lost_at  # the ledger was restored from a backup: what was done until then may be missing
         self._store = store
         self._pool = pool
         self._limits = limits
@@ -145,7 +153,7 @@ class Preflight:
                 tried = [one for one in attempts.get(entry_id, ()) if one.mode == mode]
                 command = _identify(command, profile, venues, store_id=store_id, attempts=tried)
             fitted[entry_id] = command
-        return _dated(fitted)
+        return _dated(fitted, self._lost_at)
 
     async def _replayed(self, at: datetime) -> Replayed:
         recent = await self._store.replayed_since(at - self._limits.duplicate_window)
@@ -200,16 +208,25 @@ def _identify(
     return replace(fitted, elsewhere_id=with_client_id(command, own, store_id=store_id, attempts=there).client_order_id)
 
 
-def _dated(commands: Commands) -> Commands:
-    """With the newest capture of each logical order: until the venue shows that one, "not found" proves nothing."""
+def _dated(commands: Commands, lost_at: datetime | None) -> Commands:
+    """With the newest capture of each logical order: until the venue shows that one, "not found" proves nothing.
+
+    Where the ledger was restored from a backup, an older entry may have been sent from here until then.
+    """
     newest: dict[Key, datetime] = {}
     for command in commands.values():
         if isinstance(command, Command) and command.captured_at is not None:
             newest[command.key] = max(newest.get(command.key, command.captured_at), command.captured_at)
-    return {
-        entry_id: replace(command, sent_at=newest.get(command.key)) if isinstance(command, Command) else command
-        for entry_id, command in commands.items()
-    }
+    dated: dict[str, Command | Problem] = {}
+    for entry_id, command in commands.items():
+        if isinstance(command, Command):
+            sent_at = newest.get(command.key)
+            lost = lost_at is not None and (command.captured_at is None or command.captured_at <= lost_at)
+            if lost_at is not None and lost:
+                sent_at = max(sent_at or lost_at, lost_at)
+            command = replace(command, sent_at=sent_at, ledger_lost=lost)
+        dated[entry_id] = command
+    return dated
 
 
 def guard_of(problem: VenueError) -> Guard:

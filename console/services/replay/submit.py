@@ -177,7 +177,7 @@ class OrderSubmitter:
         try:
             lane = await self._tools.lanes(command.elsewhere)
         except VenueError as problem:
-            if overridden or not command.may_have_arrived:
+            if overridden or not command.may_stand:
                 return None
             return await self._give_up(context, "refused", f"may-have-arrived: {command.own_venue}: {problem}")
         if not lane.client.profile.lookup:
@@ -212,8 +212,8 @@ class OrderSubmitter:
             case "new":
                 return decide_new(
                     verdict,
-                    gap=self._absence_gap(context) if command.may_have_arrived else None,
-                    may_have_arrived=command.may_have_arrived,
+                    gap=self._absence_gap(context) if command.may_stand else None,
+                    may_have_arrived=command.may_stand,
                     overridden="may-have-arrived" in context.step.overridden,
                 )
             case "replace":

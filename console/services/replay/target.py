@@ -14,11 +14,13 @@ from backends.records import Actor, Attempt, Entry
 from backends.store import Store
 from console.clock import Clock
 from console.services.replay.background_run import RunHandle
+from console.services.replay.ledger_memory import LedgerMemory
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
 from console.services.replay.venue_pool import VenuePool
 from console.services.triage.triage import Triage
 from console.settings.config import Limits
+from console.settings.kept_heads import KeptHeads
 from venues import Mode
 
 if TYPE_CHECKING:
@@ -113,13 +115,21 @@ class OrderTarget:
     clock: Clock
     limits: Callable[[], Limits]  # those in force at the moment; may raise ConfigError
     environment: str | None  # of the store, as the config says
+    heads: KeptHeads
     lists_all: bool = True
 
     async def plan(self, work: WorkTools, entries: Sequence[Entry], request: ReplayRequest) -> ReplayPlan:
         from console.services.replay.plan import plan
         from console.services.replay.preflight import Preflight
 
-        preflight = Preflight(work.store, work.pool, self.limits(), self.clock, environment=self.environment)
+        preflight = Preflight(
+            work.store,
+            work.pool,
+            self.limits(),
+            self.clock,
+            environment=self.environment,
+            lost_at=await self._memory(work).lost_at(),
+        )
         return plan(entries, await preflight.facts(entries, request))
 
     async def send(
@@ -129,7 +139,17 @@ class OrderTarget:
         from console.services.replay.plan import ReplayPlan
 
         assert isinstance(plan, ReplayPlan)
-        replay = ReplayBatch(work.store, work.pool, self.actor, self.clock, limits=self.limits, waiting=handle.wait_for)
+        memory = self._memory(work)
+        await memory.lost_at()
+        replay = ReplayBatch(
+            work.store,
+            work.pool,
+            self.actor,
+            self.clock,
+            limits=self.limits,
+            waiting=handle.wait_for,
+            intended=memory.keep,
+        )
         handle.attend(replay)
         return await replay.run(plan, note=note, tell=handle.tell)
 
@@ -139,6 +159,9 @@ class OrderTarget:
         from console.services.evidence.reconcile import Reconciliation
 
         return await Reconciliation(work.store, work.pool, self.actor).settle(ids, modes, handle)
+
+    def _memory(self, work: WorkTools) -> LedgerMemory:
+        return LedgerMemory(work.store, self.heads, self.clock)
 
     async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
         from console.services.evidence.reconcile import Reconciliation, decide
