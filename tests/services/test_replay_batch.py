@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -368,3 +369,47 @@ async def test_the_rate_counts_look_ups_and_orders_alike(make: Make, at: At) -> 
     assert outcomes(await stage.replay(*range(1, 11))) == ["accepted"] * 10
     assert len(times) == 20
     assert times[-1] - times[0] >= 19 * 0.02 * 0.95
+
+
+def _first_and_change(**changes: object) -> list[dict[str, object]]:
+    first = fresh(1, action_json='{"order_key": "k"}', price=10.0)
+    change = fresh(2, action_json='{"order_key": "k", "action": "replace", "price": 11.0}', price=11.0, market_id="M1")
+    return [first, change | {"market_id": first["market_id"]} | changes]
+
+
+@pytest.mark.parametrize("selected", [(1, 2), (2,)])
+async def test_a_replace_of_what_was_never_placed_goes_out_as_a_new_order(
+    make: Make, at: At, selected: tuple[int, ...]
+) -> None:
+    """Otherwise nothing would stand at the venue: the NEW superseded, the replace refused."""
+    stage = await at(make(_first_and_change()))
+    made = await stage.plan(*selected)
+    (step,) = made.steps
+    assert (step.command.action.verb, step.command.client_order_id) == ("new", "cid-1")
+    assert any("goes out as a new order" in note for note in step.command.notes)
+    told = await stage.run(made)
+    assert (told[ident(2)].outcome, told[ident(1)].outcome) == ("accepted", "superseded")
+    (post,) = stage.venue.posts
+    assert (post.verb, post.client_order_id, post.action.price) == ("new", "cid-1", Decimal(11))
+    assert ((await stage.shows(1))[0], (await stage.shows(2))[0]) == ("dismissed", "replayed")
+
+
+async def test_what_it_replaces_and_the_venue_has_is_not_placed_again(make: Make, at: At) -> None:
+    stage = await at(make(_first_and_change()))
+    first = (await stage.plan(1)).steps[0].command
+    prepared = stage.venue.prepare(first.action, first.client_order_id)
+    assert isinstance(prepared, Prepared)
+    stage.venue.place(prepared)
+    told = await stage.replay(1, 2)
+    assert (told[ident(2)].outcome, stage.venue.posts) == ("refused", [])
+    assert (told[ident(2)].detail or "").startswith("conflict: quantity")
+    assert (await stage.shows(1))[0] == (await stage.shows(2))[0] == "pending"
+
+
+@pytest.mark.parametrize("word", ["reject", "drop", "limit"])
+async def test_only_an_accepted_command_supersedes(make: Make, at: At, word: str) -> None:
+    rows = [fresh(1, action_json='{"order_key": "k"}'), fresh(2, action_json='{"order_key": "k"}')]
+    stage = await at(make(rows), venue=FakeVenue(script=[word]))
+    told = await stage.replay(1, 2)
+    assert told[ident(1)].outcome == "skipped"
+    assert (await stage.shows(1))[0] == "pending"

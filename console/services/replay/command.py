@@ -12,6 +12,8 @@ from console.services.replay.venue_pool import VenueAccount
 from console.services.triage.triage import ClassifiedEntry, classified
 from venues import OrderAction, Profile, parse_action
 
+RANK = {"cancel": 2, "replace": 1, "new": 0}
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -28,6 +30,7 @@ class Command:
     retry_count: int
     fingerprint: str
     notes: tuple[str, ...] = ()
+    places: str = ""  # a replace that goes out as a new order: the NEW entry that was never placed
     ledger_lost: bool = False  # the ledger was restored from a backup: it may have been sent from here since
     elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
     sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
@@ -47,6 +50,11 @@ class Command:
         return VenueAccount(self.own_venue, self.account) if self.own_venue != self.venue else None
 
     @property
+    def rank(self) -> int:
+        """Which command of a logical order stands for the others."""
+        return RANK["replace" if self.places else self.action.verb]
+
+    @property
     def may_stand(self) -> bool:
         """Whether an order of it may stand at the venue, sent by the engine or from here."""
         return self.may_have_arrived or self.ledger_lost
@@ -60,6 +68,30 @@ class Command:
     def key(self) -> tuple[str, str, str]:
         """The logical order: at most one command of it is in flight."""
         return self.venue, self.action.account_id or "", self.action.order_key
+
+
+def as_new(change: Command, first: Command) -> Command:
+    """A replace of an order that was never placed: its NEW entry's order with the replace's terms, under that id."""
+    ours, theirs = change.action, first.action
+    action = replace(
+        theirs,
+        quantity=ours.quantity or theirs.quantity,
+        price=theirs.price if ours.price is None else ours.price,
+        order_type=theirs.order_type if ours.price is None else ours.order_type,
+        time_in_force=ours.time_in_force or theirs.time_in_force,
+        price_unit=ours.price_unit or theirs.price_unit,
+        extra={**theirs.extra, **ours.extra},
+    )
+    note = f"goes out as a new order: {first.entry_id}, which it replaces, was never placed"
+    return replace(
+        change,
+        action=action,
+        client_order_id=first.client_order_id,
+        own_id=first.own_id,
+        may_have_arrived=first.may_have_arrived,
+        places=first.entry_id,
+        notes=(*change.notes, note),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +135,10 @@ def with_client_id(command: Command, profile: Profile, *, store_id: str, attempt
     """
     own = command.client_order_id
     takes_own = bool(own) and profile.takes_id(own)
-    base = own if takes_own else profile.make_id(_seed(store_id, command.entry_id, 0))
+    named = command.places or command.entry_id
+    base = own if takes_own else profile.make_id(_seed(store_id, named, 0))
     burnt = sum(1 for attempt in attempts if is_burnt(attempt))
-    chosen = base if not burnt else profile.make_id(_seed(store_id, command.entry_id, burnt))
+    chosen = base if not burnt else profile.make_id(_seed(store_id, named, burnt))
     # The venue shows the engine's own order as rejected: nothing else can stand there under that id.
     refused = any(is_burnt(attempt) and attempt.client_order_id == own for attempt in attempts)
     notes = command.notes

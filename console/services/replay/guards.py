@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from backends.records import Halt
+from backends.records import Halt, Version
 from console.services.replay.command import Command, Problem
 from console.services.replay.moment import too_late
 from console.services.replay.venue_pool import VenueAccount
@@ -25,7 +25,6 @@ BLOCKS = (
     "max-batch",
 )
 OVERRIDABLE = ("stale", "duplicate", "poison", "retry-limit", "notional", "not-ready", "may-have-arrived")
-RANK = {"cancel": 2, "replace": 1, "new": 0}
 Likeness = tuple[str, str, str, Decimal, Decimal | None]  # account, market, side, quantity, price
 Key = tuple[str, str, str]  # venue, account, order key
 
@@ -100,6 +99,7 @@ class Facts:
     busy: Mapping[Key, tuple[BusyOrder, ...]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # of one signature
     replayed: Replayed = field(default_factory=Replayed)
+    first: Mapping[str, tuple[str, Version]] = field(default_factory=dict)  # entry → the NEW entry it places instead
     refusals: Mapping[str, Guard] = field(default_factory=dict)  # what `prepare` would not make
     overrides: frozenset[str] = frozenset()
 
@@ -167,7 +167,7 @@ def _same_order(command: Command, facts: Facts) -> list[Guard]:
         text = f"{holding.entry_id}, of the same order, is in flight or in doubt: reconcile or settle it first"
         return [Guard("in-doubt", text)]
     rank, head = facts.replayed.heads.get(command.key, (0, ""))
-    if rank > RANK[command.action.verb]:
+    if rank > command.rank:
         return [Guard("superseded", f"superseded by {head}, which was replayed")]
     return []
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 from backends.records import Entry, Version
 from console.services.replay.command import Command
 from console.services.replay.guards import (
-    RANK,
     Facts,
     Guard,
     Likeness,
@@ -251,6 +250,8 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
             steps.append(_step(command, facts, _wave(len(steps)), overridden))
     sent = {step.command.entry_id for step in steps}
     done = [one for one in superseded if one.by in sent]
+    named = {entry.id for entry in ordered}
+    done += [Superseded(*one, by) for by, one in facts.first.items() if by in sent and one[0] not in named]
     return _finished(facts, steps, done, _with_heads(superseded, sent, blocked))
 
 
@@ -290,7 +291,7 @@ def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Supersede
     chosen: dict[tuple[str, str, str], int] = {}
     for position, command in enumerate(commands):
         held = chosen.get(command.key)
-        if held is None or RANK[command.action.verb] >= RANK[commands[held].action.verb]:
+        if held is None or command.rank >= commands[held].rank:
             chosen[command.key] = position
     keep = set(chosen.values())
     superseded = [

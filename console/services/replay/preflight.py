@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from backends.records import Attempt, Entry
+from backends.records import Attempt, Entry, Filter, Version
 from backends.store import Store
 from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
 from console.services.evidence import payload
-from console.services.replay.command import Command, Problem, read_command, with_client_id
+from console.services.replay.command import RANK, Command, Problem, as_new, read_command, with_client_id
 from console.services.replay.guards import (
-    RANK,
     BusyOrder,
     Facts,
     Guard,
@@ -46,6 +45,7 @@ from venues import (
 )
 
 Commands = Mapping[str, Command | Problem]
+_MOST_OF_A_MARKET = 500  # pending entries of one market that are looked through for the order a replace aims at
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ class Preflight:
         ids = tuple(entry.id for entry in entries)
         rehearsal = self._environment == "live" and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
-        commands = await self._commands(entries, request)
+        commands, first = await self._never_placed(await self._commands(entries, request))
+        attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
         venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
         identified = await self._identified(commands, venues, attempts, request.mode)
         seen = await self._prepared(identified, venues, request.mode)
@@ -105,6 +106,7 @@ class Preflight:
             failures={entry.id: _same_failures(entry, attempts.get(entry.id, ())) for entry in entries},
             # A rehearsal duplicates nothing.
             replayed=Replayed() if rehearsal else await self._replayed(max(here, there)),
+            first=first,
             refusals=seen.refusals,
             overrides=request.overrides,
         )
@@ -112,6 +114,30 @@ class Preflight:
     async def _commands(self, entries: Iterable[Entry], request: ReplayRequest) -> Commands:
         whole = [(await self._store.get(entry.id) or entry) if entry.clipped else entry for entry in entries]
         return {entry.id: read_command(entry, venue=request.venue) for entry in whole}
+
+    async def _never_placed(self, commands: Commands) -> tuple[Commands, dict[str, tuple[str, Version]]]:
+        """With each replace of an order that was never placed as a new order; and the NEW entries they stand for."""
+        made = dict(commands)
+        first: dict[str, tuple[str, Version]] = {}
+        for entry_id, command in commands.items():
+            if isinstance(command, Command) and command.action.verb == "replace" and not command.action.venue_order_id:
+                found = await self._first_of(command, commands)
+                if found is not None:
+                    made[entry_id] = as_new(command, found)
+                    first[entry_id] = (found.entry_id, found.version)
+        return made, first
+
+    async def _first_of(self, change: Command, commands: Commands) -> Command | None:
+        """The NEW entry of the same order that waits and of which no order was ever accepted."""
+        known = [one for one in commands.values() if isinstance(one, Command)]
+        where = Filter(states=frozenset({"pending"}), venue=change.own_venue, market=change.action.market_id or None)
+        page = await self._store.page(where, limit=_MOST_OF_A_MARKET, newest_first=True)
+        listed = [read_command(entry, venue=change.venue) for entry in page.entries if entry.id not in commands]
+        for one in (*known, *(found for found in listed if isinstance(found, Command))):
+            if one.action.verb == "new" and one.key == change.key:
+                tried = await self._store.attempts(one.entry_id)
+                return None if any(attempt.outcome == "accepted" for attempt in tried) else one
+        return None
 
     async def _venue(self, at: VenueAccount, request: ReplayRequest) -> VenueFacts:
         name = at.venue
@@ -150,7 +176,7 @@ class Preflight:
         for entry_id, command in commands.items():
             profile = venues[command.at].profile if isinstance(command, Command) else None
             if isinstance(command, Command) and profile is not None:
-                tried = [one for one in attempts.get(entry_id, ()) if one.mode == mode]
+                tried = [one for one in attempts.get(command.places or entry_id, ()) if one.mode == mode]
                 command = _identify(command, profile, venues, store_id=store_id, attempts=tried)
             fitted[entry_id] = command
         return _dated(fitted, self._lost_at)
