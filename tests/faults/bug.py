@@ -10,18 +10,21 @@ import uuid
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from backends.records import Attempt
 from backends.sql import claims
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.writer import Transaction
+from backends.store import Intent
 from console.services.evidence import lookup_verdict as verdict
 from console.services.evidence import payload, reconcile
-from console.services.evidence.reconcile import Waited
+from console.services.evidence.reconcile import VenueWord
 from console.services.replay import attempt as record
 from console.services.replay import submit as send
 from console.services.replay.submit import AttemptContext, SubmitResult
+from console.services.replay.venue_pool import VenueAccount
 from tests.faults.ground import Ground
 from venues import Outcome, Prepared, Rejected, Unknown
 
@@ -89,9 +92,9 @@ def no_claim(ground: Ground) -> None:
     async def free(*_: object, **__: object) -> None:
         return None
 
-    async def taken_anyway(*given: Any) -> object:
+    async def taken_anyway(*given: Any, **how: Any) -> object:
         _sql(ground, "UPDATE console_claim SET source = 'elsewhere'")
-        return await right(*given)
+        return await right(*given, **how)
 
     async def nobody(*_: object) -> dict[str, str]:
         return {}
@@ -151,42 +154,70 @@ def _sql(ground: Ground, statement: str) -> None:
 
 
 def reconcile_submits(_: Ground) -> None:
-    ask = reconcile.Reconciliation._ask
+    ask = reconcile.Reconciliation.ask
 
-    async def wrong(self: reconcile.Reconciliation, attempt: Attempt, *, sure: bool) -> verdict.LookupVerdict:
-        seen = await ask(self, attempt, sure=sure)
-        if seen.kind == "absent":
-            prepared = payload.decode(attempt.payload)
-            assert prepared is not None
-            await (await self._pool.client(attempt.venue, "paper")).submit(prepared)
-            return await ask(self, attempt, sure=sure)
-        return seen
+    async def wrong(self: reconcile.Reconciliation, attempt: Attempt) -> VenueWord:
+        word = await ask(self, attempt)
+        prepared = payload.decode(attempt.payload)
+        if word.verdict.kind != "absent" or prepared is None:
+            return word
+        at = VenueAccount(attempt.venue, prepared.action.account_id or None)
+        await (await self._pool.client(at, "paper")).submit(prepared)
+        return await ask(self, attempt)
 
-    plant(reconcile.Reconciliation, "_ask", wrong)
+    plant(reconcile.Reconciliation, "ask", wrong)
 
 
 def absent_too_early(_: Ground) -> None:
-    async def at_once(*_: object) -> Waited:
-        return Waited(True, "", unbounded=False)
+    def at_once(*_: object, **__: object) -> None:
+        return None
 
-    plant(reconcile.Reconciliation, "_waited", at_once)
+    plant(reconcile, "absence_gap", at_once)
     plant(reconcile, "LOOK_UPS", 1)
 
 
 def failed_look_up_as_absent(ground: Ground) -> None:
     absent_too_early(ground)
-    judge = verdict.judge
 
-    def wrong(action: Any, lookup: Any) -> verdict.LookupVerdict:
-        seen = judge(action, lookup)
+    def wrong(action: Any, lookup: Any, *, not_before: datetime | None = None) -> verdict.LookupVerdict:
+        seen = verdict.judge(action, lookup, not_before=not_before)
         return verdict.LookupVerdict("absent", "not found") if seen.kind == "no-answer" else seen
 
     plant(reconcile, "judge", wrong)
 
 
+def another_account_as_the_same(ground: Ground) -> None:
+    """Whoever's account answers is believed, and at once."""
+    absent_too_early(ground)
+
+    def same(*_: object) -> str:
+        return "same"
+
+    plant(reconcile, "account_match", same)
+
+
+def forgets_the_account(_: Ground) -> None:
+    """Neither whose account it was nor with which key."""
+    right = record.AttemptLedger.intend
+
+    async def wrong(self: record.AttemptLedger, held: Any, intent: Intent) -> Any:
+        return await right(self, held, replace(intent, account=None, key_digest=""))
+
+    plant(record.AttemptLedger, "intend", wrong)
+
+
+def never_asks_first(_: Ground) -> None:
+    """Trusts its own ledger: after a restore from a backup that knows nothing."""
+
+    async def nothing_there(*_: object) -> None:
+        return None
+
+    plant(send.OrderSubmitter, "_asked_before", nothing_there)
+
+
 def adopts_a_different_order(_: Ground) -> None:
-    def wrong(action: Any, lookup: Any) -> verdict.LookupVerdict:
-        seen = verdict.judge(action, lookup)
+    def wrong(action: Any, lookup: Any, *, not_before: datetime | None = None) -> verdict.LookupVerdict:
+        seen = verdict.judge(action, lookup, not_before=not_before)
         return replace(seen, kind="ours") if seen.kind == "conflict" else seen
 
     plant(send, "judge", wrong)
