@@ -247,7 +247,8 @@ SETTLE = {
         settle(ONE, "absent"), 0, {ONE: "not_sent"}, ("reconcile",), (replay(ONE),), orders(order(1, market_id="LOST")),
     ),
     "accepted in paper, as the venue says": Case(
-        settle(ONE, "accepted"), 0, {ONE: "accepted"}, ("reconcile",), (replay(ONE),), orders(order(1, market_id="DROP")),
+        settle(ONE, "accepted"), 0, {ONE: "accepted"}, ("reconcile",), (replay(ONE),),
+        orders(order(1, market_id="DROP")),
     ),
     "absent, though the venue has it": Case(
         settle(ONE, "absent"), 4, {ONE: "refused"}, (), (replay(ONE),), orders(order(1, market_id="DROP")),

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pytest
 
-from backends.records import ActContext
+from backends.records import ActContext, Selection
 from backends.store import StoreError, Unreachable
 from console.services.replay import attempt as record
 from console.services.replay import flow_control as breaker
@@ -413,3 +413,23 @@ async def test_only_an_accepted_command_supersedes(make: Make, at: At, word: str
     told = await stage.replay(1, 2)
     assert told[ident(1)].outcome == "skipped"
     assert (await stage.shows(1))[0] == "pending"
+
+
+async def test_a_paper_order_is_no_duplicate_of_a_live_one(make: Make, at: At) -> None:
+    """Reopened after a paper replay, it goes live: once, and never in paper again."""
+    stage = await at(make([fresh(1), fresh(2, quantity=1.0, market_id=fresh(1)["market_id"])]))
+    assert (await stage.replay_one(1)).outcome == "accepted"
+    assert (await stage.replay_one(2)).outcome == "refused"  # the same order again, in the same mode
+    assert (await stage.replay_one(1, mode="live")).outcome == "refused"
+    entry = await stage.entry(1)
+    assert (await stage.store.restore(Selection.of([entry]), BOB, _why())).done == (ident(1),)
+    assert (await stage.replay_one(1)).outcome == "skipped"
+    live = await at(stage.target, venue=FakeVenue(mode="live"))
+    assert (await live.replay_one(1, mode="live")).outcome == "accepted"
+    assert (await live.replay_one(2, mode="live")).outcome == "refused"
+    assert (len(stage.venue.posts), len(live.venue.posts)) == (1, 1)
+    assert (await live.shows(1))[0] == "replayed"
+
+
+def _why() -> ActContext:
+    return ActContext(datetime.now(UTC), "op", "test", "because")

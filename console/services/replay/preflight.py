@@ -105,7 +105,7 @@ class Preflight:
             busy=_busy(await self._store.open_attempts(), request.mode),
             failures={entry.id: _same_failures(entry, attempts.get(entry.id, ())) for entry in entries},
             # A rehearsal duplicates nothing.
-            replayed=Replayed() if rehearsal else await self._replayed(max(here, there)),
+            replayed=Replayed() if rehearsal else await self._replayed(max(here, there), request.mode),
             first=first,
             refusals=seen.refusals,
             overrides=request.overrides,
@@ -181,8 +181,11 @@ class Preflight:
             fitted[entry_id] = command
         return _dated(fitted, self._lost_at)
 
-    async def _replayed(self, at: datetime) -> Replayed:
-        recent = await self._store.replayed_since(at - self._limits.duplicate_window)
+    async def _replayed(self, at: datetime, mode: Mode) -> Replayed:
+        """What went out in this mode: a paper order duplicates no live one."""
+        every = await self._store.replayed_since(at - self._limits.duplicate_window)
+        attempts = await self._store.attempts_of(tuple(entry.id for entry in every))
+        recent = [entry for entry in every if mode in _accepted(attempts.get(entry.id, ()))]
         likes: set[Likeness] = set()
         heads: dict[Key, tuple[int, str]] = {}
         for command in [read_command(entry, venue=None) for entry in recent]:
