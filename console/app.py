@@ -139,10 +139,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
             return
         self._clear_screens()
         self.session = session
-        running, self.header_state = self.header_state.running, header_state_of(self.setup, store)
+        before, self.header_state = self.header_state, header_state_of(self.setup, store)
         info = session.info
-        self.update_header(label=info.label, read_only=info.read_only, layout=info.layout, running=running)
-        self.update_header(attaching=False, attached=True)
+        self.update_header(label=info.label, read_only=info.read_only, layout=info.layout)
+        self.update_header(attaching=False, attached=True, running=before.running, waiting=before.waiting)
         self.setup.remember(store.name if store.name in self.setup.config.stores else store.url)
         self.queue.attached(fresh=old is not None)
         if self.setup.watch:
@@ -218,8 +218,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         run = self.activity.run
         if run is None or not self.activity.follow():
             return
-        waits = f": {self.activity.waiting}" if self.activity.waiting else ""
-        self.update_header(running=None if run.over else f"{run.word}{waits}")
+        self.update_header(running=None if run.over else run.word, waiting=self.activity.waiting)
         if run.over:
             self._pulse.stop()
             self.queue.changed()

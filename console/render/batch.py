@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.render.line import HANG, Line, columns, line, spread, trusted, untrusted
+from console.render.line import HANG, Line, columns, line, spread, trusted, untrusted, width
 from console.render.value import OUTCOMES
 from console.services.replay.outcome import spoken
 from console.text.untrusted import safe
@@ -44,12 +44,18 @@ def waiting_line(waiting: str) -> Line:
     return line(trusted(" waiting    ", "warning"), HANG, untrusted(waiting, limit=300))
 
 
-def ended_line(ended: EntryOutcome) -> Line:
+def ended_line(ended: EntryOutcome, room: int = 0) -> Line:
+    """One result; the account stands there where `room` has place for it."""
+    whole = _ended(ended, ended.account)
+    return whole if width(whole) <= room else _ended(ended, None)
+
+
+def _ended(ended: EntryOutcome, of: str | None) -> Line:
     tone = OUTCOMES.get(ended.outcome, "plain")
     word = spoken(ended.outcome)
     made = "row" if ended.mode is None else "order"
     order = f"{made} {safe(ended.venue_order_id, 60)}" if ended.venue_order_id else ""
-    account = f"account {safe(ended.account, 40)}" if ended.account else ""
+    account = f"account {safe(of, 40)}" if of else ""
     known, detail = "  ".join(part for part in (order, account) if part), ended.detail or ""
     return line(
         trusted(f" {word:<11}", tone),
@@ -65,10 +71,10 @@ def _rank(outcome: str) -> int:
     return _FIRST.index(outcome) if outcome in _FIRST else len(_FIRST)
 
 
-def report(run: RunProgress) -> list[Line]:
+def report(run: RunProgress, room: int = 0) -> list[Line]:
     """The summary, then each entry."""
     ended = sorted(run.landed, key=lambda one: _rank(one.outcome))
-    return [*summary(run), (), *(ended_line(one) for one in ended)]
+    return [*summary(run), (), *(ended_line(one, room) for one in ended)]
 
 
 def summary(run: RunProgress) -> list[Line]:

@@ -113,7 +113,7 @@ def summary(entry: Entry, room: int) -> Line:
 
 
 _WAYS_OUT = {
-    "in_doubt": "C asks the venue (reconcile), S settles it by what you saw; until then nothing else may be done",
+    "in_doubt": "C asks the venue (reconcile), S settles it by what you saw",
     "in_flight": "wait: it is being sent; if its owner is gone, C asks the venue (reconcile), S settles it",
 }
 

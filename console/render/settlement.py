@@ -48,7 +48,8 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
         (state, line(trusted(f"since {value.moment(attempt.started_at)}{ago}, try {attempt.attempt_no:d}"))),
         ("error", line(untrusted(told, "warning", limit=150))),
     ]
-    return [*columns(rows), (), line(trusted(_PERSON, "dim")), (), *_said(draft, attempt, fields.result)]
+    hint = [line(trusted(_PERSON, "dim")), ()] if draft.claimed is None else []  # later its room is needed
+    return [*columns(rows), (), *hint, *_said(draft, attempt, fields.result)]
 
 
 def _said(draft: SettleDraft, attempt: Attempt, what: str) -> list[Line]:

@@ -40,6 +40,7 @@ class HeaderState(NamedTuple):
     trend: Trend | None = None
     lost: str | None = None  # why the store does not answer
     running: str | None = None  # progress of the running batch
+    waiting: str = ""  # what the running batch waits for
     attaching: bool = False
     attached: bool = False
     indexing: int | None = None  # percent, while the index is being built
@@ -83,9 +84,10 @@ def status(header_state: HeaderState, now: datetime, size: int) -> Line:
         alarms.append(_halt(header_state.halt))
     if header_state.cut is not None:
         alarms.append(line(untrusted(header_state.cut, "warning", limit=120)))
-    if header_state.running is not None:
-        alarms.append(line(untrusted(header_state.running, "accent", limit=160)))
     counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
+    if header_state.running is not None:
+        room = size - width(joined([*alarms, counts])) - 4
+        alarms.append(_running(header_state.running, header_state.waiting, room))
     if not alarms:
         return _calm(header_state, counts, trend, size)
     # The counts are never cut: first the trend goes, then the alarm is cut.
@@ -113,6 +115,15 @@ def alert_words(alerts: Sequence[Alert], room: int) -> Line:
     more = line(trusted(f" +{len(alerts) - 1}", "warning")) if len(alerts) > 1 else ()
     text = line(trusted("alert: ", "warning"), untrusted(first.brief or first.text, "warning", limit=60))
     return (*clip(text, room - width(more)), *more)
+
+
+def _running(progress: str, waiting: str, room: int) -> Line:
+    """How far the batch is and what it waits for; where room is short, only that it waits."""
+    told = line(untrusted(progress, "accent", limit=60))
+    if not waiting:
+        return told
+    whole = (*told, untrusted(f": {waiting}", "warning", limit=160))
+    return whole if width(whole) <= room else (*told, trusted(" waits", "warning"))
 
 
 def _halt(halt: Halt) -> Line:

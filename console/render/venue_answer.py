@@ -65,16 +65,18 @@ def _verdict(answer: VenueAnswer) -> Line:
 
 
 def _row(answer: VenueAnswer, order: str) -> list[Line]:
-    """An order and what the venue says of it, on a line each: neither is cut at 80 columns."""
-    parts = [
-        f"{answer.status}" if answer.status else "",
+    """The order on one line, beneath it what the venue says: the verdict, what is wrong, then the facts."""
+    why = "; ".join(answer.differences) if answer.answer == "found" else answer.detail or ""
+    facts = (
+        f"status {answer.status}" if answer.status else "",
         f"filled {value.quantity(answer.filled)}" if answer.filled is not None else "",
         f"order {answer.venue_order_id}" if answer.venue_order_id else "",
         f"account {answer.account}" if answer.account else "",
-        "; ".join(answer.differences) or ("" if answer.answer == "found" else answer.detail or ""),
-    ]
-    told = "  ".join(safe(part, 200) for part in parts if part)
+    )
+    word, tone = _WORDS[answer.answer]
+    verdict = _verdict(answer) if answer.answer == "found" else line(trusted(word, tone))
+    told = [safe(part, 200) for part in (why, " · ".join(part for part in facts if part)) if part]
     return [
         line(untrusted(f" {answer.entry_id}  ", limit=60), trusted(order, "strong")),
-        line(trusted("   "), HANG, *_verdict(answer), trusted(f"   {told}" if told else "", "dim")),
+        line(trusted("   "), HANG, *verdict, trusted("".join(f"   {part}" for part in told), "dim")),
     ]

@@ -22,6 +22,7 @@ from console.render.value import count, many, order
 from console.screens.frame import FramedScreen
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
+from console.services.layout_fields import layout_of
 from console.services.triage.triage import classified
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
@@ -160,11 +161,16 @@ class ActingScreen(FramedScreen):
             self.app.push_screen(AuditScreen())
 
 
-def acts_on(state: State, shown: Shown | None) -> tuple[str, ...]:
-    """Ids of the keys that do something with an entry of this state, the most useful first."""
+def acts_on(entry: Entry, shown: Shown | None) -> tuple[str, ...]:
+    """Ids of the keys that do something with this entry, the most useful first."""
     attempts = shown.history.attempts if shown is not None and shown.history is not None else ()
     accepted = {one.mode for one in attempts if one.outcome == "accepted" and not one.rehearsal}
-    return ("restore", *_ACTS[state]) if state == "replayed" and accepted == {"paper"} else _ACTS[state]
+    acts = _ACTS[entry.state]
+    if entry.state == "replayed" and accepted == {"paper"}:
+        acts = ("restore", *acts)
+    if entry.state not in HELD and not layout_of(entry).has_modes:
+        acts = tuple(one for one in acts if one != "reconcile")  # there is no venue to ask
+    return acts
 
 
 def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> list[Line]:
@@ -336,8 +342,9 @@ class ListingScreen(ActingScreen):
         if self.table.range_from is not None:
             # No acts: they would ignore the range and take the entry under the cursor.
             return (*stop, "range", "down", "up", "back")
-        state = spot.entry.state if spot else "pending"
-        first = acts_on(state, self.current()) if not self.marks else ("dismiss", "replay", "unmark")
+        if self.marks or spot is None:
+            return (*stop, "dismiss", "replay", "reconcile", "unmark", *_HINTS)
+        first = acts_on(spot.entry, self.current())
         return (*stop, *first, *_HINTS)
 
     def do_down(self) -> None:

@@ -27,8 +27,9 @@ class BatchScreen(ReadingScreen):
         if run.over and self._said_stopping:
             self._said_stopping = False
             self._hush()  # the report says that it stopped, and the footer is needed for keys
-        self.head.show(bar(run, max(20, self.size.width - 4)))
-        lines = report(run) if run.over else [ended_line(ended) for ended in reversed(run.landed)]
+        room = max(20, self.size.width - 4)
+        self.head.show(bar(run, room))
+        lines = report(run, room) if run.over else [ended_line(ended, room) for ended in reversed(run.landed)]
         if waiting := self.console.activity.waiting:
             lines = [waiting_line(waiting), (), *lines]
         if run.store and run.store != self.console.header_state.store:

@@ -66,7 +66,7 @@ class EntryScreen(ActingScreen):
         return self._shown
 
     def hints(self) -> tuple[str, ...]:
-        first = acts_on(self._shown.row.entry.state, self._shown)
+        first = acts_on(self._shown.row.entry, self._shown)
         return ("back", *first, "tab-after", "copy", "note", "pager", "editor", "audit", "mode")
 
     def do_down(self) -> None:

@@ -5,7 +5,6 @@ What runs afterwards runs off this loop and outlives the screen.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         return ReplayRequest(mode=mode, overrides=overrides, single=len(selection) == 1)
 
     async def renewed(shown: SendPlan, overrides: frozenset[str]) -> Renewal:
-        return _with_held(shown, await session.renewed(shown, selection, request(overrides)))
+        return await session.renewed(shown, selection, request(overrides))
 
     def seconds_left(plan: SendPlan) -> float | None:
         from console.services.replay.plan import ReplayPlan
@@ -76,20 +75,6 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         is_approved=session.is_approved,
         refuse_held=session.refuse_held,
     )
-
-
-def _with_held(shown: SendPlan, renewal: Renewal) -> Renewal:
-    """A plan is made again of what would have gone: what was held before is still held, and what is lost ends once."""
-    from console.services.replay.plan import ReplayPlan
-
-    made = renewal.plan
-    if made is shown or not isinstance(shown, ReplayPlan) or not isinstance(made, ReplayPlan):
-        return renewal
-    lost = {one.entry_id for one in renewal.lost} if renewal.is_same else set()
-    again = {one.entry_id for one in made.blocked}
-    before = [one for one in shown.blocked if one.entry_id not in again]
-    stays = [one for one in made.blocked if one.entry_id not in lost]
-    return renewal._replace(plan=replace(made, blocked=(*before, *stays)))
 
 
 def _telling(lost: tuple[EntryOutcome, ...], work: Work) -> Work:

@@ -15,6 +15,7 @@ from backends.store import StoreError
 from console.render.line import Line, line, trusted, untrusted
 from console.render.settlement import Claim, SettleDraft, settle_lines
 from console.screens.gates.gate import Gate
+from console.services.layout_fields import layout_of
 
 if TYPE_CHECKING:
     from console.services.evidence.settle import SettleReport
@@ -57,6 +58,8 @@ class SettleGate(Gate["SettleReport"]):
             return
         self._attempt, self._draft = found, self._steps.kept(found)
         self.set_class(found.mode == "live", "-live")
+        if layout_of(self._entry).has_modes:
+            self.entitle(line(untrusted(f"Settle an entry in doubt · {found.mode.upper()}", limit=60)))
         self._step = "word" if self._draft.note else "claim"
         self.put(self._shown())
 
@@ -149,8 +152,10 @@ class SettleGate(Gate["SettleReport"]):
         if report.plan is None:
             self.wrong(report.ended.detail or "it was not settled")
             return
-        told = f"It waits for a second person: dlq approve {report.plan}, or P in their console; then S again."
-        self.wrong(f"{told} ({report.ended.detail})" if report.ended.detail else told)
+        venue = (report.ended.detail or "").removeprefix("needs a second person; ")
+        self.wrong(
+            f"It waits for a second person: dlq approve {report.plan}, or P in their console; then S again. ({venue})"
+        )
 
     def failed(self, text: str) -> None:
         self._step = "word"

@@ -100,6 +100,6 @@ def _integration() -> list[LayoutScene]:
         LayoutScene("integration-request", fill_integration, keys("j<enter>]")),
         LayoutScene("integration-history", fill_integration, keys("jjj<enter>]]"), (S,)),
         LayoutScene("integration-gate", fill_integration, keys("aR")),
-        LayoutScene("integration-settle", fill_integration, keys("C"), (S,)),
+        LayoutScene("integration-settle", fill_integration, keys("S"), (S,)),
         LayoutScene("integration-report", fill_integration, report(CALLED)),
     ]

@@ -5,15 +5,20 @@ Nothing here comes from the wall clock, the machine, a venue or chance; snapshot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from backends import DeadLetteredOrder, open_store
 from backends.records import ActContext, Entry, Selection, StoreInfo
 from backends.store import Claim, Intent, Result, Store
+from console.services.evidence.ask import VenueAnswer
+from console.services.evidence.settle import SettleReport, SettleRequest
 from console.services.replay.command import read_command
 from console.services.replay.guards import Facts, VenueFacts
+from console.services.replay.outcome import EntryOutcome
 from console.services.replay.plan import plan
 from console.services.replay.preflight import ReplayRequest
 from console.services.replay.target import SendPlan
@@ -36,6 +41,37 @@ HOSTS = {
 }
 BOB = replace(ANN, operator="bob", os_user="bob")
 IN_DOUBT, REPLAYED, DISMISSED, WORN = 20, 21, 22, 23
+_FOUND = VenueAnswer(
+    entry_id="",
+    answer="found",
+    at=NOW,
+    equal=True,
+    status="partially_filled",
+    filled=Decimal("12.5"),
+    venue_order_id="61e69015-8549-4bfd-b9c3-01e75843f47d",
+    client_order_id="cid-29",
+    account="PA3X7K2M9Q1",
+    detail="found: partially_filled",
+)
+ANSWERS = (
+    _FOUND,
+    replace(
+        _FOUND,
+        equal=False,
+        status="filled",
+        differences=("quantity 99 there, 36 here", "price 107.5 there, 107.0 here"),
+    ),
+    VenueAnswer("", "absent", NOW, client_order_id="cid-27", account="PA3X7K2M9Q1", detail="no such order"),
+    VenueAnswer(
+        "",
+        "unknown",
+        NOW,
+        client_order_id="cid-26",
+        account="PA3X7K2M9Q1",
+        detail="not found, but it was sent 40 s ago: a look-up proves something from 60 s on",
+    ),
+    VenueAnswer("", "cannot-ask", NOW, detail="no credentials: dlq secrets set kalshi --account events --paper"),
+)
 
 
 def shift() -> list[DeadLetteredOrder]:
@@ -143,6 +179,20 @@ class StillWorkplace(StoreSession):
             overrides=request.overrides,
         )
         return plan(found, facts)
+
+    async def ask(self, ids: Sequence[str], mode: Mode) -> tuple[VenueAnswer, ...]:
+        """Every kind of answer, one after the other; a single entry is found as it should be."""
+        return tuple(replace(ANSWERS[n % len(ANSWERS)], entry_id=one) for n, one in enumerate(ids))
+
+    async def settle(self, request: SettleRequest) -> SettleReport:
+        """The venue knows better than who says it is absent; what is accepted waits for a second person."""
+        otherwise = (
+            "the venue says otherwise: found: filled, order 61e69015-8549-4bfd; dlq reconcile settles it by that"
+        )
+        if request.claimed == "absent":
+            return SettleReport(EntryOutcome(request.entry_id, "refused", "paper", detail=otherwise))
+        text = "needs a second person; the venue: look-up failed: HTTP 503"
+        return SettleReport(EntryOutcome(request.entry_id, "refused", "paper", detail=text), "7f3a90c2d41b66e8")
 
     async def verify(self) -> Verified:
         seen = await super().verify()

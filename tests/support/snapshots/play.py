@@ -89,7 +89,7 @@ def palette(text: str = "") -> Play:
 
 
 LANDED = (
-    EntryOutcome(ident(5), "accepted", "paper", "61e69015-8549-4bfd", "cid-5"),
+    EntryOutcome(ident(5), "accepted", "paper", "61e69015-8549-4bfd", "cid-5", account="PA3X7K2M9Q1"),
     EntryOutcome(ident(6), "accepted", "paper", "7a1c02de-0d3e-4b17", "cid-6"),
     EntryOutcome(ident(7), "rejected", "paper", None, "cid-7", "HTTP 403: insufficient buying power"),
     EntryOutcome(ident(8), "accepted", "paper", "b2f40c9a-77d1-4e02", "cid-8"),
@@ -105,7 +105,13 @@ async def _no_work(_: object) -> tuple[EntryOutcome, ...]:
 
 
 def batch(
-    landed: int, *, over: bool = False, stopping: bool = False, kind: Kind = "replay", away: bool = False
+    landed: int,
+    *,
+    over: bool = False,
+    stopping: bool = False,
+    kind: Kind = "replay",
+    away: bool = False,
+    waits: str = "",
 ) -> Play:
     """A run as it stood at one moment; no thread carries it."""
 
@@ -113,8 +119,9 @@ def batch(
         app = app_of(pilot)
         run = RunProgress(kind, "paper", 12, BackgroundRun(_no_work), ticks=lambda: 24.0, landed=list(LANDED[:landed]))
         run.over, run.stopping, run.ended = over, stopping, 24.0
+        run.batch.handle.wait_for("alpaca main", waits or None)
         app.activity.run = run
-        app.update_header(running=None if over else run.word)
+        app.update_header(running=None if over else run.word, waiting=app.activity.waiting)
         if not away:
             app.show_batch()
             await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen.is_mounted)

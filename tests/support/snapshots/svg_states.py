@@ -15,6 +15,8 @@ IN_BOTH_SIZES = frozenset(
         "entry-order",
         "entry-history",
         "dismiss-reason",
+        "settle",
+        "ask",
         "replay-paper",
         "replay-live",
         "replay-blocked",
