@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import tempfile
@@ -18,8 +19,8 @@ for _signal in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_signal) == signal.SIG_IGN:
         signal.signal(_signal, lambda *_: None)
 
-# What this machine remembers of a store's ledger is no business of the tests.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dlq-state-")
+_STATE = tempfile.mkdtemp(prefix="dlq-state-")
+_numbers = itertools.count()
 
 # Each waits out a client's time limit. Every client still meets `delay` on a new order and `slow_headers` on a cancel.
 _LEFT_TO_FAULTS = ("-cancel-delay]", "-replace-delay]", "-new-slow_headers]", "-replace-slow_headers]")
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [one for one in items if one.path.name == "test_faults.py" and one.name.endswith(_LEFT_TO_FAULTS)]
     items[:] = [one for one in items if one not in left]
     config.hook.pytest_deselected(items=left)
+
+
+@pytest.fixture(autouse=True)
+def _state_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tests make the same store: what this machine remembers of one ledger is no news about another."""
+    monkeypatch.setenv("XDG_STATE_HOME", f"{_STATE}/{next(_numbers)}")
 
 
 @pytest.fixture(scope="session")

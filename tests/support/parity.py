@@ -256,6 +256,7 @@ def _ran(side: Side, act: Act, monkeypatch: pytest.MonkeyPatch) -> Ran:
         out, err = io.StringIO(), io.StringIO()
         words = [*_words(act, side), "--db", "desk", "--config", str(side.config())]
         patch.setattr(sys, "stdin", io.StringIO())  # nobody types anything
+        patch.setenv("XDG_STATE_HOME", str(side.folder / "state"))
         with redirect_stdout(out), redirect_stderr(err):
             code = main.run(words)
     return Ran(code, out.getvalue(), err.getvalue())
@@ -291,7 +292,9 @@ def _overrides(act: Act) -> list[str]:
 # Through the session.
 
 
-def by_session(side: Side, act: Act, seen: Seen, _: pytest.MonkeyPatch) -> Trace:
+def by_session(side: Side, act: Act, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    monkeypatch.setenv("XDG_STATE_HOME", str(side.folder / "state"))
+
     async def act_on() -> Trace:
         place = await side.attach(act.actor)
         try:
