@@ -69,20 +69,27 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         _say_plan(plan, as_json=args.json)
         if args.dry_run:
             return _told(handle, plan.planned())
-        if plan.count and not await session.is_approved(plan, asked_for):
-            say_second(plan.needs_second or "", plan.hash)
-            return _told(handle, plan.refused(f"needs a second person: {plan.needs_second}"))
         lost: tuple[EntryOutcome, ...] = ()
+        confirmed = False
         while plan.count:
+            if not await session.is_approved(plan, asked_for):
+                say_second(plan.needs_second or "", plan.hash)
+                return _told(handle, (*lost, *plan.refused(f"needs a second person: {plan.needs_second}")))
+            if confirmed:
+                break
             if not _confirmed(context, plan, live=session.has_modes and request.mode == "live"):
                 await session.refuse_held(plan)
                 return _told(handle, (*lost, *plan.refused("not confirmed")))
             renewed = await session.renewed(plan, selection, request)
-            shown, plan, lost = plan, renewed.plan, (*lost, *renewed.lost)
-            if renewed.is_same and (shown is plan or not plan.count or await session.is_approved(plan, asked_for)):
-                break
+            plan, confirmed = renewed.plan, renewed.is_same
+            if confirmed:
+                lost = (*lost, *renewed.lost)
+                continue
             say("the plan was made again, as the one shown is too old")
             _say_plan(plan, as_json=args.json)
+            if args.yes or not on_terminal():
+                await session.refuse_held(plan)
+                return _told(handle, plan.refused("the plan was made again and is another one: nothing was sent"))
         _say_lost(lost)
         return (*_told(handle, lost), *await session.replay_work(plan, args.note)(handle))
 

@@ -6,7 +6,7 @@ A session chooses its `ReplayTarget` once; nothing else asks which layout a stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -77,7 +77,20 @@ def renewal(shown: SendPlan, made: SendPlan) -> Renewal:
     lost = [one for one in shown.going_ids if one not in going]
     text = "it no longer goes"
     ended = [EntryOutcome(one, "not_sent", mode, detail=why.get(one) or text) for one in lost]
-    return Renewal(made, made.is_covered_by(shown.document), tuple(ended))
+    is_same = made.is_covered_by(shown.document)
+    return Renewal(_with_held(shown, made, lost if is_same else ()), is_same, tuple(ended))
+
+
+def _with_held(shown: SendPlan, made: SendPlan, lost: Iterable[str]) -> SendPlan:
+    """A plan is made again of what would have gone: what was held before is still held, and what is lost ends once."""
+    from console.services.replay.plan import ReplayPlan
+
+    if not isinstance(shown, ReplayPlan) or not isinstance(made, ReplayPlan):
+        return made
+    gone, again = set(lost), {one.entry_id for one in made.blocked}
+    before = [one for one in shown.blocked if one.entry_id not in again]
+    stays = [one for one in made.blocked if one.entry_id not in gone]
+    return replace(made, blocked=(*before, *stays))
 
 
 @dataclass(frozen=True, slots=True)
