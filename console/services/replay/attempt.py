@@ -140,6 +140,15 @@ class AttemptLedger:
             self._intended()
         return attempt
 
+    async def why_halted(self) -> str | None:
+        """Who set the halt that is in force now, and why; None without one. A store that is away is no all-clear."""
+        try:
+            halt = await self._store.halted()
+        except StoreError as problem:
+            return f"whether one is set cannot be read: {problem}"
+        self.halted = self.halted or halt is not None
+        return None if halt is None else f"halt set by {halt.operator}: {halt.note}"
+
     async def begin(
         self,
         entry_id: str,

@@ -55,6 +55,7 @@ MOST_WAIT_SECONDS = 300.0  # a batch waits no longer than this for one turn at a
 _SLOW_DOWN_SECONDS = 1.0
 _SEND_SLACK_SECONDS = 2.0
 _SAID_SECONDS = 1.0  # a shorter wait is not worth a word
+_AT_ONCE_SECONDS = 1.0  # an intent that took longer to commit is judged by the halt again
 _STOPPED = "stopped: nothing was sent"
 Signal = Literal["good", "bad", "none"]  # what an outcome says about the venue's health
 Point = Literal[
@@ -249,6 +250,7 @@ class OrderSubmitter:
         return await self._conclude(context, result, "none", f"{text}; nothing was sent")
 
     async def _intend_and_submit(self, context: AttemptContext) -> SubmitResult:
+        judged_at = self._now()
         if (guard := self._unfit(context)) is not None:
             return await self._give_up(context, "not_sent", f"{guard.code}: {guard.text}")
         prepared = _prepare(context)  # again: a signature made before the wait may have expired
@@ -260,15 +262,24 @@ class OrderSubmitter:
             return _refused(context.plan, context.step, attempt)
         self._at("intended")
         if context.held.too_late:
-            return await self._outcome(context, NotSent(TOO_LATE))
-        if (guard := self._unfit(context)) is not None:  # the machine may have been suspended over the commit
-            return await self._outcome(context, NotSent(f"{guard.code}: {guard.text}"))
+            return await self._withdraw(context, TOO_LATE)
+        if (guard := await self._unfit_since(context, judged_at)) is not None:
+            return await self._withdraw(context, f"{guard.code}: {guard.text}")
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
         if isinstance(outcome, Unknown) and outcome.arrived and context.command.action.verb == "new":
             outcome = await self._arrived(context, prepared, outcome)
             self._at("confirmed")
         return await self._outcome(context, outcome)
+
+    async def _unfit_since(self, context: AttemptContext, judged_at: datetime) -> Guard | None:
+        """Judge it once more: the machine may have been suspended over the commit, and a halt set meanwhile."""
+        if (guard := self._unfit(context)) is not None:
+            return guard
+        if (self._now() - judged_at).total_seconds() < _AT_ONCE_SECONDS:
+            return None
+        halt = await self._ledger.why_halted()
+        return None if halt is None else Guard("halt", halt)
 
     def _unfit(self, context: AttemptContext) -> Guard | None:
         return unfit(
@@ -341,6 +352,10 @@ class OrderSubmitter:
                 return await self._conclude(context, Result("unknown", error=reason, evidence=reason), "bad")
             case _:
                 assert_never(outcome)
+
+    async def _withdraw(self, context: AttemptContext, why: str) -> SubmitResult:
+        """Record that nothing was sent under the intent; that says nothing of the venue."""
+        return await self._conclude(context, Result("not_sent", error=why, evidence=why), "none")
 
     async def _conclude(
         self, context: AttemptContext, result: Result, signal: Signal, detail: str | None = None
