@@ -195,7 +195,9 @@ class ReplayBatch:
                 await traffic.moved.wait()
                 continue
             left = max(0.0, OPEN_SECONDS - (time.monotonic() - traffic.breaker.opened_at))
-            if traffic.tried_again or self._is_too_long(step, left):
+            if self._is_too_long(step, left):
+                return self._late(step, traffic, left)
+            if traffic.tried_again:
                 break
             traffic.tried_again = True
             await self._wait_for_breaker(traffic, left)
@@ -211,6 +213,12 @@ class ReplayBatch:
     def _is_too_long(self, step: Step, seconds: float) -> bool:
         ends = latest_start(step, self._limits)
         return ends is not None and self._clock() + timedelta(seconds=seconds) > ends
+
+    def _late(self, step: Step, traffic: _Traffic, seconds: float) -> EntryOutcome:
+        command, lane = step.command, traffic.lane
+        waiting = f"{lane.at.label} has to be waited for, {seconds:.0f} s (it failed several times in a row)"
+        text = f"stale: {waiting}, and its time is over before: nothing was sent"
+        return EntryOutcome(command.entry_id, "not_sent", lane.client.mode, None, command.client_order_id, text)
 
     def _held(self, step: Step, traffic: _Traffic) -> EntryOutcome:
         command, mode = step.command, traffic.lane.client.mode
