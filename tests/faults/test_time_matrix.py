@@ -1,0 +1,146 @@
+"""A sample of the time matrix in every suite: each wait with each event, and that each wait that ends in time sends.
+
+The whole matrix is `python -m tests.faults.time_matrix`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from backends.store import Unreachable
+from console.services.replay import submit
+from console.services.replay.attempt import AttemptLedger
+from console.services.replay.submit import OrderSubmitter
+from console.services.session import StoreSession
+from tests.faults import time_matrix
+from tests.faults.time_matrix import EVENTS, FACES, WAITS, Ground, TimeCell, by_command, run_cell
+from tests.support.moved_time import move_time
+from tests.support.parity import Side
+from tests.support.session import BOB, ident
+
+
+def sample() -> list[TimeCell]:
+    """Every wait with every event from one face, and of each wait two counterparts."""
+    over = [
+        TimeCell(wait, event, FACES[(n + m) % 2], over=True)
+        for n, wait in enumerate(WAITS)
+        for m, event in enumerate(EVENTS)
+    ]
+    in_time = [
+        TimeCell(wait, EVENTS[(n + 3 * m) % len(EVENTS)], FACES[m], over=False)
+        for n, wait in enumerate(WAITS)
+        for m in range(2)
+    ]
+    return [*over, *in_time]
+
+
+@pytest.mark.parametrize("cell", sample(), ids=str)
+def test_nothing_goes_after_its_moment_and_what_is_in_time_goes(cell: TimeCell, tmp_path: Path) -> None:
+    assert run_cell(cell, tmp_path) == []
+
+
+def test_the_whole_matrix_has_every_wait_event_and_face() -> None:
+    every = time_matrix.cells()
+    assert len(set(every)) == len(every) == 2 * len(WAITS) * len(EVENTS) * len(FACES)
+    assert set(sample()) <= set(every)
+
+
+@pytest.mark.parametrize("wait", ["suspended-look-up", "suspended-intended", "overslept", "retry-after"])
+def test_a_console_that_judges_only_its_plan_is_found_out(
+    wait: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "unfit", lambda *_, **__: None)
+    monkeypatch.setattr(OrderSubmitter, "_too_long", lambda *_: None)
+    (sent, *_) = run_cell(TimeCell(wait, "stale", "session", over=True), tmp_path)
+    assert sent.endswith("1 were sent after the moment")
+
+
+# The prompt and the plan that is made again.
+
+
+def prompted(folder: Path, monkeypatch: pytest.MonkeyPatch, cell: TimeCell | None = None) -> Ground:
+    ground = Ground(cell or TimeCell("confirmation", "stale", "command", over=False), folder)
+    move_time(monkeypatch, ground.time, ground.venue, ground.hooks())
+    return ground
+
+
+def test_another_plan_is_shown_and_asked_for_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = prompted(tmp_path, monkeypatch)
+    before = ground.happen
+
+    def changed() -> None:
+        before()
+        ground.venue.account = "another"
+
+    monkeypatch.setattr(ground, "happen", changed)
+    ended = by_command(ground, monkeypatch)  # who types the number of the old plan, and then no more
+    assert (ended.code, ended.rows, ground.venue.posts) == (4, ((ground.target, "refused"),), [])
+    assert "the plan was made again" in ended.said
+    assert ended.said.count("type live 1") == 2
+
+
+@pytest.mark.parametrize("account", ["another", None])
+def test_without_anybody_to_ask_another_plan_is_not_sent(
+    account: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine sleeps between the plan and its confirmation; the same plan goes, another one does not."""
+    ground = prompted(tmp_path, monkeypatch, TimeCell("suspended-begun", "stale", "command", over=False))
+    real = StoreSession.is_approved
+
+    async def slept(session: StoreSession, plan: object, request: str = "") -> bool:
+        if not ground.happened:
+            ground.happen()
+            ground.venue.account = account
+        return await real(session, plan, request)  # type: ignore[arg-type]  # handed on as it came
+
+    monkeypatch.setattr(StoreSession, "is_approved", slept)
+    ended = by_command(ground, monkeypatch)
+    assert ended.code == (4 if account else 0)
+    assert len(ground.venue.posts) == (0 if account else 1)
+
+
+def test_an_approval_that_ended_while_the_prompt_stood_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Approved, but confirmed only after the approval was over: a second person is asked for again."""
+    ground = prompted(tmp_path, monkeypatch)
+    limits = '[limits]\nfour_eyes_over = 1\nstale_after = "1h"\nplan_seconds = 60'
+    ground.side = Side(tmp_path, ground.side.target, sections=limits)
+    ground.side.config()
+    assert by_command(ground, monkeypatch).code == 4
+    asyncio.run(_approved(ground))
+
+    def expired() -> None:
+        ground.time.suspend(90.0)
+        monkeypatch.setattr("console.services.triage.approvals.APPROVAL_SECONDS", -1.0)
+
+    monkeypatch.setattr(ground, "happen", expired)
+    ended = by_command(ground, monkeypatch)
+    assert (ended.code, ground.venue.posts) == (4, [])
+    assert "plan " in ended.said
+
+
+async def _approved(ground: Ground) -> None:
+    place = await ground.side.attach(BOB)
+    await place.approve(ground.side.asked())
+    await place.aclose()
+
+
+def test_an_entry_that_left_the_plan_ends_once_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = prompted(tmp_path, monkeypatch, TimeCell("confirmation", "stale", "command", over=True))
+    ended = by_command(ground, monkeypatch)
+    assert (ended.code, ended.rows) == (4, ((ident(1), "not_sent"),))
+    assert f"{ident(1)} no longer goes: stale" in ended.said
+
+
+class _Away:
+    async def halted(self) -> None:
+        raise Unreachable("gone")
+
+
+async def test_a_halt_that_cannot_be_read_is_no_all_clear() -> None:
+    ledger = AttemptLedger(_Away(), BOB)  # type: ignore[arg-type]  # nothing else is asked of the store
+    assert await ledger.why_halted() == "whether one is set cannot be read: gone"
