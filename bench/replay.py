@@ -62,13 +62,13 @@ class Meter:
             setattr(owner, name, self._timed(name, getattr(owner, name)))
 
     def _timed(self, name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def timed(*given: Any) -> Any:
+        async def timed(*given: Any, **named: Any) -> Any:
             began = time.perf_counter()
             if not self.under_way:
                 self.since = began
             self.under_way += 1
             try:
-                return await call(*given)
+                return await call(*given, **named)
             finally:
                 ended = time.perf_counter()
                 self.under_way -= 1
@@ -86,6 +86,7 @@ class Batch:
     requests: int
     inside: float  # seconds with the store or the venue at work
     calls: dict[str, list[float]]
+    processor: float  # seconds of the batch's own thread; the store's driver and the venue have others
 
 
 async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -> Batch:
@@ -101,14 +102,14 @@ async def batch(folder: Path, exchange: Exchange, count: int, per_minute: int) -
         made = await planned(store, pool, count)
         meter = Meter()
         meter.around(store, STORE_CALLS)
-        meter.around(await pool.client(VenueAccount("alpaca", None), "paper"), VENUE_CALLS)
+        meter.around(await pool.client(VenueAccount("alpaca", "main"), "paper"), VENUE_CALLS)
         before = exchange.requests["total"]
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.thread_time()
         ended = await ReplayBatch(store, pool, ACTOR, clock.now).run(made)
-        seconds = time.perf_counter() - began
+        seconds, processor = time.perf_counter() - began, time.thread_time() - busy
         requests = exchange.requests["total"] - before
         accepted = sum(1 for one in ended if one.outcome == "accepted")
-        return Batch(accepted, seconds, requests, meter.total, meter.calls)
+        return Batch(accepted, seconds, requests, meter.total, meter.calls, processor)
     finally:
         await pool.aclose()
         await store.aclose()
@@ -150,6 +151,7 @@ def unlimited() -> list[bool]:
         middle = statistics.median(times) * 1000
         print(f"     {name:<10} {len(times):5} calls, median {middle:6.2f} ms, all {sum(times):6.2f} s")
     print(f"     {BATCH / done.seconds:.0f} accepted orders a second")
+    print(f"     {done.requests / BATCH:.2f} requests and {1000 * done.processor / BATCH:.2f} ms of processor an order")
     return [limit("seconds for 100 accepted orders, looked up, no rate limit", 100 * done.seconds / BATCH, 1.0, "s")]
 
 

@@ -173,7 +173,7 @@ class Context:
         authorization = vault_of(self.config).authorization
         return ResendTools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
-    def query(self, *, everything: bool = False) -> Query:
+    def query(self, *, everything: bool = False, by_venue: bool = True) -> Query:
         """The filters of the command line."""
         args = self.args
         try:
@@ -186,7 +186,7 @@ class Context:
             states = frozenset({args.state})
         where = Filter(
             states=states,
-            venue=args.venue,
+            venue=args.venue if by_venue else None,
             account=args.account,
             market=args.market,
             side=args.side,

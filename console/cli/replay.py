@@ -110,7 +110,7 @@ async def _selected(context: Context, session: StoreSession, asked_for: str) -> 
     """What is asked for; once a plan of this very request was approved, its entries and no others."""
     approved = await session.approved_ids(asked_for) if session.has_modes else ()
     if not approved or context.args.dry_run:
-        return await chosen_entries(context, session.triage)
+        return await chosen_entries(context, session.triage, by_venue=not session.has_modes)
     found, _ = await session.triage.chosen(approved)
     return [found[one] for one in approved if one in found]
 
@@ -136,8 +136,7 @@ def _request(context: Context, session: StoreSession) -> ReplayRequest:
     mode = said_mode(context)
     if not args.dry_run:
         _check_live_is_meant(context, mode)
-    venue = args.venue if args.ids else None
-    return ReplayRequest(mode=mode, venue=venue, overrides=overrides, single=len(args.ids) == 1)
+    return ReplayRequest(mode=mode, venue=args.venue, overrides=overrides, single=len(args.ids) == 1)
 
 
 def _check_no_order_words(context: Context) -> None:

@@ -79,8 +79,11 @@ def _needs_note(context: Context) -> str:
     return note
 
 
-async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
-    """The entries named by ids or filters. Raises UsageError for an unknown id or an unexpected count."""
+async def chosen_entries(context: Context, triage: Triage, *, by_venue: bool = True) -> list[Entry]:
+    """The entries named by ids or filters. Raises UsageError for an unknown id or an unexpected count.
+
+    Without `by_venue`, --venue says where orders are sent and selects none.
+    """
     args = context.args
     ids = tuple(dict.fromkeys(args.ids))
     expect = getattr(args, "expect", None)
@@ -92,8 +95,8 @@ async def chosen_entries(context: Context, triage: Triage) -> list[Entry]:
         if missing:
             raise no_such_entry(missing)
         entries = [found[entry_id] for entry_id in ids]
-    elif by_filter or getattr(args, "venue", None):
-        entries = list(await triage.select(context.query()))
+    elif by_filter or (by_venue and getattr(args, "venue", None)):
+        entries = list(await triage.select(context.query(by_venue=by_venue)))
         if expect is None:
             raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if that is what you mean")
     else:

@@ -266,3 +266,41 @@ def test_a_plan_that_nobody_put_up_cannot_be_approved(two: Any) -> None:
     ann, _ = two([order(1)])
     ran = ann.inline("approve", "0123456789abcdef")
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+
+
+def test_the_run_after_an_approval_takes_the_approved_entries(two: Any, exchange: Exchange) -> None:
+    """Not what the filter matches by then: nobody has agreed to that."""
+    ann, bob = two([order(1), order(2, market_id="MSFT")], limits={"four_eyes_over": 1})
+    words = ("replay", "--account", "main", "--expect", "2", "--paper", "--json")
+    ran = ann.inline(*words)
+    assert (ran.code, exchange.posts) == (4, [])
+    copied = (
+        "captured_at, venue_name, account_id, 'NVDA', side, quantity, order_type, price, 'cid-3', error, retry_count"
+    )
+    _sql(
+        ann.target,
+        f"INSERT INTO order_dlq SELECT '{ident(3)}', {copied}, dismissed, '' FROM order_dlq WHERE dlq_id = '{ident(1)}'",
+    )
+    assert bob.inline("approve", plan_of(ran)).code == 0
+    ran = ann.inline(*words)
+    assert (ran.code, [one["dlq_id"] for one in ran.rows]) == (0, [ident(1), ident(2)])
+    assert len(exchange.posts) == 2
+
+
+def test_an_approved_plan_that_lost_an_entry_stays_approved_for_the_rest(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1), order(2, market_id="MSFT")], limits={"four_eyes_over": 1})
+    words = ("replay", ident(1), ident(2), "--paper", "--json")
+    ran = ann.inline(*words)
+    assert (ran.code, exchange.posts) == (4, [])
+    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert bob.inline("dismiss", ident(2), "--reason", "stale").code == 0
+    ran = ann.inline(*words)
+    assert {one["dlq_id"]: one["outcome"] for one in ran.rows} == {ident(1): "accepted", ident(2): "skipped"}
+    assert len(exchange.posts) == 1
+
+
+def test_another_plan_than_the_approved_one_is_not_approved(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1), order(2, market_id="MSFT")], limits={"four_eyes_over": 1})
+    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    ran = ann.inline("replay", ident(1), ident(2), "--paper", "--json")
+    assert (ran.code, exchange.posts) == (4, [])
