@@ -130,7 +130,7 @@ def _acting(verb: object) -> None:
     replay.add_argument("ids", metavar="ID", nargs="*")
     _mode(replay)
     replay.add_argument(
-        "--venue", "--queue", "--provider", metavar="V", help="send to this venue instead; of other layouts: which to select"
+        "--venue", "--queue", "--provider", metavar="V", help="send to this venue; of other layouts: a filter"
     )
     replay.add_argument("--dry-run", action="store_true", help="show the plan; nothing is sent or written")
     replay.add_argument("--override", metavar="GUARD,...", help="guards to pass, with --note")

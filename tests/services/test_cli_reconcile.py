@@ -274,13 +274,9 @@ def test_the_run_after_an_approval_takes_the_approved_entries(two: Any, exchange
     words = ("replay", "--account", "main", "--expect", "2", "--paper", "--json")
     ran = ann.inline(*words)
     assert (ran.code, exchange.posts) == (4, [])
-    copied = (
-        "captured_at, venue_name, account_id, 'NVDA', side, quantity, order_type, price, 'cid-3', error, retry_count"
-    )
-    _sql(
-        ann.target,
-        f"INSERT INTO order_dlq SELECT '{ident(3)}', {copied}, dismissed, '' FROM order_dlq WHERE dlq_id = '{ident(1)}'",
-    )
+    same = "captured_at, venue_name, account_id, 'NVDA', side, quantity, order_type, price, 'cid-3', error"
+    like = f"SELECT '{ident(3)}', {same}, retry_count, dismissed, '' FROM order_dlq WHERE dlq_id = '{ident(1)}'"
+    _sql(ann.target, f"INSERT INTO order_dlq {like}")
     assert bob.inline("approve", plan_of(ran)).code == 0
     ran = ann.inline(*words)
     assert (ran.code, [one["dlq_id"] for one in ran.rows]) == (0, [ident(1), ident(2)])
