@@ -147,9 +147,10 @@ def history_lines(history: History) -> Iterable[str]:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
         rehearsal = " rehearsal" if attempt.rehearsal else ""
+        account = f" account {safe(attempt.account)}" if attempt.account else ""
         yield (
             f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {attempt.mode}{rehearsal} "
-            f"{safe(attempt.venue)} {attempt.outcome or 'in flight'} order {safe(attempt.venue_order_id or '-')} "
+            f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} order {safe(attempt.venue_order_id or '-')} "
             f"id {safe(attempt.client_order_id)} by {safe(attempt.operator)}"
             + (f": {safe(attempt.error)}" if attempt.error else "")
         )

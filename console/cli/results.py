@@ -152,7 +152,8 @@ def _step_text(step: Step) -> str:
     overridden = (f"overridden: {', '.join(step.overridden)}",) if step.overridden else ()
     notes = "; ".join((*command.notes, *overridden))
     more = f" ({safe(notes)})" if notes else ""
-    return f"{safe(command.entry_id, 80)}  {what} @ {price}  id {safe(command.client_order_id, 80)}{more}"
+    account = f"  account {safe(step.account, 80)}" if step.account else ""
+    return f"{safe(command.entry_id, 80)}  {what} @ {price}  id {safe(command.client_order_id, 80)}{account}{more}"
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
