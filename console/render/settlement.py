@@ -7,20 +7,24 @@ from typing import Literal, NamedTuple
 
 from backends.records import Attempt, Entry, parse_time
 from console.render import value
-from console.render.line import Line, columns, line, trusted, untrusted
+from console.render.line import Line, columns, fit, line, trusted, untrusted
 from console.services.layout_fields import layout_of
 from console.text.durations import long_age
 from console.text.untrusted import safe
 
 Claim = Literal["accepted", "absent"]
-_PERSON = "Look there yourself first. It is asked once more; where it says otherwise, nothing is settled."
-_MEANS: dict[Claim, str] = {
-    "accepted": "the {what} is there: the entry ends as replayed",
-    "absent": "there is no such {what}: the entry is pending again",
+_PERSON = "Look there yourself first. Where it can be asked it is asked once more, and a contrary answer is refused."
+_ORDER: dict[Claim, str] = {
+    "accepted": "the order is there: the entry ends as replayed",
+    "absent": "there is no such order: the entry is pending again",
 }
-_MEANS_REHEARSAL: dict[Claim, str] = {
-    "accepted": "the {what} is there: a rehearsal, the entry stays as it is",
-    "absent": "there is no such {what}: a rehearsal, the entry stays as it is",
+_CALL: dict[Claim, str] = {
+    "accepted": "it arrived there: the entry ends as replayed",
+    "absent": "it did not arrive: the entry is pending again",
+}
+_REHEARSAL: dict[Claim, str] = {
+    "accepted": "the order is there: a rehearsal, the entry stays as it is",
+    "absent": "there is no such order: a rehearsal, the entry stays as it is",
 }
 
 
@@ -49,22 +53,24 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
         ("error", line(untrusted(told, "warning", limit=150))),
     ]
     hint = [line(trusted(_PERSON, "dim")), ()] if draft.claimed is None else []  # later its room is needed
-    return [*columns(rows), (), *hint, *_said(draft, attempt, fields.result)]
+    return [
+        *columns(rows),
+        (),
+        *hint,
+        *_said(draft, _REHEARSAL if attempt.rehearsal else _ORDER if fields.has_modes else _CALL),
+    ]
 
 
-def _said(draft: SettleDraft, attempt: Attempt, what: str) -> list[Line]:
+def _said(draft: SettleDraft, means: dict[Claim, str]) -> list[Line]:
     """Both answers, the chosen one with a tick; then what was typed."""
-    means = _MEANS_REHEARSAL if attempt.rehearsal else _MEANS
     lines: list[Line] = []
-    for digit, claim in (("1", "accepted"), ("2", "absent")):
+    for number, (claim, text) in enumerate(means.items(), start=1):
         chosen = claim == draft.claimed
-        name = f"{claim} ✓" if chosen else claim
-        text = means["accepted" if claim == "accepted" else "absent"].format(what=what)
-        tone = trusted(f"{name:<12}", "accent" if chosen else "plain")
-        lines.append(line(trusted(f" {digit} ", "key"), tone, trusted(text, "plain" if chosen else "dim")))
+        name = trusted(fit(f"{claim} ✓" if chosen else claim, 12), "accent" if chosen else "plain")
+        lines.append(line(trusted(f" {number:d} ", "key"), name, trusted(text, "plain" if chosen else "dim")))
     rows = []
     if draft.order is not None:
-        rows.append((f"{what} id", line(untrusted(draft.order or "none is known", limit=80))))
+        rows.append(("order id", line(untrusted(draft.order or "none is known", limit=80))))
     if draft.note:
         rows.append(("note", line(untrusted(draft.note, limit=120))))
     return [*lines, *([()] if rows else []), *columns(rows)]

@@ -23,6 +23,7 @@ _BOMBS = (
     "U1\r",
     "Nnoted\r",
     "C1\r",
+    "S2gone\rsettle\r",
     ":dismiss\r1\r",
     "D\n1\n1\n",
 )
@@ -97,13 +98,17 @@ def test_keys_right_behind_a_gates_key_are_the_gates(tmp_path: Path, venue: Exch
         terminal.opened("Dismiss 1 entry")
         terminal.press("1", "1", "enter")
         terminal.shows("1 dismissed", "pending 1 ")
-        for gate in "DRNPHmC":
+        for gate in "DRNPHmS":
             terminal.type(f"{gate}zzz")
             terminal.opened()
             terminal.settle()
             assert "brought back" not in terminal.text, gate
             terminal.back("esc cancels")
             terminal.shows("pending 1 ")
+        terminal.type("Czzz")
+        terminal.shows("The venue's word on 1 entry", "Nothing was written")
+        assert "brought back" not in terminal.text
+        terminal.back("esc closes")
         assert sorted(desk.states().values()) == ["dismissed", "pending"]
 
 

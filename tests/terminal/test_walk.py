@@ -15,7 +15,7 @@ SENT = ("AAPL", "MSFT", "DROP")
 
 def _rows() -> list[dict[str, object]]:
     bulk = [fresh(number, account_id="bulk") for number in range(100, 100 + BULK)]
-    return bulk + [fresh(number, account_id="walk", market_id=market) for number, market in enumerate(SENT, start=1)]
+    return bulk + [fresh(number, market_id=market) for number, market in enumerate(SENT, start=1)]
 
 
 def _filter(terminal: Terminal, text: str, count: int) -> None:
@@ -41,7 +41,7 @@ def _dismiss_and_undo(terminal: Terminal, states: Callable[[], list[str]]) -> No
 
 
 def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
-    _filter(terminal, "account:walk", len(SENT))
+    _filter(terminal, "account:main", len(SENT))
     terminal.press("a")
     terminal.shows(f"{len(SENT)} entries marked")
     terminal.press("R")

@@ -101,7 +101,10 @@ class SettleGate(Gate["SettleReport"]):
         if claimed is None:
             self.say(line(trusted("press 1 where it stands there, 2 where it does not", "warning")))
             return
-        self._go_to("order" if claimed == "accepted" else "note", SettleDraft(claimed))
+        self._go_to("order" if self._has_order_id(claimed) else "note", SettleDraft(claimed))
+
+    def _has_order_id(self, claimed: Claim | None) -> bool:
+        return claimed == "accepted" and layout_of(self._entry).has_modes
 
     def _step_back(self) -> None:
         """Take the last answer back, to be typed again."""
@@ -109,7 +112,7 @@ class SettleGate(Gate["SettleReport"]):
         match self._step:
             case "word":
                 self._go_to("note", draft._replace(note=""), typed=draft.note)
-            case "note" if draft.claimed == "accepted":
+            case "note" if self._has_order_id(draft.claimed):
                 self._go_to("order", draft._replace(order=None), typed=draft.order or "")
             case _:
                 self._go_to("claim", SettleDraft())
