@@ -33,8 +33,10 @@ imports: $(STAMP)
 
 check: lint types imports test ## lint, types, import rules, tests: what CI runs
 
-faults: $(STAMP) ## kill it everywhere: the whole fault matrix, eight consoles racing, long models, a terminal at its worst
+faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's keys, every wait, eight consoles racing, long models, a terminal at its worst
 	@$(BIN)/python -m tests.faults.matrix --workers $(WORKERS)
+	@$(BIN)/python -m tests.faults.account_matrix
+	@$(BIN)/python -m tests.faults.time_matrix
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
 	@DLQ_EVERY_CELL=1 $(BIN)/python -m pytest tests/contract/venues/test_faults.py
 	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
