@@ -150,8 +150,9 @@ def history_lines(history: History) -> Iterable[str]:
         account = f" account {safe(attempt.account)}" if attempt.account else ""
         yield (
             f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {attempt.mode}{rehearsal} "
-            f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} order {safe(attempt.venue_order_id or '-')} "
-            f"id {safe(attempt.client_order_id)} by {safe(attempt.operator)}"
+            f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} "
+            f"order {safe(attempt.venue_order_id or '-')} id {safe(attempt.client_order_id)} "
+            f"by {safe(attempt.operator)}"
             + (f": {safe(attempt.error)}" if attempt.error else "")
         )
     for note in history.notes:

@@ -20,7 +20,7 @@ from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
-from console.settings.config import Config, StoreConfig
+from console.settings.config import Config, ConfigError, StoreConfig
 from console.settings.limits import LimitsInForce
 
 if TYPE_CHECKING:
@@ -171,11 +171,18 @@ class StoreSession:
         """The plan that was shown while it is young; an older one is made again, of what it would have sent."""
         from console.services.replay.target import Renewal, renewal
 
-        if not shown.is_old(self.setting.clock(), self._limits.current().plan_seconds):
+        if not shown.is_old(self.setting.clock(), self._plan_seconds()):
             return Renewal(shown, is_same=True)
         going = frozenset(shown.spoken_of)
         picks = Selection(tuple(pick for pick in selection.picks if pick[0] in going))
         return renewal(shown, await self.plan(picks, request))
+
+    def _plan_seconds(self) -> int:
+        """How long a plan lives; none does while the limits cannot be read."""
+        try:
+            return self._limits.current().plan_seconds
+        except ConfigError:
+            return 0
 
     async def _plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         async with self._working() as work:

@@ -38,6 +38,7 @@ class Ground:
 
     stage: Stage
     session: StoreSession
+    patch: pytest.MonkeyPatch
     known: dict[str, FakeVenue] = field(default_factory=dict)
 
     async def settle(self, claimed: Any, order: str | None = None, mode: str | None = None) -> SettleReport:
@@ -75,7 +76,7 @@ async def ground(make_both: Make, at: At, monkeypatch: pytest.MonkeyPatch) -> An
         )
         session = await StoreSession.attach(setting)
         opened.append(session)
-        return Ground(stage, session, known)
+        return Ground(stage, session, monkeypatch, known)
 
     yield made
     for session in opened:
@@ -173,6 +174,19 @@ async def _another_key(here: Ground) -> None:
     here.stage.venue.account, here.stage.venue.key_digest = None, "rotated"
 
 
+async def _unreadable(here: Ground) -> None:
+    """As if a later version had written it."""
+    attempts = type(here.session.store).open_attempts
+    here.patch.setattr(type(here.session.store), "open_attempts", _with_payload(attempts, b"not ours"))
+
+
+def _with_payload(read: Any, payload: bytes) -> Any:
+    async def reading(store: Any) -> Any:
+        return tuple(replace(one, payload=payload) for one in await read(store))
+
+    return reading
+
+
 STUCK: dict[str, Callable[[Ground], Awaitable[None]]] = {
     "a conflict": _conflict,
     "a venue removed from the config": _gone_from_the_config,
@@ -180,6 +194,7 @@ STUCK: dict[str, Callable[[Ground], Awaitable[None]]] = {
     "the keys of another account": _another_account,
     "a venue that does not answer": _no_answer,
     "a rotated key": _another_key,
+    "a request that cannot be read": _unreadable,
 }
 
 

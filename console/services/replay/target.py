@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from backends.records import Actor, Attempt, Entry
-from backends.store import Store
+from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.replay.background_run import RunHandle
 from console.services.replay.ledger_memory import LedgerMemory
@@ -19,7 +19,7 @@ from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
 from console.services.replay.venue_pool import VenuePool
 from console.services.triage.triage import Triage
-from console.settings.config import Limits
+from console.settings.config import ConfigError, Limits
 from console.settings.kept_heads import KeptHeads
 from venues import Mode
 
@@ -135,10 +135,14 @@ class OrderTarget:
         from console.services.replay.plan import plan
         from console.services.replay.preflight import Preflight
 
+        try:
+            limits = self.limits()
+        except ConfigError as problem:
+            raise ActRefused(f"the limits in force cannot be read, nothing is planned: {problem}") from None
         preflight = Preflight(
             work.store,
             work.pool,
-            self.limits(),
+            limits,
             self.clock,
             environment=self.environment,
             lost_at=await self._memory(work).lost_at(),
