@@ -55,7 +55,7 @@ def _shut(hours: float) -> dict[VenueAccount, VenueFacts]:
 
 
 LARGE = Limits(stale_after=timedelta(days=9))
-BOTH = {"venues": {**venue(), VenueAccount("other", "main"): venue()[AT[0]]}}
+BOTH = {**venue(), VenueAccount("other", "main"): venue()[AT[0]]}
 PAPER = frozenset({"paper"})
 SHUT = readiness(ready=False, market_open=False, closed=True)
 CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
@@ -202,15 +202,19 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         {"venues": dict.fromkeys(AT, VenueFacts("fake", problem=Guard("unknown-venue", "no venue fake")))},
         "unknown-venue",
     ),
-    "sent to another venue, whose own can be asked": (command(may_have_arrived=True, venue="other"), BOTH, None),
+    "sent to another venue, whose own can be asked": (
+        command(may_have_arrived=True, venue="other"),
+        {"venues": BOTH},
+        None,
+    ),
     "sent to another venue, whose own cannot be asked": (
         command(may_have_arrived=True, venue="other"),
-        {"venues": {**BOTH["venues"], **venue(has_lookup=False)}},
+        {"venues": {**BOTH, **venue(has_lookup=False)}},
         "may-have-arrived",
     ),
     "sent to another venue, its own is not known": (
         command(may_have_arrived=True, venue="other"),
-        {"venues": {**BOTH["venues"], **venue(problem=Guard("unknown-venue", "gone"))}},
+        {"venues": {**BOTH, **venue(problem=Guard("unknown-venue", "gone"))}},
         "may-have-arrived",
     ),
     "a cancel that may have arrived": (command(may_have_arrived=True, own_id=False, verb="cancel"), {}, None),
