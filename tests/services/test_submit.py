@@ -434,3 +434,19 @@ async def test_another_account_than_the_planned_one_gets_nothing(
     assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
     assert (ended.detail or "").startswith("unknown-account: ")
     assert await stage.attempts(1) == ()
+
+
+async def test_a_wait_longer_than_the_claim_gives_the_entry_back(make: Make, at: At) -> None:
+    """The venue asks to slow down between the look-up and the send: another console may have the entry meanwhile."""
+    stage = await at(make(1), lease=-18.5)
+
+    async def slow_down(_: Prepared) -> None:
+        assert stage.running is not None
+        for traffic in stage.running._traffic.values():
+            traffic.lane.pace.hold(120)
+
+    stage.venue.before_lookup = slow_down
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
+    assert (ended.detail or "").startswith("not-ready: fake main has to be waited for, 1")
+    assert not await stage.claims()

@@ -50,6 +50,10 @@ class HeldClaim:
     def entry_id(self) -> str:
         return self.claim.entry_id
 
+    def lasts(self, seconds: float) -> bool:
+        """Whether a send could still begin after a wait of so many seconds."""
+        return time.monotonic() + seconds <= self.last_call
+
     @property
     def too_late(self) -> bool:
         """Another console may soon take the entry over: nothing may be sent under this claim any more."""

@@ -164,7 +164,7 @@ class OrderSubmitter:
         if lane.client.profile.lookup:
             if (found := await self._asked_before(context)) is not None:
                 return found
-            if (late := await self._turn(lane, step)) is not None:
+            if (late := await self._turn(lane, step, held)) is not None:
                 return await self._give_up(context, *_unsent(late))
         self._at("cleared")
         return await self._intend_and_submit(context)
@@ -183,7 +183,7 @@ class OrderSubmitter:
             return await self._give_up(context, "refused", f"may-have-arrived: {command.own_venue}: {problem}")
         if not lane.client.profile.lookup:
             return None
-        if (late := await self._turn(lane, context.step)) is not None:
+        if (late := await self._turn(lane, context.step, context.held)) is not None:
             return await self._give_up(context, *_unsent(late))
         return await self._asked_before(replace(context, lane=lane, client_order_id=command.elsewhere_id))
 
@@ -368,11 +368,14 @@ class OrderSubmitter:
     def _now(self) -> datetime:
         return self._ledger.latest(self._tools.clock())
 
-    async def _turn(self, lane: VenueLane, step: Step | None) -> str | None:
-        """Wait for this request's turn; why it may not go, None when it may. Never waits past the order's time."""
+    async def _turn(self, lane: VenueLane, step: Step | None, held: HeldClaim | None = None) -> str | None:
+        """Wait for this request's turn; why it may not go, None when it may.
+
+        Never waits past the order's time, nor longer than a claim that is held lasts.
+        """
         while True:
             holds, wait = lane.pace.holds, lane.pace.wait()
-            if (late := self._too_long(lane, step, wait)) is not None:
+            if (late := self._too_long(lane, step, wait, held)) is not None:
                 return late
             lane.pace.book()
             if not await self._waited(lane, wait):
@@ -380,9 +383,9 @@ class OrderSubmitter:
             if lane.pace.holds == holds:  # else the venue asked to slow down meanwhile: the turn is no longer good
                 return None
 
-    def _too_long(self, lane: VenueLane, step: Step | None, wait: float) -> str | None:
+    def _too_long(self, lane: VenueLane, step: Step | None, wait: float, held: HeldClaim | None) -> str | None:
         waiting = f"{lane.at.label} has to be waited for, {wait:.0f} s ({lane.pace.why})"
-        if wait > MOST_WAIT_SECONDS:
+        if wait > MOST_WAIT_SECONDS or (wait and held is not None and not held.lasts(wait)):
             return f"not-ready: {waiting}: nothing was sent"
         ends = latest_start(step, self._tools.limits) if step is not None else None
         if ends is None or self._now() + timedelta(seconds=wait) <= ends:
