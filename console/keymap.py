@@ -153,7 +153,7 @@ def at(place: KeyContext, keys: Iterable[Key] = KEYS, *, read_only: bool = False
 
 def why_not(key: Key) -> str:
     """Why the key does nothing where the console is read-only."""
-    return f"READ-ONLY: {key.shown} does nothing here; this console only looks, and reads no secret"
+    return f"READ-ONLY: {key.shown} does nothing here; this console looks, and reads no secret"
 
 
 def named(key_id: str, keys: Iterable[Key] = KEYS) -> Key:

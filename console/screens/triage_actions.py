@@ -97,14 +97,17 @@ async def _undo(screen: ActingScreen, session: StoreSession) -> None:
 
 def restore(screen: ActingScreen) -> None:
     session = screen.attached_session()
-    chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state in ("dismissed", "replayed")}
     if session is None:
         return
+    states = ("dismissed", "replayed") if session.has_modes else ("dismissed",)
+    chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state in states}
     if not chosen:
-        screen.warn("only a dismissed or a paper-replayed entry can be restored: filter by state:dismissed,replayed")
+        screen.warn("nothing to restore here: only what is dismissed, or replayed in paper")
         return
     who = "It is" if len(chosen) == 1 else "They are"
     lines = [*sample(screen, list(chosen)), (), line(trusted(f"{who} pending again; nothing is sent.", "dim"))]
+    if any(pick.state == "replayed" for pick in chosen.values()):
+        lines.append(line(trusted("A paper order stays at the venue; what was replayed in live stays so.", "dim")))
     title = line(trusted(f"Restore {many(len(chosen), 'entry')}"))
     gate = WordGate(title, lines, ask=f"type {len(chosen)} to restore", judge=exactly(str(len(chosen))))
 

@@ -215,7 +215,7 @@ async def test_restore_asks_for_the_number(stage: Stage) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "U")
-        assert "only a dismissed entry can be restored" in notice(app)
+        assert "nothing to restore here" in notice(app)
         await press(pilot, "D", "1")
         await answer(pilot, "1")
         await press(pilot, "slash")
