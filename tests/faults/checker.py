@@ -13,7 +13,7 @@ import json
 import sqlite3
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +30,7 @@ ENDED = ("cancelled", "expired", "rejected", "replaced")
 TABLES = ("attempt", "claim", "audit")
 # Only these wires show the very bytes that were stored: the others sign them, or send them as a form.
 SAME_BYTES = ("alpaca", "kalshi", "hyperliquid")
+TELLS_ACCOUNT = ("alpaca", "hyperliquid")  # the others do not say whose account answers
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,19 @@ def check(
     *,
     expected: int,
     phase: Phase = "any",
-    engine_sent: Collection[str] = frozenset(),
+    engine_sent: Iterable[str] = (),
+    restored_after: int = 0,
 ) -> list[str]:
     """Every violation, each with the entry it is of. `engine_sent`: client ids under which the engine itself, before
-    anything was dead-lettered, had reached the venue."""
-    facts = _Facts(store, ledger, frozenset(engine_sent))
+    anything was dead-lettered, had reached the venue, as often as it had. `restored_after`: the number of the last
+    request before the store was restored from a backup that knows nothing of it."""
+    facts = _Facts(store, ledger, Counter(engine_sent), restored_after)
     found = [*_nothing_lost(facts, expected), *_chain(facts), *_requests(facts), *_strangers(facts)]
     for entry in store.entries:
         about = [
             *_one_order(facts, entry),
             *_attempts(facts, entry),
+            *_accounts(facts, entry),
             *_honest(facts, entry),
             *_recorded(facts, entry),
             *_claims(facts, entry, phase),
@@ -108,12 +112,31 @@ def check(
     return found
 
 
+def kept_by_another(before: Dump, after: Dump) -> list[str]:
+    """What changed of the open attempts while another account, or another key that shows nothing, answered."""
+    found = []
+    now = {(row["entry_id"], row["attempt_no"]): row for row in after.attempts}
+    for row in before.attempts:
+        its = now.get((row["entry_id"], row["attempt_no"]))
+        if row["state"] in OPEN and (its is None or its["state"] not in OPEN):
+            ended = its["state"] if its else "gone"
+            found.append(f"{row['entry_id']}: {row['state']} became {ended} by the answer of another account")
+    if len(after.attempts) != len(before.attempts):
+        found.append(f"{len(after.attempts) - len(before.attempts)} attempts were made with another account")
+    return found
+
+
 class _Facts:
-    def __init__(self, store: Dump, ledger: Sequence[Row], engine_sent: frozenset[str]) -> None:
+    def __init__(self, store: Dump, ledger: Sequence[Row], engine_sent: Counter[str], restored_after: int) -> None:
         self.store = store
         self.engine_sent = engine_sent
+        self.restored_after = restored_after
         self.orders = list({line["order_id"]: line for line in ledger if line["type"] == "order"}.values())
         self.requests = [line for line in ledger if line["type"] == "request"]
+        self.unknown_here = {  # ids under which the venue was reached, and this store knows nothing of it
+            *engine_sent,
+            *(line["client_order_id"] for line in self.requests if line["n"] <= restored_after),
+        }
         self.attempts: dict[str, list[Row]] = defaultdict(list)
         for attempt in sorted(store.attempts, key=lambda row: row["attempt_no"]):
             self.attempts[attempt["entry_id"]].append(attempt)
@@ -125,14 +148,22 @@ class _Facts:
         self.claims: dict[str, list[Row]] = defaultdict(list)
         for claim in store.claims:
             self.claims[claim["entry_id"]].append(claim)
-        self._by_tag = {_tag(entry["market_id"], entry["quantity"]): entry for entry in store.entries}
+        self._by_tag = {tag(entry["market_id"], entry["quantity"]): entry for entry in store.entries}
+        self._orders_of: dict[str, list[Row]] = defaultdict(list)
+        for order in self.orders:
+            if (entry := self.entry_of(order)) is not None:
+                self._orders_of[entry["dlq_id"]].append(order)
 
     def entry_of(self, order: Row) -> Row | None:
         """By market and quantity, which no two entries share: ids are what is being checked."""
-        return self._by_tag.get(_tag(order["symbol"], order["quantity"]))
+        return self._by_tag.get(tag(order["symbol"], order["quantity"]))
 
     def orders_of(self, entry: Row) -> list[Row]:
-        return [order for order in self.orders if self.entry_of(order) is entry]
+        return self._orders_of.get(entry["dlq_id"], [])
+
+    def most_of(self, entry: Row) -> int:
+        """How many orders of it may stand: one, unless the engine itself had placed more."""
+        return max(1, self.engine_sent[entry["client_order_id"] or ""])
 
     def was_sent(self, attempt: Row) -> bool:
         """Not one that only records what was found at the venue."""
@@ -143,7 +174,7 @@ class _Facts:
         return not any("not sent" in (event.get("detail") or "") for event in intents)
 
 
-def _tag(market: str, quantity: object) -> tuple[str, Decimal]:
+def tag(market: str, quantity: object) -> tuple[str, Decimal]:
     return market.replace("/", "").upper(), Decimal(str(quantity)).normalize()
 
 
@@ -172,12 +203,14 @@ def _requests(facts: _Facts) -> Iterator[str]:
     for attempt in facts.store.attempts:
         if facts.was_sent(attempt):
             intents[attempt["client_order_id"]].append(attempt)
-    seen: Counter[str] = Counter(dict.fromkeys(facts.engine_sent, -1))  # the engine's own needs no intent of ours
+    # The engine's own needs no intent of ours; what a restored store has forgotten was judged before.
+    seen: Counter[str] = Counter({name: -count for name, count in facts.engine_sent.items()})
     for request in facts.requests:
         name = request["client_order_id"] or ""
         mine = sorted(intents.get(name, ()), key=lambda row: row["started_at"])
-        seen[name] += 1
-        if seen[name] == 0:
+        forgotten = request["n"] <= facts.restored_after
+        seen[name] = min(0, seen[name] + 1) if forgotten else seen[name] + 1
+        if seen[name] <= 0:
             continue
         if len(mine) < seen[name]:
             yield f"request {request['n']} ({name}) has no intent of its own"
@@ -204,14 +237,14 @@ def _strangers(facts: _Facts) -> Iterator[str]:
 
 
 def _one_order(facts: _Facts, entry: Row) -> Iterator[str]:
-    header_state = [order["order_id"] for order in facts.orders_of(entry) if _stands(order)]
-    if len(header_state) > 1:
-        yield f"{len(header_state)} orders at the venue: {', '.join(header_state)}"
+    standing = [order["order_id"] for order in facts.orders_of(entry) if _stands(order)]
+    if len(standing) > facts.most_of(entry):
+        yield f"{len(standing)} orders at the venue: {', '.join(standing)}"
 
 
 def _attempts(facts: _Facts, entry: Row) -> Iterator[str]:
     attempts = facts.attempts[entry["dlq_id"]]
-    if sum(1 for one in attempts if one["holds"]) > 1:
+    if any(count > 1 for count in Counter(one["mode"] for one in attempts if one["holds"]).values()):
         yield "several attempts hold it"
     for one in attempts:
         if bool(one["holds"]) != (one["state"] in (*OPEN, "accepted")):
@@ -223,12 +256,31 @@ def _attempts(facts: _Facts, entry: Row) -> Iterator[str]:
             yield f"attempt {later['attempt_no']} was begun before the one before had ended"
 
 
+def _accounts(facts: _Facts, entry: Row) -> Iterator[str]:
+    """Each attempt tells its key and, where the venue says it, whose account it was made in; so does the audit."""
+    owners = {order["order_id"]: order["account"] for order in facts.orders_of(entry)}
+    intents = {event["attempt_no"]: event for event in facts.events[entry["dlq_id"]] if event["kind"] == "intent"}
+    for one in facts.attempts[entry["dlq_id"]]:
+        number, account = one["attempt_no"], one["account"]
+        told = intents.get(number, one)
+        if not one["key_digest"]:
+            yield f"attempt {number} does not tell its key"
+        if one["venue"] in TELLS_ACCOUNT and not account:
+            yield f"attempt {number} does not tell its account"
+        if (told["account"], told["key_digest"]) != (account, one["key_digest"]):
+            yield f"attempt {number} names another account or key than its intent"
+        owner = owners.get(one["venue_order_id"])
+        if one["state"] == "accepted" and account and owner and owner.lower() != account.lower():
+            yield f"attempt {number} was made in {account}, its order is {owner}'s"
+
+
 def _honest(facts: _Facts, entry: Row) -> Iterator[str]:
     """What the store says is what the venue has."""
     attempts, orders = facts.attempts[entry["dlq_id"]], facts.orders_of(entry)
     states = [attempt["state"] for attempt in attempts]
     dismissed = bool(entry["dismissed"])
-    untried = not attempts and entry["client_order_id"] in facts.engine_sent  # nobody here has asked the venue yet
+    # Nobody here has asked the venue yet.
+    untried = not attempts and all(order["client_order_id"] in facts.unknown_here for order in orders)
     if any(_stands(order) for order in orders) and not {*OPEN, "accepted"} & set(states) and not untried:
         yield f"the venue has its order, the store says {states[-1] if states else 'pending'}"
     for attempt in attempts:
@@ -274,9 +326,11 @@ def _phase(facts: _Facts, entry: Row, phase: Phase) -> Iterator[str]:
     states = [attempt["state"] for attempt in facts.attempts[entry["dlq_id"]]]
     if phase != "any" and (still := [state for state in states if state in OPEN]):
         yield f"still {still[0]} after reconciling"
-    header_state = [order for order in facts.orders_of(entry) if _stands(order)]
-    if phase == "final" and ("accepted" not in states or len(header_state) != 1):
-        yield f"in the end {states[-1] if states else 'pending'}, with {len(header_state)} orders at the venue"
+    standing = [order for order in facts.orders_of(entry) if _stands(order)]
+    if facts.most_of(entry) > 1:
+        return  # which of the engine's own is its order is for a person to say
+    if phase == "final" and ("accepted" not in states or len(standing) != 1):
+        yield f"in the end {states[-1] if states else 'pending'}, with {len(standing)} orders at the venue"
 
 
 def main() -> int:

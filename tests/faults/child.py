@@ -23,12 +23,15 @@ from console.cli.results import run_batch
 from console.services.evidence.reconcile import Reconciliation
 from console.services.replay.background_run import RunHandle
 from console.services.replay.batch import ReplayBatch
+from console.services.replay.command import Command, read_command
+from console.services.replay.ledger_memory import LedgerMemory
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.plan import plan
 from console.services.replay.preflight import Preflight, ReplayRequest
 from console.services.replay.venue_pool import VenuePool
 from console.settings.config import Limits, VenueConfig
-from venues import Credentials, Prepared, SecretSet, VenueClient
+from console.settings.kept_heads import KeptHeads
+from venues import Accepted, Credentials, Learner, Prepared, SecretSet, VenueClient
 
 ACTOR = Actor("ann", "ann", "desk1", "faults")
 LIMITS = Limits(max_batch=100_000, poison_after=10_000, retry_limit=10_000)
@@ -47,6 +50,7 @@ class Where:
     timeout: float = 0.4
     window: float = 0.8
     kinds: Mapping[str, str] = field(default_factory=dict)  # venue_name → type, where they differ
+    memory: Path | None = None  # what this machine remembers of ledgers; None: another machine each time
 
     def desk(self) -> VenuePool:
         def settings(name: str) -> VenueConfig:
@@ -132,11 +136,15 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Run
     store, desk = await open_store(where.target), where.desk()
     try:
         entries = list((await store.many(ids)).values())
-        facts = await Preflight(store, desk, LIMITS, clock.now).facts(entries, ReplayRequest("paper"))
+        memory = LedgerMemory(store, KeptHeads(folder=where.memory), clock.now) if where.memory else None
+        lost_at = await memory.lost_at() if memory else None
+        preflight = Preflight(store, desk, LIMITS, clock.now, lost_at=lost_at)
+        facts = await preflight.facts(entries, ReplayRequest("paper"))
         made = plan(entries, facts)
         for at in {step.command.at for step in made.steps}:
             on_the_wire(await desk.client(at, "paper"), where.ledger, killer)
-        running = ReplayBatch(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE)
+        intended = memory.keep if memory else lambda: None
+        running = ReplayBatch(store, desk, ACTOR, clock.now, at=killer.at, lease=GRACE, intended=intended)
         handle.attend(running)
         return await running.run(made, tell=handle.tell)
     finally:
@@ -144,12 +152,30 @@ async def replay(where: Where, ids: tuple[str, ...], killer: Killer, handle: Run
         await store.aclose()
 
 
-async def reconcile(where: Where, handle: RunHandle) -> tuple[EntryOutcome, ...]:
+async def reconcile(where: Where, handle: RunHandle, ids: tuple[str, ...] = ()) -> tuple[EntryOutcome, ...]:
     store, desk = await open_store(where.target), where.desk()
     try:
         running = Reconciliation(store, desk, ACTOR)
         handle.attend(running)
-        return await running.run(await running.open((), "paper"), tell=handle.tell)
+        return await running.run(await running.open(ids, "paper"), tell=handle.tell)
+    finally:
+        await desk.aclose()
+        await store.aclose()
+
+
+async def place(where: Where, ids: tuple[str, ...]) -> None:
+    """As the engine itself: the entries' orders under their own ids, known to no ledger."""
+    store, desk = await open_store(where.target), where.desk()
+    try:
+        for entry in (await store.many(ids)).values():
+            command = read_command(entry, venue=None)
+            assert isinstance(command, Command)
+            client = await desk.client(command.at, "paper")
+            if isinstance(client, Learner):
+                await client.learn((command.action.market_id,))
+            prepared = client.prepare(command.action, command.client_order_id)
+            assert isinstance(prepared, Prepared)
+            assert isinstance(await client.submit(prepared), Accepted)
     finally:
         await desk.aclose()
         await store.aclose()
@@ -209,5 +235,23 @@ def replaying(where: Where, ids: tuple[str, ...], killer: Killer, *, sql: bool =
     return work
 
 
-def reconciling(where: Where) -> Callable[[], int]:
-    return lambda: run_batch(lambda handle: reconcile(where, handle), as_json=True)
+def reconciling(where: Where, ids: tuple[str, ...] = ()) -> Callable[[], int]:
+    return lambda: run_batch(lambda handle: reconcile(where, handle, ids), as_json=True)
+
+
+def placing(where: Where, ids: tuple[str, ...]) -> Callable[[], int]:
+    def work() -> int:
+        asyncio.run(place(where, ids))
+        return 0
+
+    return work
+
+
+def looking_again(where: Where, ids: tuple[str, ...]) -> Callable[[], int]:
+    """Somebody who does not wait: reconcile and replay at once."""
+
+    def work() -> int:
+        reconciling(where, ids)()
+        return replaying(where, ids, Killer(None))()
+
+    return work

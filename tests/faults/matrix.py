@@ -14,9 +14,21 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
-from tests.faults.cell import HOUSE, Cell, Scene, cells, other_scenes, sampled, scenes
+from tests.faults.cell import (
+    HOUSE,
+    KINDS,
+    RESTORED,
+    Cell,
+    Scene,
+    cells,
+    kind_scenes,
+    other_scenes,
+    sampled,
+    scenes,
+)
 from tests.faults.ground import Figures, Ground, grounds
 from tests.support.postgres import Postgres
 from venues import venue_profile
@@ -30,27 +42,47 @@ def run_share(options: argparse.Namespace) -> Figures:
     mine, of = map(int, options.share.split("/"))
     total = Figures()
     folder = Path(options.folder)
-    for venue, every in _by_venue(options):
-        engines = options.engines.split(",") if venue == HOUSE else ["sqlite"]
+    for venue, every in _by_venue(options).items():
         _load(venue)
-        with grounds(folder, engines, venue, options.dsn) as made:
+        with grounds(folder, options.engines.split(","), venue, options.dsn) as made:
+            shares = []
             for ground in made:
                 _warm(ground)
-                found = [cell for scene in every for cell in cells(scene, ground.engine, ground.points(scene))]
-                wanted = sampled(found, options.cells and max(1, options.cells // len(engines)), options.seed)
-                _run(ground, [cell for n, cell in enumerate(wanted) if n % of == mine])
+                wanted = _wanted(ground, every, options)
+                shares.append([cell for n, cell in enumerate(wanted) if n % of == mine])
+            _run(made, shares)
+            for ground in made:
                 total.add(ground.figures)
     return total
 
 
-def _by_venue(options: argparse.Namespace) -> list[tuple[str, list[Scene]]]:
-    house = scenes()
+def _by_venue(options: argparse.Namespace) -> dict[str, list[Scene]]:
+    every = [*scenes(), *other_scenes(), *kind_scenes()]
     if options.cells:  # a sample needs no more scenes than it has cells for
-        house = sampled_scenes(house, options.cells // 8, options.seed)
-    others: dict[str, list[Scene]] = {}
-    for scene in [] if options.cells else other_scenes():
-        others.setdefault(scene.venue, []).append(scene)
-    return [(HOUSE, house), *others.items()]
+        kinds = [[scene for scene in kind_scenes() if scene.kind == kind] for kind in KINDS if kind]
+        every = sampled_scenes(scenes(), options.cells // 12, options.seed)
+        every += [one for its in kinds for one in sampled_scenes(_at_home(its), 1, options.seed)]
+    found: dict[str, list[Scene]] = {}
+    for scene in every:
+        found.setdefault(scene.venue, []).append(scene)
+    return found
+
+
+def _at_home(every: Sequence[Scene]) -> Sequence[Scene]:
+    """At the house's venue, where they can be: a second venue takes a sample twice as long."""
+    return [scene for scene in every if scene.venue == HOUSE] or every
+
+
+def _wanted(ground: Ground, every: Sequence[Scene], options: argparse.Namespace) -> list[Cell]:
+    found: dict[str, list[Cell]] = {}
+    for scene in every:
+        found.setdefault(scene.kind, []).extend(cells(scene, ground.engine, ground.points(scene)))
+    if not options.cells:
+        return [cell for its in found.values() for cell in its]
+    share = options.cells // len(options.engines.split(","))
+    few = max(1, share // 15)  # of each kind; the others simply die
+    counts = {kind: few if kind else share - few * (len(KINDS) - 1) for kind in found}
+    return [cell for kind, its in found.items() for cell in sampled(its, counts[kind], options.seed)]
 
 
 def sampled_scenes(every: Sequence[Scene], count: int, seed: int) -> list[Scene]:
@@ -75,11 +107,24 @@ def _load(venue: str) -> None:
         importlib.import_module("hyperliquid.utils.signing")
 
 
-def _run(ground: Ground, mine: Sequence[Cell]) -> None:
-    for start in range(0, len(mine), BLOCK):
-        for cell in mine[start : start + BLOCK]:
-            ground.run(cell)
-        ground.settle(str(mine[min(start + BLOCK, len(mine)) - 1]))
+def _run(grounds: Sequence[Ground], shares: Sequence[Sequence[Cell]]) -> None:
+    """Block by block, all grounds together: one wait for leases and windows does for all of them."""
+    for blocks in zip_longest(*(_blocks(mine) for mine in shares), fillvalue=()):
+        working = [(ground, block) for ground, block in zip(grounds, blocks, strict=True) if block]
+        for ground, block in working:
+            ground.block(block)
+        time.sleep(max(ground.patience for ground, _ in working))
+        for ground, _ in working:
+            ground.settle()
+
+
+def _blocks(mine: Sequence[Cell]) -> list[Sequence[Cell]]:
+    """A restore brings back the whole store: its cells are in blocks of their own, and so are those of `twice`."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in mine:
+        kind = cell.scene.kind
+        groups.setdefault(kind if kind in (*RESTORED, "twice") else "", []).append(cell)
+    return [its[start : start + BLOCK] for its in groups.values() for start in range(0, len(its), BLOCK)]
 
 
 def run_all(options: argparse.Namespace) -> Figures:
@@ -101,7 +146,7 @@ def run_all(options: argparse.Namespace) -> Figures:
         if process.returncode not in (0, 1):
             raise RuntimeError(f"a worker ended with {process.returncode}")
         told = json.loads(out.splitlines()[-1])
-        counters = {name: Counter(told[name]) for name in ("by_engine", "by_kill")}
+        counters = {name: Counter(told[name]) for name in ("by_engine", "by_kill", "by_kind")}
         sets = {name: set(told[name]) for name in ("points", "scenes")}
         total.add(Figures(**{**told, **counters, **sets}))
     return total

@@ -11,13 +11,14 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.faults import bug, checker
-from tests.faults.cell import SECONDS, Scene
+from tests.faults.cell import FORGETFUL, HOUSE, SECONDS, Scene
 from tests.faults.child import Killer, forked, forked_together, reconciling, replaying
-from tests.faults.ground import Ground
+from tests.faults.ground import OTHER_SECRETS, SECRETS, Ground
+from tests.faults.stores import StoreCopy
 from tests.support.exchange import in_process
 from tests.support.session import ident
 from venues import Accepted, Rejected, Unknown
@@ -32,6 +33,9 @@ class Mutant:
     before: str = ""
     point: str | None = None
     reconciles: bool = False
+    swapped: bool = False  # another key answers when it is reconciled
+    restored: bool = False  # before the last replay the store is what it was before the first
+    venue: str = HOUSE
     replays: int = 1
     at_once: bool = False
     seconds: float = SECONDS * 3
@@ -64,6 +68,13 @@ MUTANTS: dict[str, Mutant] = {
     "adopts a different order": Mutant(bug.adopts_a_different_order, before="different"),
     "never gives a claim back": Mutant(bug.never_gives_back, fault="http_500@lookup", phase="settled"),
     "sends other bytes": Mutant(bug.other_bytes),
+    "another account as the same": Mutant(
+        bug.another_account_as_the_same, fault="accept_then_drop", reconciles=True, swapped=True
+    ),
+    "forgets the account": Mutant(bug.forgets_the_account),
+    "trusts a restored ledger": Mutant(bug.never_asks_first, venue=FORGETFUL, replays=2, restored=True),
+    "none, restored": Mutant(bug.nothing, venue=FORGETFUL, replays=2, restored=True),
+    "none, swapped": Mutant(bug.nothing, fault="accept_then_drop", reconciles=True, swapped=True),
 }
 
 
@@ -72,28 +83,47 @@ def tried(name: str, folder: Path) -> list[str]:
     mutant = MUTANTS[name]
     folder.mkdir()
     with in_process(folder / "venue.jsonl") as exchange:
-        ground = Ground("sqlite", folder, exchange, "", {"alpaca": {"api_key": "k", "secret_key": "s"}})
-        ground.points(Scene())  # the ledger is there from here on
-        number = ground._entry(Scene())
+        ground = Ground("sqlite", folder, exchange, "", {mutant.venue: SECRETS[mutant.venue]})
+        ground.points(Scene(mutant.venue))  # the ledger is there from here on
+        (number,) = ground._entries([Scene(mutant.venue)])
         fault, _, on = mutant.fault.partition("@")
         if mutant.before:
             exchange.place(symbol="T9", qty="9", side="buy", limit_price="1", client_order_id=f"cid-{number}")
         if fault:
             exchange.fault(fault, on=on or "new", times=mutant.replays, seconds=mutant.seconds)
-        killer = Killer(mutant.point, signal.SIGKILL)
-        work = _mutated(mutant, ground, replaying(ground.where, (ident(number),), killer))
-        if mutant.at_once:
-            forked_together([work] * mutant.replays, log=ground.log)
-        else:
-            for _ in range(mutant.replays):
-                forked(work, log=ground.log)
-        if mutant.reconciles:
-            if name == "a failed look-up as absent":
-                exchange.fault("http_500", on="lookup")
-            forked(_mutated(mutant, ground, reconciling(ground.where)), log=ground.log)
+        restored_after = _replayed(mutant, ground, (ident(number),))
+        found = _reconciled(name, ground) if mutant.reconciles else []
         if mutant.afterwards:
             mutant.afterwards(ground)
-        return _verdict(ground, mutant)
+        return [*found, *_verdict(ground, mutant, restored_after)]
+
+
+def _replayed(mutant: Mutant, ground: Ground, ids: tuple[str, ...]) -> int:
+    """The last request before the store was restored, where it was."""
+    work = _mutated(mutant, ground, replaying(ground.where, ids, Killer(mutant.point, signal.SIGKILL)))
+    if mutant.at_once:
+        forked_together([work] * mutant.replays, log=ground.log)
+        return 0
+    copy, restored_after = StoreCopy(ground.target, ground.folder), 0
+    for turn in range(mutant.replays):
+        if mutant.restored and turn:
+            restored_after = max(line["n"] for line in ground.requests())
+            ground.fill(ids)
+            copy.bring_back()
+        forked(work, log=ground.log)
+    return restored_after
+
+
+def _reconciled(name: str, ground: Ground) -> list[str]:
+    """What is wrong with what a reconciliation by another account changed."""
+    mutant, where = MUTANTS[name], ground.where
+    if name == "a failed look-up as absent":
+        ground.exchange.fault("http_500", on="lookup")
+    if mutant.swapped:
+        where = replace(where, secrets={mutant.venue: OTHER_SECRETS[mutant.venue]})
+    before = checker.read_store(ground.target)
+    forked(_mutated(mutant, ground, reconciling(where)), log=ground.log)
+    return checker.kept_by_another(before, checker.read_store(ground.target)) if mutant.swapped else []
 
 
 def _mutated(mutant: Mutant, ground: Ground, work: Callable[[], int]) -> Callable[[], int]:
@@ -104,13 +134,14 @@ def _mutated(mutant: Mutant, ground: Ground, work: Callable[[], int]) -> Callabl
     return wrong
 
 
-def _verdict(ground: Ground, mutant: Mutant) -> list[str]:
+def _verdict(ground: Ground, mutant: Mutant, restored_after: int) -> list[str]:
     ledger = checker.read_ledger(ground.where.ledger)
     if mutant.fault == "late_booking":
         while not any(line["type"] == "order" and line["symbol"] == "T2" for line in ledger):
             _ = ground.exchange.orders  # what is due is booked
             ledger = checker.read_ledger(ground.where.ledger)
-    return checker.check(checker.read_store(ground.target), ledger, expected=2, phase=mutant.phase)
+    store = checker.read_store(ground.target)
+    return checker.check(store, ledger, expected=2, phase=mutant.phase, restored_after=restored_after)
 
 
 def main() -> int:
