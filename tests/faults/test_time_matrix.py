@@ -13,6 +13,8 @@ import pytest
 from backends.store import Unreachable
 from console.services.replay import submit
 from console.services.replay.attempt import AttemptLedger
+from console.services.replay.guards import Guard
+from console.services.replay.plan import Step
 from console.services.replay.submit import OrderSubmitter
 from console.services.session import StoreSession
 from tests.faults import time_matrix
@@ -144,3 +146,24 @@ class _Away:
 async def test_a_halt_that_cannot_be_read_is_no_all_clear() -> None:
     ledger = AttemptLedger(_Away(), BOB)  # type: ignore[arg-type]  # nothing else is asked of the store
     assert await ledger.why_halted() == "whether one is set cannot be read: gone"
+
+
+def test_what_is_withdrawn_by_its_time_says_nothing_of_the_venue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven intents in a row are overtaken by their moment: the venue did not fail, and its breaker stays closed."""
+    monkeypatch.setitem(time_matrix._BATCH, "suspended-begun", 7)
+    ground = prompted(tmp_path, monkeypatch, TimeCell("suspended-begun", "stale", "command", over=False))
+    judged: set[str] = set()
+
+    def unfit(step: Step, *_: object, **__: object) -> Guard | None:
+        again = step.command.entry_id in judged
+        judged.add(step.command.entry_id)
+        return Guard("stale", "too old by now") if again else None
+
+    monkeypatch.setattr(submit, "unfit", unfit)
+    began = ground.time.ticks
+    ended = by_command(ground, monkeypatch)
+    assert (ended.code, ground.venue.posts) == (4, [])
+    assert ground.time.ticks == began  # no breaker was waited for
+    assert [word for _, word in ended.rows] == ["not_sent"] * 7
