@@ -1,0 +1,82 @@
+"""One connection, one request, and what a lost one means: the transport and the ledger at the ends of a send."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpcore
+import httpx
+
+from tests.services.conftest import Make
+from tests.support.session import Stage
+from tests.support.venue.in_process import FakeVenue
+from venues import answers
+from venues.http import Transport, _tls, _Wire
+from venues.message import Reply
+from venues.orders import NotSent, RateLimited, Rejected, Unknown
+
+At = Callable[..., Awaitable[Stage]]
+
+
+class Refusing(httpcore.AsyncNetworkBackend):
+    """Nobody listens there; counts who tries."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def connect_tcp(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+        self.tries += 1
+        raise httpcore.ConnectError("refused")
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Counted(Transport):
+    def __init__(self, backend: Refusing) -> None:
+        super().__init__("http://127.0.0.1:9", 5.0)
+        self.backend = backend
+
+    def _pool(self) -> httpx.AsyncHTTPTransport:
+        made = super()._pool()
+        made._pool._network_backend = self.backend
+        return made
+
+
+async def test_nobody_there_is_tried_once_and_nothing_was_sent() -> None:
+    backend = Refusing()
+    assert isinstance(await Counted(backend).request("POST", "/orders", body=b"{}"), NotSent)
+    assert backend.tries == 1
+    asking = Counted(backend)
+    await asking.ask("GET", "/orders")
+    await asking.aclose()
+    assert backend.tries == 2
+
+
+async def test_only_connecting_is_not_sending() -> None:
+    silent = _Wire()
+    assert isinstance(silent.lost("gone"), Unknown)  # httpx told nothing: nobody knows
+    await silent.trace("connection.connect_tcp.started", {})
+    assert isinstance(silent.lost("gone"), NotSent)
+    await silent.trace("http11.send_request_headers.started", {})
+    assert isinstance(silent.lost("gone"), Unknown)
+
+
+def test_certificates_are_verified() -> None:
+    for url in ("https://venue.test", "http://127.0.0.1"):
+        context = _tls(url)
+        assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+def test_too_many_requests_is_said_with_its_wait() -> None:
+    busy = Reply(429, {"retry-after": "7"}, b"")
+    assert answers.outcome_of(busy, lambda _: Rejected("429", "its own")) == RateLimited(7.0)
+
+
+async def test_the_account_is_kept_with_the_attempt_and_no_claim_stays(make: Make, at: At) -> None:
+    stage = await at(make(1), venue=FakeVenue(account="PA1", key_digest="digest"))
+    await stage.replay_one(1)
+    (attempt,) = await stage.attempts(1)
+    assert (attempt.account, attempt.key_digest) == ("PA1", "digest")
+    assert not await stage.claims()
