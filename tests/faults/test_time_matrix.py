@@ -104,13 +104,15 @@ def test_without_anybody_to_ask_another_plan_is_not_sent(
     assert len(ground.venue.posts) == (0 if account else 1)
 
 
+FOUR_EYES = '[limits]\nfour_eyes_over = 1\nstale_after = "1h"\nplan_seconds = 60'
+
+
 def test_an_approval_that_ended_while_the_prompt_stood_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Approved, but confirmed only after the approval was over: a second person is asked for again."""
     ground = prompted(tmp_path, monkeypatch)
-    limits = '[limits]\nfour_eyes_over = 1\nstale_after = "1h"\nplan_seconds = 60'
-    ground.side = Side(tmp_path, ground.side.target, sections=limits)
+    ground.side = Side(tmp_path, ground.side.target, sections=FOUR_EYES)
     ground.side.config()
     assert by_command(ground, monkeypatch).code == 4
     asyncio.run(_approved(ground))
@@ -120,9 +122,28 @@ def test_an_approval_that_ended_while_the_prompt_stood_does_not_count(
         monkeypatch.setattr("console.services.triage.approvals.APPROVAL_SECONDS", -1.0)
 
     monkeypatch.setattr(ground, "happen", expired)
+    ground.answers = 3
     ended = by_command(ground, monkeypatch)
-    assert (ended.code, ground.venue.posts) == (4, [])
+    assert (ended.code, ended.rows, ground.venue.posts) == (4, ((ground.target, "refused"),), [])
     assert "plan " in ended.said
+
+
+def test_another_plan_needs_its_own_second_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the prompt stands, the plan becomes another one that two people must agree to: typing it is not enough."""
+    ground = prompted(tmp_path, monkeypatch)
+
+    def changed() -> None:
+        if not ground.happened:
+            ground.happened = True
+            ground.time.suspend(90.0)
+            ground.venue.account = "another"
+            Side(tmp_path, ground.side.target, sections=FOUR_EYES).config()
+
+    monkeypatch.setattr(ground, "happen", changed)
+    ground.answers = 3
+    ended = by_command(ground, monkeypatch)
+    assert (ended.code, ended.rows, ground.venue.posts) == (4, ((ground.target, "refused"),), [])
+    assert "a second person must approve" in ended.said
 
 
 async def _approved(ground: Ground) -> None:

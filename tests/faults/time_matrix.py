@@ -107,6 +107,7 @@ class Ground:
         self.time = MovedTime()
         self.venue = BusyVenue(mode=cell.mode, readiness=self._readiness())
         self.happened = False
+        self.answers = 1  # to the prompt
         target = sqlite_store(folder / "orders.db", [self._row(number) for number in cell.numbers])
         self.side = Side(folder, target, sections=self._limits())
         self.path = self.side.config()
@@ -208,12 +209,12 @@ class Ground:
 
 
 class _Typist(io.StringIO):
-    """A terminal at which somebody takes their time, and answers once."""
+    """A terminal at which somebody takes their time, and answers a number of times."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__()
         self._ground = ground
-        self._answers = ["live 1\n"]
+        self._answers = ["live 1\n"] * ground.answers
 
     def isatty(self) -> bool:
         return True
