@@ -117,9 +117,13 @@ def test_an_approval_that_ended_while_the_prompt_stood_does_not_count(
     assert by_command(ground, monkeypatch).code == 4
     asyncio.run(_approved(ground))
 
+    ground.happened = False
+
     def expired() -> None:
-        ground.time.suspend(90.0)
-        monkeypatch.setattr("console.services.triage.approvals.APPROVAL_SECONDS", -1.0)
+        if not ground.happened:
+            ground.happened = True
+            ground.time.suspend(90.0)
+            monkeypatch.setattr("console.services.triage.approvals.APPROVAL_SECONDS", -1.0)
 
     monkeypatch.setattr(ground, "happen", expired)
     ground.answers = 3
