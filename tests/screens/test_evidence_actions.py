@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from backends.records import ActContext
+from backends.store import Claim, Intent
 from console import clock
 from console.screens.batch import BatchScreen
 from console.screens.evidence.answer import AnswerDialog
@@ -394,3 +397,42 @@ async def test_a_batch_says_what_it_waits_for(tmp_path: Path, venue: Exchange) -
         await over(pilot)
         await press(pilot, "b")
         assert "account " in screen_text(app), "where the venue tells its account, the report does"
+
+
+async def begun(stage: Stage, lease: float) -> None:
+    """An attempt without an outcome, as a console leaves it that ended while it sent."""
+    store = await stage.open()
+    entry = await store.get(ident(1))
+    assert entry is not None
+    claim_ = await store.claim(entry.id, entry.version, BOB, lease)
+    assert isinstance(claim_, Claim)
+    why = ActContext(at=clock.now(), operation="0" * 32, reason="replay")
+    await store.intend(claim_, Intent("paper", "alpaca", "cid-1", b"{}", "0" * 64), BOB, why)
+    await store.aclose()
+
+
+async def test_what_is_being_sent_waits_for_its_owner(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    await begun(stage, lease=600.0)
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "S")
+        await until(pilot, lambda: "its owner may still be sending it" in screen_text(app))
+
+
+async def test_what_was_left_in_flight_is_settled(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)])
+    await begun(stage, lease=0.2)
+    await asyncio.sleep(0.4)  # the store's own clock decides
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "S")
+        await until(pilot, lambda: "press 1 or 2" in screen_text(app))
+        assert "its owner is gone without an answer" in screen_text(app)
+        await press(pilot, "2")
+        await answer(pilot, "the desk has no such order")
+        await answer(pilot, "settle")
+        await until(pilot, lambda: on_queue(app))
+    assert set((await states(stage)).values()) == {"pending"}
