@@ -264,6 +264,9 @@ WAYS: dict[str, Way] = {
     ),
 }
 
+# They find an order by its client order id only while it is active: "not found" may be an order that has filled.
+_ACTIVE_ONLY = frozenset(("kucoin", "kucoinfutures"))
+
 # ccxt's errors that mean a definite refusal, if the exchange's own answer caused them.
 DEFINITIVE = frozenset(
     {
@@ -332,7 +335,7 @@ def profile(name: str) -> Profile:
         definitive=frozenset((status, word) for status in (200, 400, 401, 403, 404, 422) for word in DEFINITIVE),
         rate_per_minute=this.rate_per_minute,
         paper="P" in this.has,
-        lookup="L" in this.has or "I" in this.has or (way is not None and not way.unproven),
+        lookup=(way is not None and not way.unproven) or (bool({"L", "I"} & {*this.has}) and known not in _ACTIVE_ONLY),
         replace="R" in this.has,
         cancel="X" in this.has,
         default_tif="gtc",
@@ -340,5 +343,6 @@ def profile(name: str) -> Profile:
         id_pattern=_IDS.get(known, r"[0-9A-Za-z_-]{1,36}"),
         id_prefix="0x" if known == "hyperliquid" else "",
         id_digits=28 if known in ("gate", "gateeu") else 32,
-        reach=way.reach if way is not None else "all",
+        # Most exchanges forget cancelled orders after some days and do not say when.
+        reach=way.reach if way is not None else "day",
     )

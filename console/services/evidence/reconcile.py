@@ -24,6 +24,8 @@ LOOK_UPS = 3  # successful look-ups that must all show nothing before an order c
 _BETWEEN_SECONDS = 0.2
 _UNREADABLE = "the stored request cannot be read: look at the venue yourself, then settle it (dlq settle)"
 _STOPPED = "stopped before the venue was asked"
+_UNSURE = "it was sent with another key, and the venue does not tell its account"
+_NO_KEY = "whose key it was sent with is not on record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Reconciliation:
         if owned:
             gap = "its owner may still be sending it"
         elif match == "unsure":
-            gap = "it was sent with another key, and the venue does not tell its account"
+            gap = _UNSURE if attempt.key_digest else _NO_KEY
         verdict = await self._looked_up(client, pace, prepared, sure=gap is None, not_before=earliest(captured))
         return VenueWord(verdict, match, account, gap, owned)
 

@@ -105,6 +105,13 @@ def test_not_found_counts_only_where_it_is_the_exchange_s_full_answer() -> None:
     assert day == ["bybit", "bybiteu", "bybitid", "cryptocom", "upbit", "whitebit"]
 
 
+def test_elsewhere_not_found_counts_within_the_day_and_never_where_only_active_orders_are_found() -> None:
+    assert venue_profile("ccxt:binance").lookup
+    assert {venue_profile(f"ccxt:{each}").reach for each in table.rows() if each not in table.WAYS} == {"day"}
+    assert not venue_profile("ccxt:kucoin").lookup
+    assert not venue_profile("ccxt:kucoinfutures").lookup
+
+
 async def ccxt_s_own(exchange_id: str, call: Call) -> Wire:
     exchange = (await offline(exchange_id, "live"))._exchange
     exchange.options["unifiedAccount"] = False  # gate asks for it first otherwise
