@@ -14,6 +14,9 @@ from datetime import datetime
 from pathlib import Path
 
 
+_SIZE = 256  # every write covers what was there before
+
+
 @dataclass(frozen=True, slots=True)
 class KeptHead:
     count: int
@@ -39,14 +42,15 @@ class KeptHeads:
 
     def keep(self, store_id: str, head: KeptHead) -> None:
         """Ignores failures to write: the venue is asked all the same."""
-        path = self._path(store_id)
-        fresh = path.with_suffix(f".{os.getpid()}")
         lost = head.lost_at.isoformat() if head.lost_at else None
         text = json.dumps({"count": head.count, "hash": head.hash, "at": head.at.isoformat(), "lost_at": lost})
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(path)
+            file = os.open(self._path(store_id), os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.pwrite(file, text.ljust(_SIZE).encode(), 0)  # one short write: what others read is whole
+            finally:
+                os.close(file)
         except OSError:
             return
 
