@@ -66,7 +66,7 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         if not isinstance(plan, ReplayPlan) or plan.made_at is None:
             return None
         lived = (session.setting.clock() - plan.made_at).total_seconds()
-        return session.setting.config.limits.plan_seconds - lived
+        return session.plan_seconds - lived
 
     return PlanSteps(
         make=lambda overrides: session.plan(selection, request(overrides)),

@@ -171,13 +171,14 @@ class StoreSession:
         """The plan that was shown while it is young; an older one is made again, of what it would have sent."""
         from console.services.replay.target import Renewal, renewal
 
-        if not shown.is_old(self.setting.clock(), self._plan_seconds()):
+        if not shown.is_old(self.setting.clock(), self.plan_seconds):
             return Renewal(shown, is_same=True)
         going = frozenset(shown.spoken_of)
         picks = Selection(tuple(pick for pick in selection.picks if pick[0] in going))
         return renewal(shown, await self.plan(picks, request))
 
-    def _plan_seconds(self) -> int:
+    @property
+    def plan_seconds(self) -> int:
         """How long a plan lives; none does while the limits cannot be read."""
         try:
             return self._limits.current().plan_seconds

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-
 _SIZE = 256  # every write covers what was there before
 
 

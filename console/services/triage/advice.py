@@ -16,9 +16,9 @@ def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
         return _resent(entry.state, again)
     match entry.state:
         case "in_doubt":
-            return "reconcile (C) asks the venue; until then nothing else may be done"
+            return "reconcile (C) asks the venue, or settle it (S) by what you saw; until then nothing else may be done"
         case "in_flight":
-            return "wait: it is being sent; if its owner is gone, reconcile (C)"
+            return "wait: it is being sent; if its owner is gone, reconcile (C) or settle it (S)"
         case "replayed":
             return "nothing: it was sent and accepted"
         case "dismissed":
@@ -35,7 +35,7 @@ def _resent(state: State, again: str) -> str:
     """The advice for a message or a call, about which no venue can be asked."""
     match state:
         case "in_doubt":
-            return "reconcile (C): a retry has no known end; until that is settled nothing else may be done"
+            return "reconcile (C) or settle (S): a retry has no known end; until then nothing else may be done"
         case "replayed":
             return "nothing: it was handed over again"
         case _:
