@@ -172,6 +172,7 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         None,
     ),
     "stated expiry passed": (command(extra={"expiration_time": int(NOW.timestamp()) - 1}), {}, "stale"),
+    "stated as expire_at": (command(extra={"expire_at": (NOW - timedelta(seconds=1)).isoformat()}), {}, "stale"),
     "stated expiry ahead": (command(extra={"expiration_time": int(NOW.timestamp()) + 9}), {}, None),
     "retry limit": (command(retry_count=10), {}, "retry-limit"),
     "below it": (command(retry_count=9), {}, None),

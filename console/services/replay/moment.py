@@ -16,7 +16,7 @@ _JUST_NOW = timedelta(minutes=15)
 _FUTURE = timedelta(seconds=60)
 _SKEW = timedelta(seconds=2)
 _FOR_THE_DAY = ("day", "opg", "cls")
-_STATED = ("expiration_time", "expire_time")
+_STATED = ("expire_at", "expiration_time", "expire_time")
 _MILLISECONDS = 10**11  # an epoch beyond this is not meant in seconds
 
 
