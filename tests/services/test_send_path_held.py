@@ -286,6 +286,7 @@ async def test_an_open_breaker_lets_a_cancel_pass_and_carries_nothing_past_its_t
     old = clock.now() - timedelta(minutes=14, seconds=50)
     async with asyncio.timeout(5):
         assert await batch._room(_open(), Step(command(verb="cancel"), 0), single=False) is None
+        assert await batch._room(_open(), Step(command(), 0), single=True) is None
         late = await batch._room(_open(), Step(command(captured_at=old), 0), single=False)
     assert late is not None
     assert late.outcome in ("not_sent", "skipped")

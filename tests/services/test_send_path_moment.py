@@ -23,7 +23,7 @@ from tests.services.conftest import Make
 from tests.support.planning import NOW, command, entry, facts
 from tests.support.session import BOB, Stage, fresh
 from tests.support.venue.in_process import PROFILE, READY, FakeDesk, FakeVenue
-from venues import Credentials, Mode, Prepared, Readiness, SecretSet, WrongAccount
+from venues import Credentials, Mode, NoPaperMode, Prepared, Readiness, SecretSet, WrongAccount
 
 At = Callable[..., Awaitable[Stage]]
 TIMEOUT = "ReadTimeout: no answer in 10 s"
@@ -270,8 +270,15 @@ async def test_an_id_is_burnt_in_its_mode_and_at_its_venue_only(make: Make, at: 
         return (await stage.plan(1, **how)).steps[0].command.client_order_id
 
     assert await sent() != "cid-1"
+    assert not (await stage.plan(1)).steps[0].command.own_id
     assert await sent(mode="live") == "cid-1"
     assert await sent(venue="other") == "cid-1"
+
+
+async def test_a_refusal_without_an_order_burns_no_id(make: Make, at: At) -> None:
+    stage = await at(make(1), venue=FakeVenue(script=["reject"]))
+    assert (await stage.replay_one(1)).outcome == "rejected"
+    assert (await stage.plan(1)).steps[0].command.client_order_id == "cid-1"
 
 
 async def test_what_another_console_has_claimed_is_not_planned(make: Make, at: At) -> None:
@@ -329,6 +336,13 @@ def test_an_account_that_the_venue_does_not_tell_is_not_the_configs() -> None:
     venue = FakeVenue(profile=replace(PROFILE, tells_account=True))
     with pytest.raises(WrongAccount):
         pool.check_number(VenueAccount("alpaca", "main"), "paper", venue)
+
+
+def test_a_venue_without_paper_gets_no_paper_order() -> None:
+    pool, _ = _pool()
+    pool.check("polymarket", "live")
+    with pytest.raises(NoPaperMode):
+        pool.check("polymarket", "paper")
 
 
 def test_absence_counts_no_sooner_than_a_request_may_still_arrive() -> None:
