@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from backends.records import Attempt
+from backends.store import Intent
 from console import clock
 from console.services.engine.own_venue import OwnVenue, can_be_asked, mode_of
 from console.services.evidence import payload
@@ -20,6 +21,7 @@ from console.services.evidence.ask_first import Adopt, GiveUp, Send, decide_canc
 from console.services.evidence.lookup_verdict import Kind, LookupVerdict, judge
 from console.services.evidence.reconcile import Reconciliation, Settled
 from console.services.evidence.settle import Settlement, SettleRequest
+from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease
 from console.services.replay.venue_pool import VenueAccount
 from console.services.triage.approvals import Approvals
 from console.settings.config import VenueConfig
@@ -94,7 +96,7 @@ def test_a_failed_look_up_tells_when_to_ask_again() -> None:
 
 
 def test_a_stored_request_comes_back_with_every_digit() -> None:
-    action = replace(NEW, quantity=Decimal("0.10"), price=Decimal("64123.00000001"))
+    action = replace(NEW, quantity=Decimal("0.10"), price=Decimal("64123.000000000000001"))
     prepared = Prepared("new", "cid-1", "POST", "/orders", b"\x00body", action)
     assert payload.decode(payload.encode(prepared)) == prepared
     cheap = replace(prepared, action=replace(action, price=None))
@@ -188,6 +190,22 @@ async def test_of_two_in_doubt_a_person_settles_the_live_one_or_the_one_that_is_
     for mode in (None, "paper", "live"):
         await settlement.run(SettleRequest(ident(1), "absent", "looked", mode=mode))
     assert chosen == ["live", "paper", "live"]
+
+
+async def test_what_is_still_being_sent_is_not_settled_by_a_person(make: Make, at: At) -> None:
+    stage = await at(make(1))
+    entry, ledger = await stage.entry(1), AttemptLedger(stage.store, ANN)
+    held = await ledger.claim(entry.id, entry.version, Lease(60, 1), mode="paper")
+    assert isinstance(held, HeldClaim)
+    await ledger.intend(held, Intent("paper", "fake", "cid-1", b"{}", "hash"))
+
+    async def word(_: Attempt) -> Settled:
+        return Settled("unknown", "no answer")
+
+    approvals = Approvals(stage.store, ANN, clock.now)
+    settlement = Settlement(stage.store, ANN, approvals, word=word, two_people=lambda _: False)
+    report = await settlement.run(SettleRequest(ident(1), "absent", "looked"))
+    assert (report.ended.outcome, report.is_done) == ("refused", False)
 
 
 async def test_asking_believes_the_clock_that_makes_it_younger_and_no_older_order(
