@@ -152,8 +152,7 @@ def history_lines(history: History) -> Iterable[str]:
             f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {attempt.mode}{rehearsal} "
             f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} "
             f"order {safe(attempt.venue_order_id or '-')} id {safe(attempt.client_order_id)} "
-            f"by {safe(attempt.operator)}"
-            + (f": {safe(attempt.error)}" if attempt.error else "")
+            f"by {safe(attempt.operator)}" + (f": {safe(attempt.error)}" if attempt.error else "")
         )
     for note in history.notes:
         yield f"note: {moment(note.at)} {safe(note.operator)}: {safe(note.text)}"
