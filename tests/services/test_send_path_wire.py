@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any
 
 import httpcore
 import httpx
 
+from console.settings.config import VenueConfig
 from tests.services.conftest import Make
-from tests.support.session import Stage
+from tests.support.session import Stage, ident
 from tests.support.venue.in_process import FakeVenue
 from venues import answers
 from venues.http import Transport, _tls, _Wire
@@ -80,3 +83,14 @@ async def test_the_account_is_kept_with_the_attempt_and_no_claim_stays(make: Mak
     (attempt,) = await stage.attempts(1)
     assert (attempt.account, attempt.key_digest) == ("PA1", "digest")
     assert not await stage.claims()
+
+
+async def test_the_ledger_tells_what_was_absent_from_what_was_never_sent(make: Make, at: At) -> None:
+    target, settings = make(2), {"fake": VenueConfig(visibility_seconds=0)}
+    stage = await at(target, venue=FakeVenue(script=["lost", "not-sent"]), settings=settings)
+    await stage.replay_one(1)
+    await stage.replay_one(2)
+    assert (await stage.reconcile(1))[ident(1)].outcome == "not_sent"
+    with closing(sqlite3.connect(target)) as connection:
+        rows = connection.execute("SELECT state FROM console_attempt ORDER BY id").fetchall()
+    assert rows == [("absent",), ("not_sent",)]
