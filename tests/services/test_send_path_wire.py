@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpcore
 import httpx
+import pytest
 
 from console.settings.config import VenueConfig
+from console.settings.secrets import SecretError, _owner_only
 from tests.services.conftest import Make
 from tests.support.session import Stage, ident
 from tests.support.venue.in_process import FakeVenue
@@ -94,3 +98,19 @@ async def test_the_ledger_tells_what_was_absent_from_what_was_never_sent(make: M
     with closing(sqlite3.connect(target)) as connection:
         rows = connection.execute("SELECT state FROM console_attempt ORDER BY id").fetchall()
     assert rows == [("absent",), ("not_sent",)]
+
+
+def test_a_file_of_secrets_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "alpaca.paper.api_key"
+    path.write_text("key\n")
+    for mode in (0o640, 0o604):
+        path.chmod(mode)
+        with pytest.raises(SecretError):
+            _owner_only(path)
+    path.chmod(0o600)
+    assert _owner_only(path) == "key"
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(SecretError):
+        _owner_only(path)
