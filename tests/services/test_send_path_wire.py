@@ -12,14 +12,20 @@ from typing import Any
 
 import httpcore
 import httpx
+import keyring
+import keyring.backends.fail
+import keyring.backends.null
 import pytest
 
 from console.settings.config import VenueConfig
-from console.settings.secrets import SecretError, _owner_only
+from console.settings.secrets import SecretError, _backend, _owner_only
 from tests.services.conftest import Make
+from tests.support.keyrings import PlaintextKeyring
+from tests.support.planning import command
 from tests.support.session import Stage, ident
 from tests.support.venue.in_process import FakeVenue
-from venues import answers
+from venues import LookupFailed, Prepared, answers
+from venues.alpaca import answers as alpaca
 from venues.http import Transport, _tls, _Wire
 from venues.message import Reply
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
@@ -114,3 +120,23 @@ def test_a_file_of_secrets_is_its_owners_alone(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     with pytest.raises(SecretError):
         _owner_only(path)
+
+
+KEYRINGS: tuple[type[Any], ...] = (keyring.backends.fail.Keyring, keyring.backends.null.Keyring, PlaintextKeyring)
+
+
+@pytest.mark.parametrize("kind", KEYRINGS)
+def test_a_keyring_that_keeps_nothing_or_plain_text_is_refused(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyring, "get_keyring", kind)
+    with pytest.raises(SecretError):
+        _backend()
+
+
+def test_a_look_up_that_comes_too_often_tells_when_to_ask_again() -> None:
+    action = command().action
+    prepared = Prepared("new", "cid-1", "GET", "/v2/orders", b"", action)
+    busy = alpaca.lookup_of(Reply(429, {"retry-after": "7"}, b""), prepared)
+    assert isinstance(busy, LookupFailed)
+    assert busy.retry_after == 7.0
