@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import ssl
@@ -26,6 +27,7 @@ from tests.support.session import Stage, ident
 from tests.support.venue.in_process import FakeVenue
 from venues import LookupFailed, Prepared, answers
 from venues.alpaca import answers as alpaca
+from venues.hyperliquid import answers as hyperliquid
 from venues.http import Transport, _tls, _Wire
 from venues.message import Reply
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
@@ -140,3 +142,9 @@ def test_a_look_up_that_comes_too_often_tells_when_to_ask_again() -> None:
     busy = alpaca.lookup_of(Reply(429, {"retry-after": "7"}, b""), prepared)
     assert isinstance(busy, LookupFailed)
     assert busy.retry_after == 7.0
+
+
+def test_two_answers_to_one_order_prove_nothing() -> None:
+    answer = {"status": "ok", "response": {"data": {"statuses": [{"resting": {"oid": 5}}, {"resting": {"oid": 6}}]}}}
+    prepared = Prepared("new", "0x1", "POST", "/exchange", b"", command().action)
+    assert isinstance(hyperliquid.outcome_of(Reply(200, {}, json.dumps(answer).encode()), prepared), Unknown)
