@@ -27,8 +27,8 @@ from tests.support.session import Stage, ident
 from tests.support.venue.in_process import FakeVenue
 from venues import LookupFailed, Prepared, answers
 from venues.alpaca import answers as alpaca
-from venues.hyperliquid import answers as hyperliquid
 from venues.http import Transport, _tls, _Wire
+from venues.hyperliquid import answers as hyperliquid
 from venues.message import Reply
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
