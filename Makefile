@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: help demo test check lint types imports bench faults screenshots browser clean
+.PHONY: help demo test check lint types imports bench faults mutants screenshots browser clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's 
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
 	@DLQ_EVERY_CELL=1 $(BIN)/python -m pytest tests/contract/venues/test_faults.py
 	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
+
+mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of the tree: the tests must see each of them
+	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
