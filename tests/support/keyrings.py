@@ -10,9 +10,12 @@ from keyring.backend import KeyringBackend
 
 
 class FileKeyring(KeyringBackend):
-    """Like a desktop keyring, but for one test: DLQ_TEST_VAULT names its file."""
+    """Like a desktop keyring, but for one test: DLQ_TEST_VAULT names its file.
 
-    priority = 9
+    Only a test that names it gets it: keyring chooses among all the classes it has heard of.
+    """
+
+    priority = -2
 
     def _read(self) -> dict[str, str]:
         path = Path(os.environ["DLQ_TEST_VAULT"])
