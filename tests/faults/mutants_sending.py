@@ -161,14 +161,14 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _submit.but(
         "not found always counts",
-        "gap=self._absence_gap(context) if command.may_stand else None,",
+        "gap=_absence_gap(context, asked_at) if command.may_stand else None,",
         "gap=None,",
         "send_path_held::test_what_may_have_arrived_is_young_by_either_clock",
     ),
     _submit.but(
         "not found never counts in the window",
-        "gap=self._absence_gap(context) if command.may_stand else None,",
-        "gap=self._absence_gap(context),",
+        "gap=_absence_gap(context, asked_at) if command.may_stand else None,",
+        "gap=_absence_gap(context, asked_at),",
         "send_path_held::test_the_own_venue_is_asked_by_the_own_id_and_the_other_gets_one_that_fits",
     ),
     _submit.but(
@@ -185,8 +185,8 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _submit.but(
         "youth by the later clock",
-        "now = min(self._tools.clock(), self._ledger.moment())",
-        "now = max(self._tools.clock(), self._ledger.moment())",
+        "asked_at = min(self._tools.clock(), self._ledger.moment())",
+        "asked_at = max(self._tools.clock(), self._ledger.moment())",
         "send_path_held::test_what_may_have_arrived_is_young_by_either_clock",
     ),
     _submit.but(

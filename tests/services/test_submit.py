@@ -13,6 +13,8 @@ import pytest
 from backends.records import ActContext, Selection
 from backends.store import Claim, ClaimRefused
 from console.services.evidence import payload
+from console.services.replay.attempt import AttemptLedger
+from console.services.replay.batch import ReplayBatch
 from console.settings.config import VenueConfig
 from tests.services.conftest import Make
 from tests.support.session import BOB, Stage, fresh, ident
@@ -450,3 +452,23 @@ async def test_a_wait_longer_than_the_claim_gives_the_entry_back(make: Make, at:
     assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
     assert (ended.detail or "").startswith("not-ready: fake main has to be waited for, 1")
     assert not await stage.claims()
+
+
+async def test_a_look_up_that_began_within_the_window_proves_nothing_when_it_ends_after_it(make: Make, at: At) -> None:
+    """The venue takes its time over the answer: what it did not show then was asked for too early."""
+    stage = await at(make([fresh(1, error=TIMEOUT)]), settings=_window(60))
+    made = await stage.plan(1)
+    shift = timedelta()
+    stage.pool = FakeDesk({"fake": stage.venue}, _window(60))
+
+    async def slow(_: Prepared) -> None:
+        nonlocal shift
+        shift = timedelta(seconds=120)
+
+    stage.venue.before_lookup = slow
+    batch = ReplayBatch(stage.store, stage.pool, BOB, lambda: datetime.now(UTC) + shift)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AttemptLedger, "moment", property(lambda _: lambda: datetime.now(UTC) + shift))
+        (ended,) = await batch.run(made)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert (ended.detail or "").startswith("may-have-arrived: ")

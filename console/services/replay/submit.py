@@ -192,12 +192,14 @@ class OrderSubmitter:
         prepared = _prepare(context, aim=context.command.action.verb == "replace")
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", _refusal_text(prepared))
+        # Read the clocks before asking: an answer from within the window must not count as one from after it.
+        asked_at = min(self._tools.clock(), self._ledger.moment())
         verdict = await self._look_up(context, prepared)
         self._at("looked-up")
         if verdict is None:
             return await self._give_up(context, "skipped", _STOPPED)
         context.lane.pace.hold(verdict.retry_after or 0.0)
-        match self._decision(context, verdict):
+        match self._decision(context, verdict, asked_at):
             case Send():
                 return None
             case Adopt(result, text):
@@ -207,13 +209,13 @@ class OrderSubmitter:
             case decision:
                 assert_never(decision)
 
-    def _decision(self, context: AttemptContext, verdict: LookupVerdict) -> Decision:
+    def _decision(self, context: AttemptContext, verdict: LookupVerdict, asked_at: datetime) -> Decision:
         command = context.command
         match command.action.verb:
             case "new":
                 return decide_new(
                     verdict,
-                    gap=self._absence_gap(context) if command.may_stand else None,
+                    gap=_absence_gap(context, asked_at) if command.may_stand else None,
                     may_have_arrived=command.may_stand,
                     overridden="may-have-arrived" in context.step.overridden,
                 )
@@ -221,7 +223,7 @@ class OrderSubmitter:
                 return decide_replace(command.action, verdict)
             case "cancel":
                 held = "another command of this order is in doubt" if context.step.order_in_doubt else None
-                return decide_cancel(verdict, gap=held or self._absence_gap(context))
+                return decide_cancel(verdict, gap=held or _absence_gap(context, asked_at))
             case verb:
                 assert_never(verb)
 
@@ -231,12 +233,6 @@ class OrderSubmitter:
         if found is None:
             return None
         return judge(prepared.action, found, not_before=earliest(context.command.captured_at))
-
-    def _absence_gap(self, context: AttemptContext) -> str | None:
-        """Why "not found" proves nothing yet, by the clock that makes the entry younger."""
-        now = min(self._tools.clock(), self._ledger.moment())
-        profile = context.lane.client.profile
-        return absence_gap(context.command.sent_at, now, window=context.lane.window, reach=profile.reach)
 
     async def _adopt(self, context: AttemptContext, result: Result, text: str) -> SubmitResult:
         """Record the order that the venue already has as an attempt, and send nothing."""
@@ -414,6 +410,12 @@ def _prepare(context: AttemptContext, *, aim: bool = False) -> Prepared | Refuse
     """The request to send; with `aim` the cancel of the order that a replace aims at, by which it is looked up."""
     action = context.command.action
     return context.lane.client.prepare(replace(action, verb="cancel") if aim else action, context.client_order_id)
+
+
+def _absence_gap(context: AttemptContext, asked_at: datetime) -> str | None:
+    """Why "not found" proves nothing yet, by the clock that makes the entry younger."""
+    lane = context.lane
+    return absence_gap(context.command.sent_at, asked_at, window=lane.window, reach=lane.client.profile.reach)
 
 
 def _refusal_text(why: Refused) -> str:
