@@ -319,3 +319,11 @@ async def test_who_attaches_read_only_asks_no_venue(ground: Any) -> None:
     with pytest.raises(ActRefused, match="read-only"):
         await here.ask()
     assert here.stage.venue.asked == []
+
+
+async def test_a_venue_that_can_be_asked_and_does_not_answer_is_unknown(ground: Any) -> None:
+    """Also where it does not tell its account: it was asked, and only the answer is missing."""
+    here: Ground = await ground(_old(), venue=FakeVenue(lookups=["fail"]))
+    assert (await here.ask()).answer == "unknown"
+    here.known.clear()
+    assert (await here.ask()).answer == "cannot-ask"

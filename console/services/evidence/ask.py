@@ -90,7 +90,7 @@ class Inquiry:
             gap = "the engine sent it without a client order id by which it could be asked for"
         if verdict.kind == "absent" and not client.profile.lookup:
             verdict = LookupVerdict("no-answer", f"{command.venue} cannot be asked by client order id")
-        word = VenueWord(verdict, account=account, absence_gap=gap)
+        word = VenueWord(verdict, account=account, absence_gap=gap, could_ask=client.profile.lookup)
         return self._answer(command.entry_id, action, command.client_order_id, word)
 
     def _answer(self, entry_id: str, action: OrderAction, client_order_id: str, word: VenueWord) -> VenueAnswer:
@@ -98,7 +98,7 @@ class Inquiry:
         if verdict.order is not None:
             return self._found(entry_id, action, verdict, account)
         if verdict.kind != "absent":
-            kind: Answer = "unknown" if word.match == "other" or account or verdict.retry_after else "cannot-ask"
+            kind: Answer = "unknown" if word.could_ask else "cannot-ask"
             return self._told(entry_id, kind, client_order_id, account, verdict.text)
         if word.absence_gap is not None:
             return self._told(entry_id, "unknown", client_order_id, account, f"not found, but {word.absence_gap}")

@@ -46,6 +46,7 @@ class VenueWord:
     account: str | None = None
     absence_gap: str | None = None  # why "not found" proves nothing; None: it proves the order's absence
     is_owned: bool = False  # its sender may still be sending it
+    could_ask: bool = True  # whether the venue can be asked for it from here at all
 
 
 class Reconciliation:
@@ -119,14 +120,14 @@ class Reconciliation:
         owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
         prepared = payload.decode(attempt.payload)
         if prepared is None:
-            return VenueWord(LookupVerdict("no-answer", _UNREADABLE), is_owned=owned)
+            return VenueWord(LookupVerdict("no-answer", _UNREADABLE), is_owned=owned, could_ask=False)
         mode: Mode = "live" if attempt.mode == "live" else "paper"
         at = VenueAccount(attempt.venue, prepared.action.account_id or None)
         try:
             client = await self._pool.client(at, mode)
             window, pace = self._pool.window(at.venue), self._paces.setdefault(at, Pace(self._pool.rate(at.venue)))
         except VenueError as problem:
-            return VenueWord(LookupVerdict("no-answer", str(problem)), is_owned=owned)
+            return VenueWord(LookupVerdict("no-answer", str(problem)), is_owned=owned, could_ask=False)
         account = client.account_of(prepared.action)
         match = account_match(attempt, account, client.key_digest)
         if match == "other":
@@ -139,7 +140,7 @@ class Reconciliation:
         elif match == "unsure":
             gap = _UNSURE if attempt.key_digest else _NO_KEY
         verdict = await self._looked_up(client, pace, prepared, sure=gap is None, not_before=earliest(captured))
-        return VenueWord(verdict, match, account, gap, owned)
+        return VenueWord(verdict, match, account, gap, owned, could_ask=client.profile.lookup)
 
     async def _times(self, attempt: Attempt) -> tuple[datetime | None, datetime | None]:
         """(the latest moment at which an order of this entry may have been sent, when it was captured)."""
