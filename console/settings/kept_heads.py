@@ -24,6 +24,21 @@ class KeptHead:
     lost_at: datetime | None = None  # acts up to this moment are missing in the ledger
 
 
+def _count(number: object) -> int:
+    """Raises ValueError where no chain can have so many events."""
+    if not isinstance(number, int) or not 0 < number < 2**63:
+        raise ValueError(number)
+    return number
+
+
+def _aware(text: str) -> datetime:
+    """Raises ValueError for a time without a zone, which cannot be compared with others."""
+    moment = datetime.fromisoformat(text)
+    if moment.utcoffset() is None:
+        raise ValueError(text)
+    return moment
+
+
 class KeptHeads:
     def __init__(self, environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> None:
         home = environ.get("XDG_STATE_HOME")
@@ -34,8 +49,9 @@ class KeptHeads:
         try:
             kept = json.loads(self._path(store_id).read_text(encoding="utf-8"))
             lost = kept.get("lost_at")
-            at = datetime.fromisoformat(kept["at"])
-            return KeptHead(int(kept["count"]), str(kept["hash"]), at, datetime.fromisoformat(lost) if lost else None)
+            return KeptHead(
+                _count(kept["count"]), str(kept["hash"]), _aware(kept["at"]), _aware(lost) if lost else None
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -148,6 +148,8 @@ def test_a_file_that_is_damaged_or_cannot_be_written_is_no_memory(tmp_path: Path
     heads.keep("s", head)
     assert heads.read("s") == head
     (path,) = (tmp_path / "heads").iterdir()
-    path.write_text("{")
-    assert heads.read("s") is None
+    whole = path.read_text()
+    for damaged in ("{", "[]", whole.replace("+00:00", ""), whole.replace(": 3,", ": 99999999999999999999,")):
+        path.write_text(damaged)
+        assert heads.read("s") is None
     KeptHeads(folder=path / "no folder").keep("s", head)
