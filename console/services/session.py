@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
 _HELD = ("in_flight", "in_doubt")
-_DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile first"
+_DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile or settle it first"
 
 
 class SessionSettings(NamedTuple):

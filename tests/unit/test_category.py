@@ -77,7 +77,7 @@ def test_the_table_is_well_formed() -> None:
         (EXAMPLES["credentials"], "dlq secrets check VENUE --paper|--live"),
         (EXAMPLES["market-closed"], "after the open"),
         (EXAMPLES["rate-limit"], "when the venue is ready"),
-        (EXAMPLES["no-answer"], "reconcile"),
+        (EXAMPLES["no-answer"], "ask the venue"),
         (EXAMPLES["funds"], "fund the account"),
         (EXAMPLES["unknown"], "not recognised"),
     ],

@@ -27,7 +27,7 @@ class Rule:
 
 
 # `dlq reconcile` settles the console's own attempts only; for an engine's order, the replay asks the venue.
-LOOK: Final = "reconcile first: a replay asks the venue for this order, and sends it only if it is not there"
+LOOK: Final = "ask the venue first (C): a replay asks it for this order too, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
 _READ: Final = "refused by the venue: read its words, then dismiss or correct"
 _KEYS: Final = "dlq secrets check VENUE --paper|--live"

@@ -94,7 +94,8 @@ class Settlement:
         other_order = request.order is not None and result.venue_order_id not in (None, request.order)
         if told.word != _OUTCOMES[request.claimed] or other_order:
             at = f", order {result.venue_order_id}" if result.venue_order_id else ""
-            text = f"the venue says otherwise: {told.text}{at}; dlq reconcile settles it by that"
+            told_so = f"the venue says otherwise: {told.text}{at}"
+            text = f"{told_so}: nothing was settled; reconcile it (C, or dlq reconcile)"
             return _ended(attempt, "refused", text)
         return await self._recorded(attempt, result, request.note, told.text)
 

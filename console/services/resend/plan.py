@@ -100,7 +100,7 @@ def sorted_out(entries: Sequence[Entry], halt: Halt | None, most: int) -> tuple[
         if halt is not None:
             left.append(EntryOutcome(entry.id, "refused", None, detail=f"halt set by {halt.operator}: {halt.note}"))
         elif entry.state in ("in_doubt", "in_flight"):
-            text = f"{entry.state.replace('_', ' ')}: reconcile first"
+            text = f"{entry.state.replace('_', ' ')}: reconcile or settle it first"
             left.append(EntryOutcome(entry.id, "refused", None, detail=text))
         elif entry.state != "pending":
             left.append(EntryOutcome(entry.id, "skipped", None, detail=f"already {entry.state}"))
