@@ -27,7 +27,9 @@ async def dismiss_verb(context: Context) -> int:
             return NOT_ACTED
         report = await session.dismiss(chosen, reason=reason, note=args.note)
     states = {one.id: one.state for one in chosen}
-    missed = [(held, f"refused: {states[held].replace('_', ' ')}, reconcile or settle it first") for held in report.held]
+    missed = [
+        (held, f"refused: {states[held].replace('_', ' ')}, reconcile or settle it first") for held in report.held
+    ]
     missed += [(one.id, f"already {one.state}") for one in report.settled]
     return _report("dismissed", report.done, missed, as_json=args.json)
 
