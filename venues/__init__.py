@@ -50,6 +50,8 @@ from venues.orders import (
     Verb,
     differences,
 )
+from venues.quote import MarketView, Quote
+from venues.terms import NO_TERMS, SentTerms, Terms
 
 NAMES = ("alpaca", "kalshi", "hyperliquid", "polymarket", "ibkr")
 CCXT = "ccxt:"
@@ -96,6 +98,7 @@ def _module(name: str) -> ModuleType:
 
 
 __all__ = [
+    "NO_TERMS",
     "Absent",
     "Accepted",
     "ActionFinding",
@@ -107,6 +110,7 @@ __all__ = [
     "Learner",
     "Lookup",
     "LookupFailed",
+    "MarketView",
     "MissingCredentials",
     "MissingExtra",
     "Mode",
@@ -117,13 +121,16 @@ __all__ = [
     "Parsed",
     "Prepared",
     "Profile",
+    "Quote",
     "RateLimited",
     "Readiness",
     "Refused",
     "Rejected",
     "Route",
     "SecretSet",
+    "SentTerms",
     "Status",
+    "Terms",
     "Unknown",
     "UnknownVenue",
     "VenueClient",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readiness, Refused, Verb
+from venues.quote import MarketView
+from venues.terms import SentTerms
 
 Dedup = Literal["lifetime", "open", "none"]
 Reach = Literal["all", "day"]
@@ -70,6 +72,7 @@ class Profile:
     id_digits: int = 32  # hex digits of such an id
     tells_account: bool = False  # whether the venue says whose account answers
     reach: Reach = "all"  # the orders that a look-up sees: all, or only those of the gateway's day
+    sends: SentTerms = field(default_factory=SentTerms)
 
     def takes_id(self, client_order_id: str) -> bool:
         return re.fullmatch(self.id_pattern, client_order_id) is not None
@@ -98,6 +101,7 @@ class Route:
     visibility_seconds: float | None = None
     account_number: str | None = None  # the venue's own number of the account that must answer
     options: Mapping[str, object] = field(default_factory=dict)  # handed to a ccxt exchange as they are
+    data_endpoint: str | None = None  # where quotes are asked for; None: at `endpoint`, else at the venue's own host
 
 
 @runtime_checkable
@@ -144,6 +148,18 @@ class VenueClient(Protocol):
 
     async def probe(self) -> Readiness: ...
 
+    def market_key(self, action: OrderAction) -> str:
+        """Return what this action's market, and the account inside the account, are looked at by."""
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        """Return quote, position and open orders of each market, by `market_key`. Reads only, and never raises.
+
+        `actions` has one of each market. A market that could not be read is missing, or says so in its `problems`.
+        """
+
+    def seen_by(self, action: OrderAction, view: MarketView) -> MarketView:
+        """Return the market's view in the action's own contract and unit of price."""
+
     async def aclose(self) -> None: ...
 
 
@@ -162,6 +178,25 @@ class AccountClient(ABC):
 
     def clock_counts(self, action: OrderAction) -> bool:  # noqa: ARG002 - for venues with markets that never close
         return True
+
+    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        """Refuse an action with a term that its request would not carry, before anything is built."""
+        if names := self.profile.sends.unsent(action):
+            return Refused(f"{self.profile.name} would not be sent: {', '.join(names)}", unsent=names)
+        return self._prepare(action, client_order_id)
+
+    @abstractmethod
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+        """Build the request; every set term is one that the profile declares."""
+
+    def market_key(self, action: OrderAction) -> str:
+        return action.market_id
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:  # noqa: ARG002 - for venues that can be looked at
+        return {}
+
+    def seen_by(self, action: OrderAction, view: MarketView) -> MarketView:  # noqa: ARG002 - for venues with contracts inside a market
+        return view
 
     async def submit(self, prepared: Prepared) -> Outcome:
         return await self._send_as("new", prepared)

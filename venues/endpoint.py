@@ -51,6 +51,17 @@ def choose(name: str, hosts: Hosts, mode: Mode, route: Route) -> Endpoint:
     return _custom(hosts, mode, text=route.endpoint, allowed=route.allow_custom_endpoint)
 
 
+def choose_data(data: str, endpoint: Endpoint, route: Route) -> Endpoint:
+    """Choose where quotes are asked for: the route's, else where orders go if that is ours, else `data`, the venue's.
+
+    So a stub endpoint never leads to a request to the real data host.
+    """
+    if route.data_endpoint is not None:
+        nowhere = Hosts(paper=(), live=(data,))
+        return _custom(nowhere, "live", text=route.data_endpoint, allowed=route.allow_custom_endpoint)
+    return endpoint if endpoint.custom else Endpoint(data, urlsplit(data).netloc, custom=False)
+
+
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

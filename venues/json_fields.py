@@ -7,6 +7,7 @@ know a venue.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -76,6 +77,10 @@ MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 _LONGEST_INT = 40
 _SHOWN = 60
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 128
+_MOST_DIGITS = 38
+_MAGNITUDE = 30  # powers of ten; larger numbers are no order and would fill the screen
 
 
 class DocumentError(ValueError):
@@ -131,6 +136,28 @@ def exact(token: str) -> Decimal:
         return Decimal(token)
     except InvalidOperation:
         raise DocumentError("out-of-range", f"{shown(token)} is not an order's number") from None
+
+
+def as_number(value: object) -> Decimal | None:
+    """Return an order's number, exactly; None for null. Raises DocumentError."""
+    match value:
+        case None:
+            return None
+        case bool():
+            raise DocumentError("bad-number", f"{value} is not a number")
+        case int() | Decimal():
+            number = Decimal(value)
+        case float():
+            number = Decimal(repr(value))
+        case str() if len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value):
+            number = exact(value)
+        case _:
+            raise DocumentError("bad-number", f"{shown(value)} is not a number")
+    if not number.is_finite():
+        raise DocumentError("not-finite", f"{number} is not a number that can be ordered")
+    if number and (abs(number.adjusted()) > _MAGNITUDE or len(number.as_tuple().digits) > _MOST_DIGITS):
+        raise DocumentError("out-of-range", "more digits than an order's number has")
+    return number if number else Decimal(0)
 
 
 def _not_finite(token: str) -> object:

@@ -6,10 +6,12 @@ Standard library only. Must not know stores, entries, venues or transports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
+
+from venues.terms import NO_TERMS, WITH_PRICE, ExitTerms, Terms
 
 Mode = Literal["paper", "live"]
 Verb = Literal["new", "replace", "cancel"]
@@ -24,7 +26,7 @@ class OrderAction:
     market_id: str
     side: str  # "buy" or "sell"; kalshi also takes "yes", "no", "buy_no", …
     quantity: Decimal
-    order_type: str  # "market" or "limit"
+    order_type: str  # one of `terms.TYPES`
     price: Decimal | None
     order_key: str
     account_id: str | None = None
@@ -32,7 +34,11 @@ class OrderAction:
     time_in_force: str | None = None  # day, gtc, ioc, fok, gtd, opg or cls; None: the venue's default
     venue_order_id: str | None = None  # the order to replace or cancel
     price_unit: str | None = None  # "dollars" or "cents", for venues that use both
-    extra: Mapping[str, object] = field(default_factory=dict)  # keys of action_json that this class has no field for
+    terms: Terms = NO_TERMS
+    params: Mapping[str, object] = field(default_factory=dict)  # a ccxt call's, as given, its terms included
+    extra: Mapping[str, object] = field(
+        default_factory=dict
+    )  # set keys of action_json that are no field, term or label
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Prepared:
     action: OrderAction
     request: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # for the operator, as "time in force: day (the venue's default)"
+    sent: Mapping[str, Any] = field(default_factory=dict)  # the order as the request says it, by neutral names
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Refused:
 
     why: str
     wrong_account: bool = False  # it belongs to an account that this client cannot send to
+    unsent: tuple[str, ...] = ()  # terms that are set and that the request would not carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,8 @@ class VenueOrder:
     time_in_force: str | None = None
     filled: Decimal | None = None
     created_at: datetime | None = None  # aware, by the venue's clock
+    terms: Terms = NO_TERMS  # in it None: the venue does not say
+    legs: tuple[VenueOrder, ...] = ()  # the orders that belong to it, as the exits of a bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,48 +165,91 @@ class Readiness:
     server_time: str | None = None  # ISO time by the venue's clock; None: the venue does not say
 
 
-def differences(action: OrderAction, order: VenueOrder) -> tuple[str, ...]:
-    """List how the venue's order differs from the action; skips what the venue does not say."""
-    pairs: tuple[tuple[str, object, object], ...] = (
-        ("market", action.market_id, order.market_id),
-        ("side", action.side, order.side),
-        ("quantity", action.quantity, order.quantity),
-        ("type", action.order_type, order.order_type),
-        ("price", action.price if action.order_type == "limit" else None, order.price),
-        ("time in force", action.time_in_force, order.time_in_force),
-    )
-    return tuple(
-        f"{name}: {ours} here, {theirs} at the venue"
-        for name, ours, theirs in pairs
-        if ours is not None and theirs is not None and ours != theirs
-    )
-
-
-ORDER_TERMS = frozenset(
+# A venue that states one of these for an order that was sent without it holds another order. Others, as the
+# position intent or the expiry, a venue fills in itself.
+_NEVER_FILLED_IN = frozenset(
     {
-        "expiration_time",
-        "expire_time",
-        "extended_hours",
-        "hidden",
-        "leverage",
-        "notional",
-        "order_class",
-        "post_only",
-        "reduce_only",
-        "stop_loss",
         "stop_price",
-        "subaccount",
-        "take_profit",
-        "trail_percent",
         "trail_price",
+        "trail_percent",
+        "notional",
+        "reduce_only",
+        "post_only",
+        "extended_hours",
+        "order_class",
+        "take_profit",
+        "stop_loss",
+        "legs",
     }
 )
 
 
-def unsent(action: OrderAction, *, used: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Return a note that names the action's known order terms that are not sent, if there are any."""
-    names = sorted(name for name in ORDER_TERMS - used if action.extra.get(name))
-    return (f"in the action, but not sent: {', '.join(names)}",) if names else ()
+def differences(action: OrderAction, order: VenueOrder) -> tuple[str, ...]:
+    """List how the venue's order differs from the action; skips what the venue does not say."""
+    sized = action.quantity if action.quantity or action.terms.notional is None else None
+    pairs: list[tuple[str, object, object]] = [
+        ("market", action.market_id or None, order.market_id),
+        ("side", action.side or None, order.side),
+        ("quantity", sized, order.quantity),
+        ("type", action.order_type, order.order_type),
+        ("price", action.price if action.order_type in WITH_PRICE else None, order.price),
+        ("time in force", action.time_in_force, order.time_in_force),
+    ]
+    found = [
+        f"{name}: {ours} here, {theirs} at the venue"
+        for name, ours, theirs in pairs
+        if ours is not None and theirs is not None and ours != theirs
+    ]
+    return (*found, *_other_terms(action.terms, order.terms))
+
+
+def _other_terms(ours: Terms, theirs: Terms) -> list[str]:
+    found = []
+    for one in fields(Terms):
+        mine, held = getattr(ours, one.name), getattr(theirs, one.name)
+        unsaid = held is None or (not mine and (not held or one.name not in _NEVER_FILLED_IN))
+        if not unsaid and (mine or None) != (held or None):
+            found.append(f"{one.name}: {_term_text(mine)} here, {_term_text(held)} at the venue")
+    return found
+
+
+def _term_text(value: object) -> str:
+    match value:
+        case None | False:
+            return "none"
+        case True:
+            return "yes"
+        case ExitTerms():
+            parts = (("stop", value.stop_price), ("limit", value.limit_price))
+            return " ".join(f"{name} {plain(number)}" for name, number in parts if number is not None)
+        case tuple():
+            return ", ".join(f"{leg.side or ''} {plain(leg.ratio)} {leg.market_id}".strip() for leg in value)
+        case Decimal():
+            return plain(value)
+        case _:
+            return str(value)
+
+
+def sent_order(action: OrderAction, client_order_id: str | None, **changed: Any) -> dict[str, Any]:
+    """The order by neutral names as a request says it; `changed` replaces values, and removes those that are None."""
+    named: dict[str, Any] = {
+        "action": action.verb,
+        "market_id": action.market_id or None,
+        "side": action.side or None,
+        "quantity": action.quantity or None,
+        "order_type": action.order_type or None,
+        "price": action.price if action.order_type in WITH_PRICE else None,
+        "time_in_force": action.time_in_force,
+        "client_order_id": client_order_id,
+        "venue_order_id": action.venue_order_id if action.verb != "new" else None,
+    }
+    if action.verb == "cancel":
+        kept = ("action", "market_id", "client_order_id", "venue_order_id")
+        named = {name: named[name] for name in kept}
+    else:
+        named |= action.terms.document()
+    named |= changed
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def default_tif_note(tif: str) -> str:

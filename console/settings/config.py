@@ -86,6 +86,7 @@ class VenueConfig:
     timeout: float = 10.0
     paper_endpoint: str | None = None
     live_endpoint: str | None = None
+    data_endpoint: str | None = None  # where quotes are asked for
     allow_custom_endpoint: bool = False
     rate_per_minute: int | None = None
     visibility_seconds: float | None = None
@@ -94,17 +95,30 @@ class VenueConfig:
     options: Mapping[str, object] = field(default_factory=dict)  # ccxt venues: handed to the exchange as they are
 
 
+Amounts = Decimal | Mapping[str, Decimal]  # in any one currency, or by currency with an optional "default"
+
+
+def amount_in(limit: Amounts, currency: str | None) -> Decimal | None:
+    """The limit in this currency; None where a table says nothing of it."""
+    if isinstance(limit, Decimal):
+        return limit
+    return limit.get((currency or "").upper(), limit.get("default"))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     max_batch: int = 50
-    max_notional: Decimal = Decimal(50_000)
+    max_notional: Amounts = Decimal(50_000)
     max_quantity: Decimal | None = None
-    four_eyes_over: Decimal = Decimal(250_000)
+    max_drift: Decimal = Decimal("0.05")  # how far through the market a limit may be
+    four_eyes_over: Amounts = Decimal(250_000)
     stale_after: timedelta = timedelta(minutes=15)
     plan_seconds: int = 60  # how long a plan may wait for its confirmation
+    quote_seconds: int = 60  # how old a quote may be
     poison_after: int = 3
     retry_limit: int = 10
     duplicate_window: timedelta = timedelta(minutes=15)
+    labels: tuple[str, ...] = ()  # more keys of an action that mean nothing to a venue
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +238,7 @@ class _Reader:
             timeout=timeout,
             paper_endpoint=self._get(where, table, "paper_endpoint", str, None),
             live_endpoint=self._get(where, table, "live_endpoint", str, None),
+            data_endpoint=self._get(where, table, "data_endpoint", str, None),
             allow_custom_endpoint=self._get(where, table, "allow_custom_endpoint", bool, False),
             rate_per_minute=rate,
             visibility_seconds=None if visibility is None else float(visibility),
@@ -280,21 +295,47 @@ class _Reader:
         quantity = self._get("limits", table, "max_quantity", (int, float), None)
         return Limits(
             max_batch=self._at_least_one("limits", table, "max_batch", default.max_batch),
-            max_notional=self._money("limits", table, "max_notional", default.max_notional),
+            max_notional=self._amounts(table, "max_notional", default.max_notional),
             max_quantity=None if quantity is None else Decimal(str(quantity)),
-            four_eyes_over=self._money("limits", table, "four_eyes_over", default.four_eyes_over),
+            max_drift=self._share(table, "max_drift", default.max_drift),
+            four_eyes_over=self._amounts(table, "four_eyes_over", default.four_eyes_over),
             stale_after=self._duration("limits", table, "stale_after", default.stale_after),
-            plan_seconds=self._plan_seconds(table),
+            plan_seconds=self._seconds(table, "plan_seconds", default.plan_seconds),
+            quote_seconds=self._seconds(table, "quote_seconds", default.quote_seconds),
             poison_after=self._at_least_one("limits", table, "poison_after", default.poison_after),
             retry_limit=self._at_least_one("limits", table, "retry_limit", default.retry_limit),
             duplicate_window=self._duration("limits", table, "duplicate_window", default.duplicate_window),
+            labels=self._labels(table),
         )
 
-    def _plan_seconds(self, table: Mapping[str, Any]) -> int:
-        seconds = self._at_least_one("limits", table, "plan_seconds", Limits().plan_seconds)
+    def _seconds(self, table: Mapping[str, Any], key: str, default: int) -> int:
+        seconds = self._at_least_one("limits", table, key, default)
         if seconds > MOST_PLAN_SECONDS:
-            self._fail(f"limits.plan_seconds must be at most {MOST_PLAN_SECONDS}")
+            self._fail(f"limits.{key} must be at most {MOST_PLAN_SECONDS}")
         return seconds
+
+    def _amounts(self, table: Mapping[str, Any], key: str, default: Amounts) -> Amounts:
+        """One amount for any currency, or a table of them."""
+        held = table.get(key)
+        if not isinstance(held, dict):
+            return default if held is None else self._money("limits", table, key, Decimal(0))
+        if not held:
+            self._fail(f"limits.{key}: an empty table limits nothing; say {{ USD = …, default = … }}")
+        amounts = {name: self._money(f"limits.{key}", held, name, Decimal(0)) for name in held}
+        return {name if name == "default" else name.upper(): amount for name, amount in amounts.items()}
+
+    def _share(self, table: Mapping[str, Any], key: str, default: Decimal) -> Decimal:
+        share = self._money("limits", table, key, default)
+        if share > 1:  # 5 meant as 5 % would switch the guard off
+            self._fail(f"limits.{key} must be a share from 0 to 1, as 0.05")
+        return share
+
+    def _labels(self, table: Mapping[str, Any]) -> tuple[str, ...]:
+        labels = self._get("limits", table, "labels", list, [])
+        for label in labels:
+            if not isinstance(label, str) or not label:
+                self._fail("limits.labels must be a list of keys")
+        return tuple(labels)
 
     def _alerts(self, table: Mapping[str, Any]) -> Alerts:
         self._only("alerts", table, Alerts.__dataclass_fields__)

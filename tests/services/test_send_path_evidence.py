@@ -116,8 +116,8 @@ def test_an_engines_venue_is_live_unless_it_says_paper() -> None:
 
 def test_an_engines_venue_gets_the_id_of_a_new_order_and_keeps_that_of_a_cancel() -> None:
     venue = OwnVenue("own", "paper", has_lookup=True)
-    assert venue.prepare(NEW, "fixed").action.client_order_id == "fixed"
-    assert venue.prepare(replace(NEW, verb="cancel"), "fixed").action.client_order_id == "cid-1"
+    assert venue.named(NEW, "fixed").action.client_order_id == "fixed"
+    assert venue.named(replace(NEW, verb="cancel"), "fixed").action.client_order_id == "cid-1"
 
 
 @dataclass

@@ -47,6 +47,21 @@ class Exchange:
     def requests(self) -> Line:
         return dict(self._ask("GET", "requests"))
 
+    def quote(self, symbol: str, bid: object = None, ask: object = None, at: str | None = None) -> None:
+        """Fix a market's quote; without prices it has none."""
+        asked = {"symbol": symbol, "bid": bid and str(bid), "ask": ask and str(ask), "at": at}
+        self._ask("POST", "quotes", asked)
+
+    def hold(self, venue: str, symbol: str, quantity: object, account: str = "") -> None:
+        """Give an account, or all, a position to begin with."""
+        asked = {"venue": venue, "symbol": symbol, "quantity": str(quantity), "account": account}
+        self._ask("POST", "positions", asked)
+
+    def no_quotes(self) -> Exchange:
+        """Without the markets' own quotes, so that a test's prices are through no market."""
+        self._ask("DELETE", "quotes")
+        return self
+
     def mark(self, order_id: str, state: str, **more: object) -> None:
         self._ask("POST", f"orders/{order_id}", {"state": state, **more})
 
@@ -83,7 +98,7 @@ def in_thread() -> Iterator[Exchange]:
     thread.start()
     assert ready.wait(30)
     try:
-        yield Exchange(exchange.url)
+        yield Exchange(exchange.url).no_quotes()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
@@ -96,7 +111,7 @@ def in_process(ledger: Path, *, fsync: bool = False) -> Iterator[Exchange]:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     try:
         assert process.stdout is not None
-        yield Exchange(process.stdout.readline().strip())
+        yield Exchange(process.stdout.readline().strip()).no_quotes()
     finally:
         process.terminate()
         process.wait(30)

@@ -27,7 +27,6 @@ from venues.orders import (
     default_tif_note,
     places,
     plain,
-    unsent,
 )
 
 PROFILE = Profile(
@@ -132,7 +131,7 @@ def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
             del order[name]
         return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", compact(order), action)
     notes = () if action.time_in_force else (default_tif_note(order["time_in_force"]),)
-    return Prepared("new", client_order_id, "POST", ORDERS, compact(order), action, notes=notes + unsent(action))
+    return Prepared("new", client_order_id, "POST", ORDERS, compact(order), action, notes=notes)
 
 
 class AlpacaClient(HttpClient):
@@ -151,7 +150,7 @@ class AlpacaClient(HttpClient):
         """Alpaca's clock is the stock market's; crypto trades all the time."""
         return not _is_crypto(action)
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
 
     async def lookup(self, prepared: Prepared) -> Lookup:

@@ -110,7 +110,7 @@ class CcxtClient(AccountClient):
                 return
         raise VenueError(f"{self.profile.name}: an order could not be told from its other requests")
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         if action.verb == "new" and not self.profile.takes_id(client_order_id):
             return Refused(f"client order id {client_order_id}: {self.profile.name} takes {self.profile.id_pattern}")
         if (action.verb == "replace" and not self.profile.replace) or (

@@ -37,6 +37,7 @@ from venues.orders import (
     Refused,
     default_tif_note,
 )
+from venues.terms import SentTerms, for_types
 
 FIELDS = ("private_key", "account_address")
 HOSTS = Hosts(paper=("https://api.hyperliquid-testnet.xyz",), live=("https://api.hyperliquid.xyz",))
@@ -57,6 +58,7 @@ PROFILE = Profile(
     id_pattern=r"0x[0-9a-f]{32}",
     id_prefix="0x",
     tells_account=True,
+    sends=SentTerms(new=for_types(("vault_address",), ("limit",)), replace=for_types(("vault_address",), ("limit",))),
 )
 
 
@@ -121,7 +123,7 @@ class HyperliquidClient(HttpClient):
         except (KeyError, TypeError, ValueError):
             raise VenueError(f"{self.host} told its markets in a form that is not known") from None
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         asset = self._assets.get(action.market_id)
         if asset is None:
             return Refused(f"hyperliquid has no market {action.market_id}")

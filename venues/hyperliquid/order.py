@@ -12,7 +12,6 @@ from venues.orders import OrderAction, Refused, places, plain
 
 TIFS = {"gtc": "Gtc", "ioc": "Ioc", "alo": "Alo"}
 SPOT_BASE = 10_000
-VAULT_NAMES = ("vault_address", "vaultAddress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +82,10 @@ def digits_refused(action: OrderAction, asset: Asset) -> Refused | None:
 
 def vault_of(action: OrderAction) -> str | Refused | None:
     """Return the vault or sub-account that the action names, in lower case; None if it names none."""
-    stated = [value for name in VAULT_NAMES if (value := action.extra.get(name)) not in (None, "")]
-    vaults = {value.lower() for value in stated if isinstance(value, str) and HEX_ADDRESS.fullmatch(value)}
-    if len(vaults) != len({str(value).lower() for value in stated}):
-        return Refused(f"vault_address {', '.join(map(shown, stated))}: hyperliquid takes 0x and 40 hex digits")
-    if len(vaults) > 1:
-        return Refused("the action names two vaults")
-    return vaults.pop() if vaults else None
+    stated = action.terms.vault_address
+    if stated is not None and not HEX_ADDRESS.fullmatch(stated):
+        return Refused(f"vault_address {shown(stated)}: hyperliquid takes 0x and 40 hex digits")
+    return None if stated is None else stated.lower()
 
 
 def order_wire(action: OrderAction, asset: Asset, *, cloid: str, tif: str) -> dict[str, object]:

@@ -123,7 +123,7 @@ class IbkrClient(AccountClient):
         account = self._managed.account_for(action)
         return None if isinstance(account, Refused) else account
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         if action.verb != "new":
             return Refused(f"ibkr lets only the API client that placed an order {action.verb} it: do it in TWS")
         if not self.profile.takes_id(client_order_id):

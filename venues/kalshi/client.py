@@ -35,8 +35,8 @@ from venues.orders import (
     default_tif_note,
     places,
     plain,
-    unsent,
 )
+from venues.terms import SentTerms, for_types
 
 PROFILE = Profile(
     name="kalshi",
@@ -52,6 +52,11 @@ PROFILE = Profile(
     default_tif="gtc",
     tifs=frozenset({"gtc", "ioc", "fok", "gtd"}),
     id_pattern=r"[0-9A-Za-z_:+=/-]{1,64}",
+    sends=SentTerms(
+        new=for_types(("expire_at", "subaccount"), ("limit",)),
+        replace=for_types(("subaccount",), ("limit",)),
+        own=frozenset({"outcome", "outcome_side", "book_side"}),
+    ),
 )
 FIELDS = ("api_key_id", "private_key")
 HOSTS = Hosts(
@@ -104,11 +109,11 @@ def fields(action: OrderAction, place: BookPosition) -> dict[str, object] | Refu
 
 def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
     tif = action.time_in_force or PROFILE.default_tif
-    expiration = action.extra.get("expiration_time")
+    expiration = action.terms.expire_at
     if tif == "gtd":
-        if not isinstance(expiration, int) or isinstance(expiration, bool):
-            return Refused("kalshi: gtd needs expiration_time, in whole seconds since 1970, in the action")
-        return {"time_in_force": _TIF["gtc"], "expiration_time": expiration}
+        if expiration is None or expiration.microsecond:
+            return Refused("kalshi: gtd needs expire_at, in whole seconds, in the action")
+        return {"time_in_force": _TIF["gtc"], "expiration_time": int(expiration.timestamp())}
     if tif in _TIF and expiration is None:
         return {"time_in_force": _TIF[tif]}
     return Refused(
@@ -119,7 +124,7 @@ def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
 
 def subaccount_of(action: OrderAction) -> int | Refused | None:
     """Return the number of the subaccount that the action names; None if it names none, which is the primary one."""
-    stated = action.extra.get("subaccount")
+    stated = action.terms.subaccount
     if stated is None or stated == "":
         return None
     number = str(stated) if isinstance(stated, int | Decimal | str) and not isinstance(stated, bool) else ""
@@ -180,7 +185,6 @@ def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPositi
         notes.append(default_tif_note(PROFILE.default_tif))
     if not place.stated:
         notes.append("outcome: yes (the action does not say)")
-    notes += unsent(action, used=frozenset({"expiration_time", "subaccount"}))
     return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, notes=tuple(notes))
 
 
@@ -197,7 +201,7 @@ class KalshiClient(HttpClient):
     async def open(self) -> None:
         """Load nothing: only Kalshi knows which keys belong to which host, and it refuses the others."""
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
 
     async def lookup(self, prepared: Prepared) -> Lookup:

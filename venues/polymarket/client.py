@@ -37,6 +37,7 @@ from venues.orders import (
 )
 from venues.polymarket import answers as answer
 from venues.polymarket import order
+from venues.terms import SentTerms, for_types
 
 FIELDS = ("private_key", "wallet", "api_key", "api_secret", "api_passphrase")
 HOSTS = Hosts(paper=(), live=("https://clob.polymarket.com",))
@@ -54,6 +55,7 @@ PROFILE = Profile(
     default_tif="gtc",
     tifs=frozenset(("gtc", "gtd")),
     id_pattern=r"[\x21-\x7e]{1,128}",  # for the console only; the venue has no client order ids
+    sends=SentTerms(new=for_types(("expire_at",), ("limit",))),
 )
 _PLAIN = re.compile(r"[0-9A-Za-z._-]+")
 _BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
@@ -104,7 +106,7 @@ class PolymarketClient(HttpClient):
         self._markets[token] = market
         return None
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         if action.verb == "replace":
             return Refused("polymarket cannot replace an order: cancel it and send a new one")
         if action.verb == "cancel":
@@ -221,10 +223,10 @@ def _expiration(action: OrderAction) -> int | Refused:
         return Refused(f"time in force {tif}: polymarket takes gtc, and gtd with an expiration")
     if tif == "gtc":
         return 0
-    told = str(action.extra.get("expiration", ""))
-    if not told.isdecimal() or int(told) < time.time() + _SOONEST:
-        return Refused("gtd needs `expiration` in action_json: Unix seconds, at least 3 minutes ahead")
-    return int(told)
+    told = action.terms.expire_at
+    if told is None or told.microsecond or told.timestamp() < time.time() + _SOONEST:
+        return Refused("gtd needs expire_at in action_json: whole seconds, at least 3 minutes ahead")
+    return int(told.timestamp())
 
 
 def _hmac(secret: str, message: bytes) -> str:

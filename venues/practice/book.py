@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Literal
 
 from venues.practice.ledger import Ledger
+from venues.practice.prices import PracticeQuote, Prices
 
 State = Literal["open", "partly_filled", "filled", "cancelled", "expired", "rejected", "replaced"]
 LIVE: frozenset[State] = frozenset(("open", "partly_filled"))
@@ -96,6 +97,7 @@ class Book:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.prices = Prices()
         self.used: set[str] = set()  # tokens that a venue takes only once
         self.agents: dict[str, str] = {}  # a key that may act for an account, and that account
         self._orders: dict[str, Order] = {}
@@ -129,6 +131,11 @@ class Book:
     def all(self) -> tuple[Order, ...]:
         return tuple(self._orders.values())
 
+    def last_price(self, venue: str, symbol: str) -> Decimal | None:
+        """Return the newest order's price in this market, whoever sent it."""
+        priced = (one for one in reversed(self._orders.values()) if (one.venue, one.symbol) == (venue, symbol))
+        return next((price for one in priced if (price := one.fill_price or one.price) is not None), None)
+
     def listed(self, *key: str) -> Iterator[Order]:
         """Yield the orders under a key, newest first."""
         return (self._orders[order_id] for order_id in reversed(self._index.get(key, ())))
@@ -156,6 +163,23 @@ class Desk:
         self.repeated = False  # the request carries a token that was used before
         self.changed: list[Order] = []
         self.book = book
+
+    def quote(self, symbol: str, *, tick: Decimal = Decimal("0.01")) -> PracticeQuote | None:
+        """Return the market's quote; `tick` is half of its spread."""
+        last = self.book.last_price(self.venue, symbol)
+        return self.book.prices.quote(symbol, self.now, last=last, tick=tick)
+
+    def position(self, symbol: str) -> Decimal:
+        """Return what this account holds: what it was given, and its fills."""
+        filled = (one.filled if one.side == "buy" else -one.filled for one in self.shown(symbol))
+        return self.book.prices.held(self.venue, self.account, symbol) + sum(filled, Decimal(0))
+
+    def positions(self) -> dict[str, Decimal]:
+        """Return every market in which this account holds something."""
+        traded = dict.fromkeys(one.symbol for one in self.shown())
+        bare = {symbol.replace("/", "").replace("-", "").upper() for symbol in traded}
+        given = (one for one in self.book.prices.symbols_held(self.venue, self.account) if one not in bare)
+        return {symbol: held for symbol in (*traded, *given) if (held := self.position(symbol))}
 
     def new_number(self) -> str:
         return self.book.next_number(self.now)

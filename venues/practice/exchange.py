@@ -34,6 +34,7 @@ from venues.practice.format import Call, Format, Moment, Plan, answer
 from venues.practice.hyperliquid import Hyperliquid
 from venues.practice.kalshi import Kalshi
 from venues.practice.ledger import Ledger, LedgerError
+from venues.practice.prices import Prices
 from venues.practice.server import Server
 from venues.practice.wire import WireReply, WireRequest, decimal
 
@@ -55,6 +56,13 @@ def control_answer(exchange: PracticeExchange, request: WireRequest) -> WireRepl
         case "DELETE", ("faults",):
             exchange.faults.clear()
             return WireReply(200, [])
+        case "POST", ("quotes",):
+            return _quote(exchange, request)
+        case "DELETE", ("quotes",):
+            exchange.prices.clear()
+            return WireReply(200, [])
+        case "POST", ("positions",):
+            return _hold(exchange, request)
         case "POST", ("orders", order_id):
             return _mark(exchange, request, order_id=order_id)
         case _:
@@ -92,6 +100,30 @@ def _add(exchange: PracticeExchange, request: WireRequest) -> WireReply:
     for fault in faults:
         exchange.faults.add(fault)
     return WireReply(200, [_shown(fault, left) for fault, left in exchange.faults.left()])
+
+
+def _quote(exchange: PracticeExchange, request: WireRequest) -> WireReply:
+    """Fix the quote of a symbol: `{symbol, bid, ask, at}`; without prices the market has none."""
+    asked = request.object() or {}
+    symbol, at = asked.get("symbol"), asked.get("at")
+    try:
+        when = None if at is None else datetime.fromisoformat(str(at))
+    except ValueError:
+        return WireReply(400, {"error": "at must be an ISO time"})
+    if not isinstance(symbol, str) or not symbol:
+        return WireReply(400, {"error": "a quote needs a symbol"})
+    exchange.prices.set(symbol, decimal(asked.get("bid")), decimal(asked.get("ask")), when)
+    return WireReply(200, dict(asked))
+
+
+def _hold(exchange: PracticeExchange, request: WireRequest) -> WireReply:
+    """Give an account a position: `{venue, symbol, quantity, account}`; without `account` every account has it."""
+    asked = request.object() or {}
+    venue, symbol, quantity = asked.get("venue"), asked.get("symbol"), decimal(asked.get("quantity"))
+    if not isinstance(venue, str) or not isinstance(symbol, str) or quantity is None:
+        return WireReply(400, {"error": "a position needs venue, symbol and quantity"})
+    exchange.prices.hold(venue, str(asked.get("account") or ""), symbol, quantity)
+    return WireReply(200, dict(asked))
 
 
 def _mark(exchange: PracticeExchange, request: WireRequest, *, order_id: str) -> WireReply:
@@ -162,6 +194,10 @@ class PracticeExchange:
     @property
     def url(self) -> str:
         return self._server.url
+
+    @property
+    def prices(self) -> Prices:
+        return self._book.prices
 
     @property
     def orders(self) -> tuple[Order, ...]:

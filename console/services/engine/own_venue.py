@@ -9,7 +9,19 @@ from dataclasses import replace
 from typing import NoReturn
 
 from console.services.replay.venue_pool import VenueAccount, VenuePool
-from venues import Credentials, Lookup, Mode, OrderAction, Outcome, Prepared, Profile, Readiness, SecretSet, VenueClient
+from venues import (
+    Credentials,
+    Lookup,
+    Mode,
+    OrderAction,
+    Outcome,
+    Prepared,
+    Profile,
+    Readiness,
+    SecretSet,
+    SentTerms,
+    VenueClient,
+)
 from venues.client import AccountClient
 
 VISIBILITY_SECONDS = 60.0  # how long "not found" proves nothing
@@ -44,10 +56,14 @@ class OwnVenue(AccountClient):
             default_tif="",
             tifs=frozenset(),
             id_pattern=r"(?s).+",
+            sends=SentTerms(everything=True),
         )
         super().__init__(profile, mode, "the engine's own venue")
 
-    def prepare(self, action: OrderAction, client_order_id: str) -> Prepared:
+    def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared:
+        return self.named(action, client_order_id)
+
+    def named(self, action: OrderAction, client_order_id: str) -> Prepared:
         """With the id that is sent. A cancel or replace keeps its own: another one would name no order."""
         named = replace(action, client_order_id=client_order_id) if action.verb == "new" else action
         return Prepared(action.verb, client_order_id, "", "", b"", named)

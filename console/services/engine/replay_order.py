@@ -153,7 +153,7 @@ class _Replay:
         if isinstance(held, ClaimRefused):
             return self._stays(entry_id, refused(held).detail or held.code)
         client = OwnVenue(step.command.venue, self._mode, has_lookup=can_be_asked(self._venue))
-        return _Claimed(step, held, client.prepare(step.command.action, step.command.client_order_id))
+        return _Claimed(step, held, client.named(step.command.action, step.command.client_order_id))
 
     def _stays(self, entry_id: str, text: str) -> EntryOutcome:
         remedy = _LOOK_THERE if isinstance(self._store, MemoryStore) and text.startswith("in-doubt:") else ""

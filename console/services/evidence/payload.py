@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from venues import OrderAction, Prepared
+from venues.terms import read_terms
 
 _DECIMALS = frozenset({"quantity", "price"})
 
@@ -25,9 +26,15 @@ def encode(prepared: Prepared) -> bytes:
             "method": prepared.method,
             "path": prepared.path,
             "body": base64.b64encode(prepared.body).decode(),
-            "action": action | {"extra": dict(prepared.action.extra)},
+            "action": action
+            | {
+                "terms": prepared.action.terms.document(),
+                "params": dict(prepared.action.params),
+                "extra": dict(prepared.action.extra),
+            },
             "request": dict(prepared.request),
             "notes": list(prepared.notes),
+            "sent": dict(prepared.sent),
         },
         sort_keys=True,
         default=str,
@@ -45,9 +52,10 @@ def decode(payload: bytes) -> Prepared | None:
             method=kept["method"],
             path=kept["path"],
             body=base64.b64decode(kept["body"]),
-            action=OrderAction(**(kept["action"] | numbers)),
+            action=OrderAction(**(kept["action"] | numbers | {"terms": read_terms(kept["action"].get("terms", {}))})),
             request=kept["request"],
             notes=tuple(kept["notes"]),
+            sent=kept.get("sent", {}),
         )
     except (ValueError, KeyError, TypeError, ArithmeticError):
         return None

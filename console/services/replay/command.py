@@ -80,6 +80,8 @@ def as_new(change: Command, first: Command) -> Command:
         order_type=theirs.order_type if ours.price is None else ours.order_type,
         time_in_force=ours.time_in_force or theirs.time_in_force,
         price_unit=ours.price_unit or theirs.price_unit,
+        terms=theirs.terms.overlaid(ours.terms),
+        params={**theirs.params, **ours.params},
         extra={**theirs.extra, **ours.extra},
     )
     note = f"goes out as a new order: {first.entry_id}, which it replaces, was never placed"

@@ -16,8 +16,6 @@ _JUST_NOW = timedelta(minutes=15)
 _FUTURE = timedelta(seconds=60)
 _SKEW = timedelta(seconds=2)
 _FOR_THE_DAY = ("day", "opg", "cls")
-_STATED = ("expire_at", "expiration_time", "expire_time")
-_MILLISECONDS = 10**11  # an epoch beyond this is not meant in seconds
 
 
 def too_late(
@@ -50,7 +48,7 @@ def past_its_time(
     """Why its time in force is over; None where it is not. Immediate orders end by their age alone."""
     if command.captured_at is None:
         return None
-    stated = _stated(command)
+    stated = command.action.terms.expire_at
     if stated is not None and at > stated:
         return f"its time in force ended at {stated.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     if not _is_for_the_day(command, profile):
@@ -73,7 +71,7 @@ def last_moment(
     if command.action.verb == "cancel" or command.captured_at is None:
         return None
     ends = [command.captured_at + stale_after]
-    if (stated := _stated(command)) is not None:
+    if (stated := command.action.terms.expire_at) is not None:
         ends.append(stated)
     if _is_for_the_day(command, profile):
         ends.append(command.captured_at + _DAY)
@@ -83,22 +81,14 @@ def last_moment(
     return min(ends)
 
 
-def _stated(command: Command) -> datetime | None:
-    return next((moment for name in _STATED if (moment := _moment(command.action.extra.get(name)))), None)
-
-
 def _is_for_the_day(command: Command, profile: Profile | None) -> bool:
     return (command.action.time_in_force or (profile.default_tif if profile else None)) in _FOR_THE_DAY
 
 
-def _moment(value: object) -> datetime | None:
-    """An ISO time with a zone, or seconds or milliseconds since the epoch."""
-    text = str(value or "").strip()
+def _moment(text: str | None) -> datetime | None:
+    """An ISO time with a zone."""
     try:
-        if text.isdecimal():
-            number = int(text)
-            return datetime.fromtimestamp(number / 1000 if number > _MILLISECONDS else number, UTC)
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError, OSError):
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
         return None
     return moment if moment.utcoffset() is not None else None

@@ -122,6 +122,7 @@ class VenuePool:
             visibility_seconds=settings.visibility_seconds,
             account_number=self.number(at, mode),
             options=settings.options,
+            data_endpoint=settings.data_endpoint,
         )
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -17,6 +17,7 @@ from venues import (
     Found,
     Lookup,
     LookupFailed,
+    MarketView,
     Mode,
     NotSent,
     OrderAction,
@@ -27,11 +28,13 @@ from venues import (
     Readiness,
     Refused,
     Rejected,
+    SentTerms,
     Status,
     Unknown,
     VenueClient,
     VenueOrder,
 )
+from venues.orders import sent_order
 
 READY = Readiness(True, True, "open", market_open=True, account_usable=True)
 PROFILE = Profile(
@@ -47,6 +50,7 @@ PROFILE = Profile(
     cancel=True,
     default_tif="day",
     tifs=frozenset({"day", "gtc", "ioc", "fok"}),
+    sends=SentTerms(everything=True),
 )
 
 
@@ -77,6 +81,8 @@ class FakeVenue:
     asked: list[Prepared] = field(default_factory=list)
     book: list[Held] = field(default_factory=list)
     refuse: str | None = None
+    views: dict[str, MarketView] = field(default_factory=dict)  # by market
+    looks: list[tuple[str, ...]] = field(default_factory=list)  # the markets of each look
     before_submit: Callable[[Prepared], Awaitable[None]] | None = None
     before_lookup: Callable[[Prepared], Awaitable[None]] | None = None
     closed: int = 0
@@ -92,11 +98,24 @@ class FakeVenue:
     async def open(self) -> None:
         return
 
+    def market_key(self, action: OrderAction) -> str:
+        return action.market_id
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        self.looks.append(tuple(action.market_id for action in actions))
+        return {market: self.views[market] for market in self.looks[-1] if market in self.views}
+
+    def seen_by(self, action: OrderAction, view: MarketView) -> MarketView:
+        return view
+
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         if self.refuse:
             return Refused(self.refuse)
+        if names := self.profile.sends.unsent(action):
+            return Refused(f"not sent: {', '.join(names)}", unsent=names)
         body = f"{action.verb} {action.side} {action.quantity} {action.market_id} {action.price} {client_order_id}"
-        return Prepared(action.verb, client_order_id, "POST", "/orders", body.encode(), action)
+        order = sent_order(action, client_order_id)
+        return Prepared(action.verb, client_order_id, "POST", "/orders", body.encode(), action, sent=order)
 
     async def submit(self, prepared: Prepared) -> Outcome:
         return await self._receive(prepared)
