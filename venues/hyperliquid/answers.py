@@ -1,4 +1,4 @@
-"""Reads Hyperliquid's answers: outcomes and orders. Pure; must not build or send requests."""
+"""Reads what Hyperliquid answers to an order. Pure; must not build or send requests."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from venues import answers
-from venues.json_fields import Body, figure, inner, text, unix_moment
+from venues.hyperliquid.order import exits_of
+from venues.json_fields import Body, figure, inner, text
 from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
-    OrderAction,
     Outcome,
     Prepared,
     RateLimited,
     Rejected,
-    Status,
     Unknown,
-    VenueOrder,
 )
 
 # The venue has no error codes, so match the beginning of its documented texts. Names are as in its documentation.
@@ -48,6 +46,8 @@ REFUSALS: Mapping[str, str] = {
 }
 _LAYER = "L1 error: "  # stands before some of these texts
 _TOO_MANY = "Too many cumulative requests"
+_NO_WALLET = "User or API Wallet"  # other words may stand before it
+_WAITING = ("waitingForFill", "waitingForTrigger")  # taken, and without an order id so far
 _ARRIVED = re.compile(r"duplicate|already (?:been )?(?:placed|used|exists?)", re.IGNORECASE)
 
 
@@ -64,19 +64,56 @@ def _read(reply: Reply, prepared: Prepared) -> Outcome:
     response = answer.get("response")
     if answer.get("status") == "err" and isinstance(response, str):
         return _refusal(response)
+    if answer.get("status") == "ok" and prepared.verb == "new" and (exits := exits_of(prepared.action)):
+        return _placed_with(_all_statuses(response), [name for name, *_ in exits], prepared)
     status = _first_status(response) if answer.get("status") == "ok" else None
     if prepared.verb == "cancel" and status == "success":
         aim = prepared.action.venue_order_id or prepared.action.client_order_id or prepared.client_order_id
         return Accepted(aim, "cancelled")
-    if not isinstance(status, dict):
-        return Unknown("the answer is not in the venue's documented form")
-    return _placed(status, prepared)
+    return _placed(status, prepared) if isinstance(status, dict) else _without_number(status)
+
+
+def _all_statuses(response: object) -> object:
+    data = response.get("data") if isinstance(response, dict) else None
+    return data.get("statuses") if isinstance(data, dict) else None
 
 
 def _first_status(response: object) -> object:
-    data = response.get("data") if isinstance(response, dict) else None
-    statuses = data.get("statuses") if isinstance(data, dict) else None
+    statuses = _all_statuses(response)
     return statuses[0] if isinstance(statuses, list) and len(statuses) == 1 else None
+
+
+def _placed_with(statuses: object, exits: list[str], prepared: Prepared) -> Outcome:
+    """Read the answer to an order with exits: one status each, or one refusal for them all."""
+    told = statuses if isinstance(statuses, list) else []
+    errors = [one.get("error") if isinstance(one, dict) else None for one in told]
+    if len(told) == 1 and isinstance(errors[0], str):
+        return _refusal(errors[0])
+    if len(told) != 1 + len(exits):
+        return Unknown("the answer does not tell of the order and each of its exits")
+    main, *children = told
+    if isinstance(errors[0], str):
+        refused = _refusal(errors[0])
+        return refused if all(errors) else Unknown(f"the order was refused but not its exits: {errors[0][:200]}")
+    outcome = _placed(main, prepared) if isinstance(main, dict) else _without_number(main)
+    taken = isinstance(outcome, Accepted) or (isinstance(outcome, Unknown) and outcome.arrived)
+    for name, child, error in zip(exits, children, errors[1:], strict=True):
+        if taken and not _is_waiting(child):
+            said = error if isinstance(error, str) else "an unknown answer"
+            return Unknown(f"the order was taken but not its {name}, a person has to look: {said[:200]}", arrived=True)
+    return outcome
+
+
+def _is_waiting(child: object) -> bool:
+    if isinstance(child, dict):
+        return isinstance(child.get("resting"), dict) or isinstance(child.get("filled"), dict)
+    return child in _WAITING
+
+
+def _without_number(status: object) -> Outcome:
+    if status in _WAITING:
+        return Unknown(f"the venue took it and gave no order id yet: {status}", arrived=True)
+    return Unknown("the answer is not in the venue's documented form")
 
 
 def _placed(status: Mapping[str, object], prepared: Prepared) -> Outcome:
@@ -110,52 +147,13 @@ def account_of_agent(role: Body) -> str | None:
     return text(inner(role, "data"), "user").lower() or None if text(role, "role") == "agent" else None
 
 
-def venue_order(answer: Mapping[str, object], action: OrderAction, *, coin: str | None) -> VenueOrder | None:
-    outer = answer.get("order")
-    order = outer.get("order") if isinstance(outer, dict) else None
-    if not isinstance(outer, dict) or not isinstance(order, dict) or not isinstance(order.get("oid"), Decimal):
-        return None
-    size, left = figure(order, "origSz"), figure(order, "sz")
-    word, tif = str(outer.get("status")), order.get("tif")
-    status = _status(word, left=left, size=size)
-    filled = size if status == "filled" else None if size is None or left is None else size - left
-    return VenueOrder(
-        venue_order_id=str(order["oid"]),
-        client_order_id=order["cloid"] if isinstance(order.get("cloid"), str) else None,
-        status=status,
-        raw_status=word,
-        market_id=action.market_id if order.get("coin") == coin else str(order.get("coin")),
-        side={"B": "buy", "A": "sell"}.get(str(order.get("side"))),
-        quantity=size,
-        order_type="limit" if order.get("orderType") == "Limit" else None,
-        price=figure(order, "limitPx"),
-        time_in_force=tif.lower() if isinstance(tif, str) else None,
-        filled=filled,
-        created_at=unix_moment(order, "timestamp", per_second=1000),
-    )
-
-
 def _refusal_name(said: str) -> str | None:
     """Return the documented name of this refusal; None if the text is not known to mean "not placed"."""
     bare = said.removeprefix(_LAYER)
+    if _NO_WALLET in bare:
+        return REFUSALS[_NO_WALLET]
     return next((name for start, name in REFUSALS.items() if bare.startswith(start)), None)
 
 
 def _says_arrived(said: str) -> bool:
     return _ARRIVED.search(said) is not None
-
-
-def _status(word: str, *, left: Decimal | None, size: Decimal | None) -> Status:
-    match word:
-        case "open" | "triggered":
-            return "partly_filled" if left is not None and size is not None and left < size else "open"
-        case "filled":
-            return "filled"
-        case "scheduledCancel":
-            return "cancelled"
-        case _ if word.lower().endswith("canceled"):
-            return "cancelled"
-        case _ if word.lower().endswith("rejected"):
-            return "rejected"
-        case _:
-            return "unclear"

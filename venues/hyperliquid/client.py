@@ -9,7 +9,7 @@ sub-account is signed for that address and looked for there. Leaves the order fo
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -21,8 +21,11 @@ from venues.credentials import HEX_ADDRESS, HEX_KEY, Credentials, check_shapes
 from venues.endpoint import Endpoint, Hosts, choose
 from venues.http_client import HttpClient
 from venues.hyperliquid import answers as answer
+from venues.hyperliquid import look as market
 from venues.hyperliquid import order as wire
+from venues.hyperliquid.lookup import venue_order
 from venues.json_fields import Body, compact
+from venues.message import Result
 from venues.orders import (
     Absent,
     Found,
@@ -37,7 +40,7 @@ from venues.orders import (
     Refused,
     default_tif_note,
 )
-from venues.terms import SentTerms, for_types
+from venues.quote import MOST_MARKETS, MarketView
 
 FIELDS = ("private_key", "account_address")
 HOSTS = Hosts(paper=("https://api.hyperliquid-testnet.xyz",), live=("https://api.hyperliquid.xyz",))
@@ -53,12 +56,12 @@ PROFILE = Profile(
     lookup=True,
     replace=True,
     cancel=True,
-    default_tif="gtc",
+    default_tif=wire.DEFAULT_TIF,
     tifs=frozenset(wire.TIFS),
-    id_pattern=r"0x[0-9a-f]{32}",
+    id_pattern=wire.CLOID,
     id_prefix="0x",
     tells_account=True,
-    sends=SentTerms(new=for_types(("vault_address",), ("limit",)), replace=for_types(("vault_address",), ("limit",))),
+    sends=wire.SENDS,
 )
 
 
@@ -124,41 +127,20 @@ class HyperliquidClient(HttpClient):
             raise VenueError(f"{self.host} told its markets in a form that is not known") from None
 
     def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
-        asset = self._assets.get(action.market_id)
+        asset, vault = self._assets.get(action.market_id), wire.vault_of(action)
         if asset is None:
             return Refused(f"hyperliquid has no market {action.market_id}")
         if action.verb != "cancel":
             if not self.profile.takes_id(client_order_id):
                 return Refused(f"client order id {client_order_id}: must be 0x and 32 lower-case hex digits")
-            tif = action.time_in_force or self.profile.default_tif
-            if tif not in self.profile.tifs:
-                return Refused(f"time in force {tif}: hyperliquid takes {', '.join(sorted(self.profile.tifs))}")
-            if action.side not in ("buy", "sell"):
-                return Refused(f"side {action.side}: hyperliquid takes buy and sell")
-            if (refused := wire.digits_refused(action, asset)) is not None:
+            if (refused := wire.refused(action, asset)) is not None:
                 return refused
-        command, vault = self._command(action, asset, cloid=client_order_id), wire.vault_of(action)
+        command = _command(action, asset, cloid=client_order_id)
         if isinstance(command, Refused):
             return command
         if isinstance(vault, Refused):
             return vault
         return self._signed(action, command, cloid=client_order_id, vault=vault)
-
-    def _command(self, action: OrderAction, asset: wire.Asset, *, cloid: str) -> dict[str, object] | Refused:
-        tif = action.time_in_force or self.profile.default_tif
-        if action.verb == "new":
-            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
-            return {"type": "order", "orders": [order], "grouping": "na"}
-        aim = action.venue_order_id or action.client_order_id
-        if aim is None or not (aim.isdecimal() or self.profile.takes_id(aim)):
-            return Refused(f"{action.verb} needs the venue's order id or the cloid of the order it aims at")
-        target: int | str = int(aim) if aim.isdecimal() else aim
-        if action.verb == "replace":
-            order = wire.order_wire(action, asset, cloid=cloid, tif=tif)
-            return {"type": "batchModify", "modifies": [{"oid": target, "order": order}]}
-        if isinstance(target, int):
-            return {"type": "cancel", "cancels": [{"a": asset.number, "o": target}]}
-        return {"type": "cancelByCloid", "cancels": [{"asset": asset.number, "cloid": target}]}
 
     def _signed(self, action: OrderAction, command: dict[str, object], *, cloid: str, vault: str | None) -> Prepared:
         nonce = self._last_nonce = max(int(time.time() * 1000), self._last_nonce + 1)
@@ -184,6 +166,7 @@ class HyperliquidClient(HttpClient):
             action=action,
             request={"nonce": nonce, "expires_after": expires},
             notes=notes,
+            sent=wire.sent(action, cloid, vault=vault),
         )
 
     async def _send(self, prepared: Prepared) -> Outcome:
@@ -207,10 +190,24 @@ class HyperliquidClient(HttpClient):
         if told.get("status") == "unknownOid":
             return Absent()
         asset = self._assets.get(action.market_id)
-        order = answer.venue_order(told, action, coin=asset.coin if asset else None)
+        order = venue_order(told, action, coin=asset.coin if asset else None)
         if order is None:
             return LookupFailed("the answer is not in the venue's documented form")
         return Found(order)
+
+    def market_key(self, action: OrderAction) -> str:
+        """Return the market, and whose position it is looked at for: each vault has its own."""
+        return market.key_of(action, wire.vault_of(action))
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        asked = [
+            market.Asked(self.market_key(one), self._assets.get(one.market_id), self.account_of(one))
+            for one in actions[:MOST_MARKETS]
+        ]
+        return await market.look(self._told, asked)
+
+    async def _told(self, question: Mapping[str, object]) -> Result:
+        return await self._http.ask("POST", "/info", body=compact(question))
 
     async def probe(self) -> Readiness:
         state = await self._info({"type": "exchangeStatus"})
@@ -235,7 +232,21 @@ class HyperliquidClient(HttpClient):
         )
 
     async def _info(self, question: Mapping[str, object]) -> Body | LookupFailed:
-        return object_of(await self._http.ask("POST", "/info", body=compact(question)))
+        return object_of(await self._told(question))
+
+
+def _command(action: OrderAction, asset: wire.Asset, *, cloid: str) -> dict[str, object] | Refused:
+    if action.verb == "new":
+        orders = wire.order_wires(action, asset, cloid=cloid)
+        return {"type": "order", "orders": orders, "grouping": "na" if len(orders) == 1 else "normalTpsl"}
+    if (target := wire.aim_of(action)) is None:
+        return Refused(f"{action.verb} needs the venue's order id or the cloid of the order it aims at")
+    if action.verb == "replace":
+        (order,) = wire.order_wires(action, asset, cloid=cloid)
+        return {"type": "batchModify", "modifies": [{"oid": target, "order": order}]}
+    if isinstance(target, int):
+        return {"type": "cancel", "cancels": [{"a": asset.number, "o": target}]}
+    return {"type": "cancelByCloid", "cancels": [{"asset": asset.number, "cloid": target}]}
 
 
 def _iso(value: object) -> str | None:

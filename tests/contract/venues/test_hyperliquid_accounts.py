@@ -30,6 +30,7 @@ from venues import (
     venue_profile,
 )
 from venues.practice import PracticeExchange
+from venues.terms import Terms
 
 AGENT_KEY = "0x" + "7b" * 32
 AGENT = Account.from_key(AGENT_KEY)
@@ -96,12 +97,11 @@ async def test_where_the_role_is_not_told_nothing_is_known(answer: bytes) -> Non
 # Vaults and sub-accounts
 
 
-@pytest.mark.parametrize("name", ["vault_address", "vaultAddress"])
 @pytest.mark.parametrize("verb", ["new", "replace", "cancel"])
 @pytest.mark.parametrize("mode", ["paper", "live"])
-async def test_an_order_for_a_vault_is_signed_as_the_sdk_signs_it(name: str, verb: str, mode: Mode) -> None:
+async def test_an_order_for_a_vault_is_signed_as_the_sdk_signs_it(verb: str, mode: Mode) -> None:
     async with client(mode=mode) as (made, _):
-        ready = prepared(made, verb=verb, venue_order_id="5", extra={name: VAULT})
+        ready = prepared(made, verb=verb, venue_order_id="5", terms=Terms(vault_address=VAULT))
         payload = json.loads(ready.body)
         own = sign_l1_action(
             Account.from_key(HEX_KEY),
@@ -118,38 +118,22 @@ async def test_an_order_for_a_vault_is_signed_as_the_sdk_signs_it(name: str, ver
 
 async def test_a_vaults_order_is_looked_for_in_the_vault() -> None:
     async with client(reply(200, {"status": "unknownOid"})) as (made, server):
-        assert await made.lookup(prepared(made, extra={"vault_address": VAULT})) == Absent()
+        assert await made.lookup(prepared(made, terms=Terms(vault_address=VAULT))) == Absent()
         assert await made.lookup(prepared(made)) == Absent()
         asked = [cast("dict[str, object]", request.json())["user"] for request in server.requests]
         assert asked == [VAULT.lower(), ADDRESS.lower()]
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"vault_address": "0x12"},
-        {"vault_address": "ab" * 20},
-        {"vault_address": 7},
-        {"vault_address": True},
-        {"vaultAddress": VAULT + " "},
-        {"vault_address": VAULT, "vaultAddress": "0x" + "1" * 40},
-    ],
-)
+@pytest.mark.parametrize("vault", ["0x12", "ab" * 20, VAULT + "1"])
 @pytest.mark.parametrize("verb", ["new", "cancel"])
-async def test_a_malformed_vault_is_refused(extra: dict[str, object], verb: str) -> None:
+async def test_a_malformed_vault_is_refused(vault: str, verb: str) -> None:
     async with client(status(resting={"oid": 1})) as (made, server):
-        wrong = action(verb=verb, venue_order_id="5", extra=extra)
+        wrong = action(verb=verb, venue_order_id="5", terms=Terms(vault_address=vault))
         refused = made.prepare(wrong, CLOID)
         assert isinstance(refused, Refused)
         assert "vault" in refused.why
         assert made.account_of(wrong) is None
         assert server.requests == []
-
-
-async def test_one_vault_under_both_names_is_one() -> None:
-    async with client() as (made, _):
-        both = {"vault_address": VAULT, "vaultAddress": VAULT.lower()}
-        assert json.loads(prepared(made, extra=both).body)["vaultAddress"] == VAULT.lower()
 
 
 # On the practice exchange
@@ -158,8 +142,8 @@ async def test_one_vault_under_both_names_is_one() -> None:
 @pytest.mark.parametrize("mode", ["paper", "live"])
 async def test_account_and_vault_hold_their_own_orders(mode: Mode) -> None:
     async with PracticeExchange(fsync=False) as exchange, opened(exchange.url, mode) as made:
-        for extra in ({}, {"vault_address": VAULT}):
-            ready = prepared(made, extra=extra)
+        for terms in (Terms(), Terms(vault_address=VAULT)):
+            ready = prepared(made, terms=terms)
             assert await made.lookup(ready) == Absent()
             assert isinstance(await made.submit(ready), Accepted)
             assert isinstance(await made.lookup(ready), Found)
