@@ -57,6 +57,7 @@ class MarketView:
     inverse: bool = False  # the contract's size is in the currency itself: its value does not hang on the price
     zero_to_one: bool = False  # a contract priced between 0 and 1
     problems: tuple[str, ...] = ()  # what could not be read, and why
+    flipped: bool = False  # seen from the opposite contract of the same market, as NO of a YES market
 
 
 NO_VIEW = MarketView()

@@ -76,7 +76,7 @@ def _order_json(row: ClassifiedEntry) -> str:
 
 
 def json_line(pairs: Mapping[str, object]) -> str:
-    """One flat object. Numbers keep the digits they are stored with."""
+    """One object. Numbers keep the digits they are stored with."""
     return "{" + ", ".join(f"{json.dumps(key)}: {json_value(key, value)}" for key, value in pairs.items()) + "}"
 
 
@@ -96,6 +96,10 @@ def json_value(key: str, value: object) -> str:
             return json.dumps(value.isoformat())
         case bytes():
             return json.dumps(readable(value))
+        case Mapping():
+            return json_line(value)
+        case list() | tuple():
+            return "[" + ", ".join(json_value(key, one) for one in value) + "]"
         case _:
             return json.dumps(value, default=readable)
 

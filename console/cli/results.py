@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import re
@@ -12,13 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.context import say
-from console.cli.output import json_line, quantity_text, stored_number
+from console.cli.output import json_line
+from console.render.order_text import market_text, order_text
+from console.services.market.exposure import amounts_text
 from console.services.replay.background_run import BackgroundRun, Work
-from console.services.replay.outcome import EntryOutcome, exit_code
+from console.services.replay.outcome import EntryOutcome, PlannedOrder, exit_code
 from console.services.replay.plan import ReplayPlan, Step
 from console.services.replay.target import SendPlan
 from console.services.resend.plan import ResendPlan
@@ -36,18 +38,30 @@ _OWNER_SQL = re.compile(r"an owner would run:\n(.*;)", re.DOTALL)
 
 
 def json_result(ended: EntryOutcome) -> str:
-    return json.dumps(
-        {
-            "dlq_id": ended.entry_id,
-            "outcome": ended.outcome,
-            "venue_order_id": ended.venue_order_id,
-            "client_order_id": ended.client_order_id,
-            "mode": ended.mode,
-            "detail": ended.detail,
-            "account": ended.account,
-            "notes": list(ended.notes),
-        }
-    )
+    row: dict[str, object] = {
+        "dlq_id": ended.entry_id,
+        "outcome": ended.outcome,
+        "venue_order_id": ended.venue_order_id,
+        "client_order_id": ended.client_order_id,
+        "mode": ended.mode,
+        "detail": ended.detail,
+        "account": ended.account,
+        "notes": list(ended.notes),
+    }
+    return json_line(row if ended.planned is None else row | planned_fields(ended.planned))
+
+
+def planned_fields(planned: PlannedOrder) -> dict[str, object]:
+    """What a dry run tells of an order beside its outcome."""
+    return {
+        "order": planned.order,
+        "notional": planned.notional,
+        "currency": planned.currency,
+        "quote": planned.quote,
+        "drift": planned.drift,
+        "position": planned.position,
+        "guards": [asdict(guard) for guard in planned.guards],
+    }
 
 
 def json_answer(answer: VenueAnswer) -> str:
@@ -136,24 +150,26 @@ def _say_orders(made: ReplayPlan) -> None:
     if len(made.exposure) > 1:
         for line in made.exposure:
             where = " ".join(safe(part, 80) for part in (line.venue, line.account, line.market) if part)
-            say(f"  {where}: {line.orders} orders, gross {line.gross:f}, net {line.net:+f}")
+            money = f"gross {line.gross:f}, net {line.net:+f} {line.currency}".rstrip()
+            say(f"  {where}: {line.orders} orders, {money}")
     if made.steps:
         unpriced = sum(line.unpriced for line in made.exposure)
-        at_market = f", {unpriced} at market (no price to count)" if unpriced else ""
-        say(f"  exposure: gross {made.gross:f}, net {made.net:+f}{at_market}")
+        without = f", {unpriced} without a value (not counted)" if unpriced else ""
+        say(f"  exposure: gross {amounts_text(made.gross)}, net {amounts_text(made.net)}{without}")
     if made.needs_second:
         say(f"  a second person must approve: {made.needs_second}")
 
 
 def _step_text(step: Step) -> str:
-    command, action = step.command, step.command.action
-    price = "market" if action.price is None else stored_number(action.price)
-    what = f"{action.verb} {safe(action.side, 20)} {quantity_text(action.quantity)} {safe(action.market_id, 80)}"
+    command = step.command
+    what = ("⚑exit " if step.worth.reduces else "") + order_text(command.action, step.worth.currency)
+    market = market_text(step.worth)
     overridden = (f"overridden: {', '.join(step.overridden)}",) if step.overridden else ()
     notes = "; ".join((*command.notes, *overridden))
     more = f" ({safe(notes)})" if notes else ""
     account = f"  account {safe(step.account, 80)}" if step.account else ""
-    return f"{safe(command.entry_id, 80)}  {what} @ {price}  id {safe(command.client_order_id, 80)}{account}{more}"
+    seen = f"  {market}" if market else ""
+    return f"{safe(command.entry_id, 80)}  {what}{seen}  id {safe(command.client_order_id, 80)}{account}{more}"
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from console.render import value
 from console.render.line import HANG, Line, Tone, columns, line, trusted, untrusted
+from console.render.order_text import market_text, order_text
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.records import Entry
+    from console.services.market.exposure import Exposure
     from console.services.replay.outcome import EntryOutcome
-    from console.services.replay.plan import Blocked, Exposure, ReplayPlan, Step
+    from console.services.replay.plan import Blocked, ReplayPlan, Step
     from console.services.replay.target import Renewal, SendPlan
     from console.services.resend.plan import ResendPlan, ResendRoute
 
@@ -105,34 +107,31 @@ def _success(plan: ReplayPlan) -> str:
 
 def _exposure(plan: ReplayPlan) -> Line:
     unpriced = sum(one.unpriced for one in plan.exposure)
-    at_market = f"   {unpriced} at market, not counted" if unpriced else ""
+    at_market = f"   {unpriced} without a value, not counted" if unpriced else ""
     markets = "  ".join(_market(one) for one in plan.exposure[:4])
     more = "  …" if len(plan.exposure) > 4 else ""
     return line(
-        trusted(f"gross {value.money(plan.gross)}   net {value.money(plan.net, signed=True)}", "strong"),
+        trusted(f"gross {value.amounts(plan.gross)}   net {value.amounts(plan.net, signed=True)}", "strong"),
         trusted(at_market, "warning"),
         trusted(f"   {markets}{more}", "dim"),
     )
 
 
 def _market(one: Exposure) -> str:
-    worth = "market" if one.unpriced and not one.gross else value.money(one.net, signed=True)
+    worth = "no value" if one.unpriced and not one.gross else value.money(one.net, signed=True)
     return f"{value.name(one.market)} {worth}"
 
 
 def _step(step: Step) -> Line:
-    action = step.command.action
-    price = "market" if action.price is None else f"@ {value.price(action.price)}"
-    verb = "" if action.verb == "new" else f"{action.verb} "
-    tif = f" {safe(action.time_in_force, 8)}" if action.time_in_force else ""
-    size = f"{value.quantity(action.quantity)} {value.name(action.market_id)}"
-    what = f"{verb}{safe(action.side, 12)} {size} {price}{tif}"
     notes = "; ".join((*(f"overridden: {code}" for code in step.overridden), *step.command.notes))
+    market = market_text(step.worth)
     return line(
         trusted(" ✓ ", "good"),
         HANG,
-        trusted(what, "strong"),
+        trusted("⚑exit " if step.worth.reduces else "", "accent"),
+        trusted(order_text(step.command.action, step.worth.currency), "strong"),
         trusted(f"  {value.place(step.command.venue, step.command.account, step.account)}"),
+        trusted(f"  {market}" if market else ""),
         trusted(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
         untrusted(f"  {notes}" if notes else "", "dim", limit=200),
     )

@@ -20,14 +20,14 @@ from console.services.replay.guards import (
     Replayed,
     VenueFacts,
     likeness,
-    notional,
+    refusal,
 )
-from console.services.replay.plan import Blocked, plan
+from console.services.replay.plan import plan
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
 from tests.support.planning import AT, NOW, command, entry, facts
 from tests.support.venue.in_process import PROFILE, READY
-from venues import Readiness
+from venues import MarketView, Quote, Readiness, Refused, SentTerms, Terms
 
 HALT = Halt("2026-04-18T14:59:00Z", "ann", "venue melts")
 
@@ -54,6 +54,15 @@ def _shut(hours: float) -> dict[VenueAccount, VenueFacts]:
     return readiness(market_open=False, session_close=(NOW + timedelta(hours=hours)).isoformat())
 
 
+def _seen(bid: str, ask: str, *, number: int = 1, seconds: int = 1, **more: str) -> dict[str, object]:
+    """The market of entry `number`."""
+    quote = Quote(Decimal(bid), Decimal(ask), NOW - timedelta(seconds=seconds))
+    position = Decimal(more["position"]) if "position" in more else None
+    view = MarketView(quote, position, currency=more.get("currency", "USD"))
+    return {"orders": {command(number).entry_id: OrderFacts(view=view)}}
+
+
+STRICT = replace(PROFILE, sends=SentTerms())
 LARGE = Limits(stale_after=timedelta(days=9))
 BOTH = {**venue(), VenueAccount("other", "main"): venue()[AT[0]]}
 PAPER = frozenset({"paper"})
@@ -171,9 +180,8 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
         {"limits": LARGE},
         None,
     ),
-    "stated expiry passed": (command(extra={"expiration_time": int(NOW.timestamp()) - 1}), {}, "stale"),
-    "stated as expire_at": (command(extra={"expire_at": (NOW - timedelta(seconds=1)).isoformat()}), {}, "stale"),
-    "stated expiry ahead": (command(extra={"expiration_time": int(NOW.timestamp()) + 9}), {}, None),
+    "stated expiry passed": (command(terms=Terms(expire_at=NOW - timedelta(seconds=1))), {}, "stale"),
+    "stated expiry ahead": (command(terms=Terms(expire_at=NOW + timedelta(seconds=9))), {}, None),
     "retry limit": (command(retry_count=10), {}, "retry-limit"),
     "below it": (command(retry_count=9), {}, None),
     "poison": (command(), {"failures": {command().entry_id: 3}}, "poison"),
@@ -184,6 +192,56 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "a cancel has no notional": (command(quantity=Decimal(5001), verb="cancel"), {}, None),
     "quantity": (command(2), {"limits": Limits(max_quantity=Decimal(1))}, "notional"),
     "market order without a price": (command(price=None, order_type="market"), {}, None),
+    "the same in live cannot be valued": (command(price=None, order_type="market"), {"mode": "live"}, "notional"),
+    "in live with a quote": (command(price=None, order_type="market"), {"mode": "live", **_seen("9.99", "10")}, None),
+    "in live with a quote, too big": (
+        command(price=None, order_type="market", quantity=Decimal(5001)),
+        {"mode": "live", **_seen("9.99", "10")},
+        "notional",
+    ),
+    "in live with an old quote": (
+        command(price=None, order_type="market"),
+        {"mode": "live", **_seen("9.99", "10", seconds=61)},
+        "notional",
+    ),
+    "a currency that no limit names": (
+        command(),
+        {"mode": "live", "limits": Limits(max_notional={"EUR": Decimal(9)}), **_seen("9.99", "10", currency="JPY")},
+        "notional",
+    ),
+    "a limit of its own currency": (
+        command(),
+        {"limits": Limits(max_notional={"USD": Decimal(9), "default": Decimal(99)}), **_seen("9.99", "10")},
+        "notional",
+    ),
+    "through the market": (command(price=Decimal("10.6")), _seen("9.99", "10"), "price-drift"),
+    "at the bound": (command(price=Decimal("10.5")), _seen("9.99", "10"), None),
+    "far on its own side": (command(price=Decimal(1)), _seen("9.99", "10"), None),
+    "through it, but only reduces": (command(price=Decimal("10.6")), _seen("9.99", "10", position="-1"), None),
+    "through it, and turns the position": (
+        command(2, price=Decimal("10.6")),
+        _seen("9.99", "10", position="-1", number=2),
+        "price-drift",
+    ),
+    "a cancel has no price": (command(price=Decimal(99), verb="cancel"), _seen("9.99", "10"), None),
+    "a term that is not sent": (
+        command(),
+        {"refusals": {command().entry_id: refusal(Refused("fake would not be sent: hidden", unsent=("hidden",)))}},
+        "unsent-terms",
+    ),
+    "a key that nobody knows": (command(extra={"iceberg": 1}), {"venues": venue(profile=STRICT)}, "unmapped-terms"),
+    "one inside params": (command(params={"iceberg": 1}), {"venues": venue(profile=STRICT)}, "unmapped-terms"),
+    "a term inside params": (command(params={"reduceOnly": True}), {"venues": venue(profile=STRICT)}, None),
+    "a label of the config": (
+        command(extra={"Ice_Berg": 1}),
+        {"venues": venue(profile=STRICT), "limits": Limits(labels=("iceberg",))},
+        None,
+    ),
+    "a cancel's unknown keys": (
+        command(extra={"iceberg": 1}, verb="cancel"),
+        {"venues": venue(profile=STRICT)},
+        None,
+    ),
     "unreachable": (command(), {"venues": readiness(reachable=False, ready=False)}, "not-ready"),
     "not ready": (command(), {"venues": readiness(ready=False)}, "not-ready"),
     "market closed": (command(), {"venues": readiness(market_open=False)}, "not-ready"),
@@ -260,7 +318,7 @@ def test_no_override_lifts_a_block(name: str) -> None:
 
 def test_reasons_are_said() -> None:
     held = plan([entry(command())], facts([command()], halt=HALT)).blocked[0]
-    assert held == Blocked(command().entry_id, (Guard("halt", "halt set by ann: venue melts"),))
+    assert (held.entry_id, held.guards) == (command().entry_id, (Guard("halt", "halt set by ann: venue melts"),))
     skewed = facts([aged(hours=1)], skew=timedelta(seconds=90))
     assert plan([entry(command())], skewed).blocked[0].text == (
         "stale: 1h old, limit 15m (this machine's clock and the store's are 90 s apart)"
@@ -275,13 +333,6 @@ def test_several_guards_are_all_named() -> None:
 def test_what_is_settled_needs_no_further_reason() -> None:
     one = replace(aged(hours=1), retry_count=10)
     assert codes(one, facts([one], states={one.entry_id: "replayed"})) == {"settled"}
-
-
-def test_notional_counts_money() -> None:
-    assert notional(command(3)) == 30
-    assert notional(command(3, price_unit="cents")) == Decimal("0.3")
-    assert notional(command(3, price=None)) is None
-    assert notional(command(3, verb="cancel")) == 0
 
 
 def test_a_readiness_without_words_is_still_shown() -> None:

@@ -18,7 +18,7 @@ from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
 from tests.support.planning import AT, NOW, command, entry, entry_id, facts
 from tests.support.venue.in_process import PROFILE, READY
-from venues import Verb
+from venues import Terms, Verb
 
 _STRENGTH = ("new", "replace", "cancel")
 
@@ -167,7 +167,7 @@ def test_exposure_is_told_by_venue_account_and_market() -> None:
     lines = {(line.account, line.market): line for line in made.exposure}
     aapl = lines["main", "AAPL"]
     assert (aapl.orders, aapl.gross, aapl.net, aapl.unpriced) == (4, Decimal(30), Decimal(-10), 1)
-    assert (made.gross, made.net) == (Decimal(60), Decimal(20))
+    assert (made.gross, made.net) == ({"": Decimal(60)}, {"": Decimal(20)})
 
 
 def test_four_eyes_over_the_limit_and_for_overrides_in_live() -> None:
@@ -197,7 +197,7 @@ def test_the_hash_covers_ids_versions_commands_and_mode_but_no_time() -> None:
         _made(command(1), command(2)),
         _made(command(1), command(2, key="key-1", verb="cancel")),
         _made(command(1, price_unit="cents")),
-        _made(command(1, extra={"post_only": True})),
+        _made(command(1, terms=Terms(post_only=True))),
         _made(command(1), orders={command(1).entry_id: OrderFacts("PA9")}),
         _made(command(1, retry_count=10), overrides=frozenset({"retry-limit"})),
         _made(command(1), venues=_elsewhere("other.test")),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from console.services.market.worth import Worth
 from console.services.replay.command import with_client_id
 from console.services.replay.guards import BusyOrder, Guard, Replayed, likeness
 from console.services.replay.moment import last_moment, too_late
@@ -23,12 +24,13 @@ from tests.services.conftest import Make
 from tests.support.planning import NOW, command, entry, facts
 from tests.support.session import BOB, Stage, fresh
 from tests.support.venue.in_process import PROFILE, READY, FakeDesk, FakeVenue
-from venues import Credentials, Mode, NoPaperMode, Prepared, Readiness, SecretSet, WrongAccount
+from venues import Credentials, Mode, NoPaperMode, Prepared, Readiness, SecretSet, Terms, WrongAccount
+from venues.terms import read_terms
 
 At = Callable[..., Awaitable[Stage]]
 TIMEOUT = "ReadTimeout: no answer in 10 s"
 DAYS = timedelta(days=9)
-STEP = Step(command(), 0, account="PA1", key_digest="k", profile=PROFILE, readiness=READY)
+STEP = Step(command(), 0, account="PA1", key_digest="k", profile=PROFILE, readiness=READY, worth=Worth(Decimal(10)))
 
 
 def _late(stale: timedelta = DAYS, readiness: Readiness | None = None, **of: Any) -> bool:
@@ -59,13 +61,13 @@ def test_age_and_time_in_force_end_an_order_and_never_a_cancel() -> None:
 
 @pytest.mark.parametrize("form", ["iso", "seconds", "milliseconds"])
 def test_a_stated_end_counts_in_every_form(form: str) -> None:
-    def stated(seconds: float) -> dict[str, object]:
+    def stated(seconds: float) -> Terms:
         at = NOW + timedelta(seconds=seconds)
-        text: object = at.isoformat() if form == "iso" else int(at.timestamp() * (1000 if form[0] == "m" else 1))
-        return {"expire_time": text}
+        said: object = at.isoformat() if form == "iso" else int(at.timestamp() * (1000 if form[0] == "m" else 1))
+        return read_terms({"expire_at": said})
 
-    assert _late(extra=stated(-1), time_in_force="gtc")
-    assert not _late(extra=stated(60), time_in_force="gtc")
+    assert _late(terms=stated(-1), time_in_force="gtc")
+    assert not _late(terms=stated(60), time_in_force="gtc")
 
 
 def test_a_day_ends_with_the_venues_session() -> None:
@@ -78,7 +80,7 @@ def test_a_day_ends_with_the_venues_session() -> None:
 
 
 def test_no_wait_carries_it_past_the_first_of_its_ends() -> None:
-    one = command(captured_at=_ago(hours=1), extra={"expire_time": (NOW + timedelta(minutes=5)).isoformat()})
+    one = command(captured_at=_ago(hours=1), terms=Terms(expire_at=NOW + timedelta(minutes=5)))
 
     def ends(hours: float) -> datetime | None:
         return last_moment(one, stale_after=DAYS, profile=PROFILE, readiness=_closing(hours))
@@ -106,6 +108,8 @@ def test_an_order_is_judged_again_as_it_goes() -> None:
     assert _unfit(replace(STEP, overridden=("stale",)), stale_after=timedelta(seconds=1)) is None
     assert _unfit(max_notional=Decimal(9)) == "notional"
     assert _unfit(max_quantity=Decimal("0.5")) == "notional"
+    assert _unfit(replace(STEP, worth=Worth(None))) is None  # in paper an order without a value may go
+    assert _unfit(replace(STEP, worth=Worth(None), is_live=True)) == "notional"
 
     def unreadable() -> Limits:
         raise ConfigError("no such table")

@@ -8,9 +8,10 @@ from decimal import Decimal
 
 import pytest
 
-from venues import OrderAction, parse_action
+from venues import OrderAction, SentTerms, parse_action
 from venues.action import SIDES
 from venues.json_fields import MAX_BYTES, MAX_DEPTH
+from venues.terms import for_types
 
 COLUMNS: Mapping[str, object] = {
     "dlq_id": "dlq_1",
@@ -72,7 +73,6 @@ def test_every_field_from_the_json() -> None:
         time_in_force="gtc",
         venue_order_id="ord-9",
         price_unit="dollars",
-        extra={"strategy": {"name": "mean", "legs": [1, Decimal("2.5")]}},
     )
 
 
@@ -135,10 +135,10 @@ def test_an_identifier_written_as_a_number_keeps_its_digits() -> None:
     assert action_of(row(market_id=token), f'{{"market_id": {token}}}').market_id == token
 
 
-def test_a_market_order_needs_no_price_and_does_not_send_one() -> None:
+def test_a_market_order_needs_no_price_and_one_that_is_stated_is_not_dropped() -> None:
     assert action_of(row(order_type="market", price=None), "{}").price is None
-    parsed = parse_action(row(order_type="market"), "{}")
-    assert "a market order: its stored price is not sent" in parsed.notes
+    priced = action_of(row(order_type="market"), "{}")
+    assert SentTerms(new=for_types(())).unsent(priced) == ("price",)
 
 
 def test_a_cancel_needs_no_quantity() -> None:
@@ -181,7 +181,7 @@ def test_every_known_side(side: str) -> None:
         ('{"action": 1}', "unknown-verb"),
         ('{"action": ["new"]}', "bad-type"),
         ('{"price_unit": "pence"}', "unknown-unit"),
-        ('{"tif": "day", "time_in_force": "GTC"}', "tif-conflict"),
+        ('{"tif": "day", "time_in_force": "GTC"}', "two-names"),
         ('{"tif": 1.5}', "bad-type"),
         ('{"order_key": "a b"}', "unprintable"),
         ('{"venue_order_id": "x\\u202ey"}', "unprintable"),
@@ -227,7 +227,10 @@ def test_a_value_beside_an_empty_column_is_a_disagreement(name: str, value: obje
         ({"side": b"buy"}, "bad-type"),
         ({"market_id": ""}, "missing"),
         ({"market_id": 1.5}, "bad-type"),
-        ({"market_id": "AA PL"}, "unprintable"),
+        ({"market_id": " AAPL"}, "unprintable"),
+        ({"market_id": "AAPL "}, "unprintable"),
+        ({"market_id": "AA\tPL"}, "unprintable"),
+        ({"client_order_id": "a b"}, "unprintable"),
         ({"market_id": "AAPL\u00a0"}, "unprintable"),
         ({"market_id": "AA\u202ePL"}, "unprintable"),
         ({"market_id": "AAPL\u3164"}, "unprintable"),
@@ -236,7 +239,9 @@ def test_a_value_beside_an_empty_column_is_a_disagreement(name: str, value: obje
         ({"account_id": "a\x1b[2Jb"}, "unprintable"),
         ({"client_order_id": "a\nb"}, "unprintable"),
         ({"client_order_id": "\ud800"}, "unprintable"),
-        ({"order_type": "stop"}, "unknown-type"),
+        ({"order_type": "stop"}, "missing-stop"),
+        ({"order_type": "stop_market"}, "unknown-type"),
+        ({"order_type": "trailing_stop"}, "missing-trail"),
         ({"order_type": None}, "missing"),
         ({"price": None}, "missing-price"),
         ({"price": 0.0}, "not-positive"),

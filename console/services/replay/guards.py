@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from backends.records import Halt, Version
+from console.services.market.worth import Worth, drifted, is_valued, worth_of
 from console.services.replay.command import Command, Problem
 from console.services.replay.moment import too_late
 from console.services.replay.venue_pool import VenueAccount
-from console.settings.config import Limits
-from venues import Mode, Profile, Readiness, Verb
+from console.settings.config import Limits, amount_in
+from venues import MarketView, Mode, Profile, Readiness, Refused, SentTerms, Terms, Verb
 
 BLOCKS = (
     "unparsable",
@@ -23,9 +24,20 @@ BLOCKS = (
     "unknown-account",
     "no-paper-mode",
     "max-batch",
+    "unsent-terms",
 )
-OVERRIDABLE = ("stale", "duplicate", "poison", "retry-limit", "notional", "not-ready", "may-have-arrived")
-Likeness = tuple[str, str, str, Decimal, Decimal | None]  # account, market, side, quantity, price
+OVERRIDABLE = (
+    "stale",
+    "duplicate",
+    "poison",
+    "retry-limit",
+    "notional",
+    "price-drift",
+    "not-ready",
+    "may-have-arrived",
+    "unmapped-terms",
+)
+Likeness = tuple[str, str, str, Decimal, str, Decimal | None, Terms]  # account, market, side, size, type, price, terms
 Key = tuple[str, str, str]  # venue, account, order key
 
 
@@ -59,6 +71,9 @@ class OrderFacts:
 
     account: str | None = None  # the venue's own name of the account
     has_hours: bool = True
+    order: Mapping[str, object] = field(default_factory=dict)  # as it goes on the wire, by neutral names
+    view: MarketView | None = None  # of its market; None: nobody looked
+    market: str = ""  # what its market, and the account inside the account, are told apart by
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +119,22 @@ class Facts:
     overrides: frozenset[str] = frozenset()
 
 
+def refusal(refused: Refused) -> Guard:
+    """The guard for an order of which its venue's client makes no request."""
+    if refused.unsent:
+        return Guard("unsent-terms", refused.why)
+    return Guard("unknown-account" if refused.wrong_account else "unparsable", refused.why)
+
+
 def likeness(command: Command) -> Likeness:
     action = command.action
-    return action.account_id or "", action.market_id, action.side, action.quantity, action.price
+    size = (action.quantity, action.order_type, action.price, action.terms)
+    return action.account_id or "", action.market_id, action.side, *size
 
 
-def notional(command: Command) -> Decimal | None:
-    """Quantity × price in whole units of money; None for a market order, zero for a cancel."""
-    action = command.action
-    if action.verb == "cancel":
-        return Decimal(0)
-    if action.price is None:
-        return None
-    amount = abs(action.quantity * action.price)
-    return amount / 100 if action.price_unit == "cents" else amount
+def worth(command: Command, facts: Facts) -> Worth:
+    view = facts.orders.get(command.entry_id, OrderFacts()).view
+    return worth_of(command.action, view, at=facts.at, quote_seconds=facts.limits.quote_seconds)
 
 
 def blocking(entry_id: str, facts: Facts) -> list[Guard]:
@@ -177,7 +194,7 @@ def _may_pass(command: Command, other: BusyOrder) -> bool:
     return command.action.verb == "cancel" and other.in_doubt and other.verb != "cancel"
 
 
-def doubts(command: Command, facts: Facts) -> list[Guard]:
+def doubts(command: Command, facts: Facts, seen: Worth) -> list[Guard]:
     """Guards an operator may override with a note. What takes risk away is not held up like what adds it."""
     found = [_not_ready(command, facts)]
     if command.action.verb != "cancel":
@@ -185,8 +202,10 @@ def doubts(command: Command, facts: Facts) -> list[Guard]:
             _stale(command, facts),
             _retries(command, facts),
             _poison(command, facts),
-            too_big(command, facts.limits),
+            too_big(command, seen, facts.limits, is_live=facts.mode == "live"),
+            _drifted(seen, facts.limits),
             _arrived(command, facts),
+            _unmapped(command, facts),
         ]
     if likeness(command) in facts.replayed.likes and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order was replayed a short while ago"))
@@ -223,16 +242,43 @@ def _poison(command: Command, facts: Facts) -> Guard | None:
     return Guard("poison", f"failed {times} times in the same way")
 
 
-def too_big(command: Command, limits: Limits) -> Guard | None:
+def too_big(command: Command, seen: Worth, limits: Limits, *, is_live: bool) -> Guard | None:
+    """Over a limit per order, or, in live, not to be held against one."""
     if command.action.verb == "cancel":
         return None
-    amount = notional(command)
-    if amount is not None and amount > limits.max_notional:
-        return Guard("notional", f"{amount:f} is over {limits.max_notional:f} per order")
+    limit, amount = amount_in(limits.max_notional, seen.currency), seen.amount
+    if amount is not None and limit is not None and amount > limit:
+        return Guard("notional", f"{amount:f}{_in(seen)} is over {limit:f} per order")
+    if is_live and not is_valued(seen, limits):
+        return Guard("notional", unvalued(seen))
     most = limits.max_quantity
     if most is not None and command.action.quantity > most:
         return Guard("notional", f"quantity {command.action.quantity:f} is over {most:f} per order")
     return None
+
+
+def unvalued(seen: Worth) -> str:
+    """Why no limit can be held against the order."""
+    if seen.amount is None:
+        return "cannot be valued: it has no price, and its market has no quote"
+    return f"cannot be valued: the limits say nothing of {seen.currency or 'an unknown currency'}"
+
+
+def _in(seen: Worth) -> str:
+    return f" {seen.currency}" if seen.currency else ""
+
+
+def _drifted(seen: Worth, limits: Limits) -> Guard | None:
+    text = drifted(seen, limits)
+    return None if text is None else Guard("price-drift", text)
+
+
+def _unmapped(command: Command, facts: Facts) -> Guard | None:
+    """Keys of the action that nobody knows: they may be terms, and would not be sent."""
+    venue = facts.venues.get(command.at)
+    sends = venue.profile.sends if venue and venue.profile else SentTerms()
+    names = sends.unmapped(command.action, facts.limits.labels)
+    return Guard("unmapped-terms", f"not known, would not be sent: {', '.join(names)}") if names else None
 
 
 def _not_ready(command: Command, facts: Facts) -> Guard | None:

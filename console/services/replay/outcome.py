@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 OutcomeKind = Literal["accepted", "rejected", "unknown", "not_sent", "refused", "skipped", "superseded", "planned"]
 HoldReason = Literal["halt", "stopped", "breaker open"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGuard:
+    code: str
+    text: str
+    overridable: bool
+    overridden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOrder:
+    """What a dry run tells of an order beside its outcome. None: not known, or there is no order."""
+
+    order: Mapping[str, object] | None = None  # by neutral names, exactly as it goes on the wire
+    notional: Decimal | None = None
+    currency: str | None = None
+    quote: Mapping[str, object] | None = None
+    drift: Decimal | None = None
+    position: Mapping[str, object] | None = None
+    guards: tuple[PlannedGuard, ...] = ()
+
+
+NOTHING_PLANNED = PlannedOrder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +45,7 @@ class EntryOutcome:
     detail: str | None = None
     account: str | None = None  # the venue's own, where it tells
     notes: tuple[str, ...] = ()
+    planned: PlannedOrder | None = None  # of a dry run only
 
 
 def not_begun(entry_id: str, reason: HoldReason, mode: str | None = None, key: str | None = None) -> EntryOutcome:

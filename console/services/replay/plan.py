@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 
 from backends.records import Entry, Version
-from console.services.replay.command import Command
+from console.services.market.exposure import Exposed, Exposure, amounts_text, by_currency, exposure_of, over_limit
+from console.services.market.worth import UNKNOWN, Worth, is_valued
+from console.services.replay.command import Command, Problem
 from console.services.replay.guards import (
     Facts,
     Guard,
@@ -23,15 +25,18 @@ from console.services.replay.guards import (
     blocking,
     doubts,
     likeness,
-    notional,
     time_facts,
+    unvalued,
+    worth,
 )
-from console.services.replay.outcome import EntryOutcome
+from console.services.replay.outcome import NOTHING_PLANNED, EntryOutcome, PlannedGuard, PlannedOrder
+from console.services.replay.venue_pool import VenueAccount
 from venues import Mode, Profile, Readiness
 
 WAVES = (1, 5)  # a canary, a few, then the rest
 _ARRIVED = "may-have-arrived"
 _OVER = ("settled", "superseded")  # nothing else matters of these
+_DRIFT_PLACES = 8
 _BACK = 1.0  # seconds by which a clock may be corrected
 _TERMS = (
     "verb",
@@ -59,12 +64,17 @@ class Step:
     profile: Profile | None = None
     readiness: Readiness | None = None  # None also where trading hours do not bind it
     order_in_doubt: bool = False  # another command of its logical order is in doubt
+    order: Mapping[str, object] = field(default_factory=dict)  # as it goes on the wire, by neutral names
+    worth: Worth = UNKNOWN
+    passed: tuple[Guard, ...] = ()  # what was overridden
+    is_live: bool = False
 
     @property
     def hash(self) -> str:
         """Everything that makes it this order and no other; never times, notes or texts."""
         command, action = self.command, self.command.action
         terms = {name: getattr(action, name) for name in _TERMS} | {"extra": dict(action.extra)}
+        terms |= {"terms": action.terms.document(), "params": dict(action.params), "sent": dict(self.order)}
         parts = [command.entry_id, [str(part) for part in command.version], command.venue, self.host, self.account]
         document = [*parts, command.client_order_id, list(self.overridden), terms]
         return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:32]
@@ -74,6 +84,7 @@ class Step:
 class Blocked:
     entry_id: str
     guards: tuple[Guard, ...]
+    planned: PlannedOrder = NOTHING_PLANNED
 
     @property
     def text(self) -> str:
@@ -85,17 +96,6 @@ class Superseded:
     entry_id: str
     version: Version
     by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    venue: str
-    account: str
-    market: str
-    orders: int
-    gross: Decimal
-    net: Decimal
-    unpriced: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,7 @@ class ReplayPlan:
     needs_second: str | None = None  # why another person must approve
     overrides: frozenset[str] = field(default_factory=frozenset)
     problem: str | None = None  # why nothing at all could go; each entry of an order plan names its own reason
+    max_drift: Decimal = Decimal(0)  # by how much a currency's gross may grow in the same plan made again
 
     def is_old(self, at: datetime, seconds: float) -> bool:
         """Whether it has waited too long for its confirmation, or the clock was set back meanwhile."""
@@ -131,25 +132,31 @@ class ReplayPlan:
     def document(self) -> str:
         """What a second person approves: every order that goes, by its hash."""
         orders = {step.command.entry_id: step.hash for step in self.steps}
-        return json.dumps({"mode": self.mode, "gross": f"{self.gross:f}", "orders": orders})
+        gross = {currency: f"{amount:f}" for currency, amount in self.gross.items()}
+        return json.dumps({"mode": self.mode, "gross": gross, "orders": orders})
 
     def is_covered_by(self, document: str) -> bool:
-        """Whether everything it does was in an approved plan: the same orders, or fewer."""
+        """Whether everything it does was in an approved plan: the same orders, or fewer, and worth hardly more."""
         try:
             approved = json.loads(document)
-            return approved["mode"] == self.mode and all(
-                approved["orders"].get(step.command.entry_id) == step.hash for step in self.steps
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
+            grown = [
+                currency
+                for currency, amount in self.gross.items()
+                if amount > Decimal(approved["gross"].get(currency, "0")) * (1 + self.max_drift)
+            ]
+            same = all(approved["orders"].get(step.command.entry_id) == step.hash for step in self.steps)
+            return approved["mode"] == self.mode and same and not grown
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
             return False
 
     @property
-    def gross(self) -> Decimal:
-        return sum((line.gross for line in self.exposure), Decimal(0))
+    def gross(self) -> dict[str, Decimal]:
+        """By currency; empty for one that is not known."""
+        return by_currency((line.currency, line.gross) for line in self.exposure)
 
     @property
-    def net(self) -> Decimal:
-        return sum((line.net for line in self.exposure), Decimal(0))
+    def net(self) -> dict[str, Decimal]:
+        return by_currency((line.currency, line.net) for line in self.exposure)
 
     def beneath(self, head: str) -> tuple[Superseded, ...]:
         """What that entry's command supersedes."""
@@ -172,7 +179,7 @@ class ReplayPlan:
     @property
     def summary(self) -> str:
         """What a second person reads before they approve."""
-        return f"replay {len(self.steps)} in {self.mode}, gross {self.gross:f}: {self.needs_second}"
+        return f"replay {len(self.steps)} in {self.mode}, gross {amounts_text(self.gross)}: {self.needs_second}"
 
     @property
     def held(self) -> tuple[EntryOutcome, ...]:
@@ -195,14 +202,21 @@ class ReplayPlan:
                 detail="; ".join(step.command.notes) or None,
                 account=step.account,
                 notes=step.command.notes,
+                planned=_planned(step.order, step.worth, step.passed, overridden=True),
             )
             for step in self.steps
         ]
         superseded = [
-            EntryOutcome(one.entry_id, "superseded", self.mode, detail=f"superseded by {one.by}")
+            EntryOutcome(
+                one.entry_id, "superseded", self.mode, detail=f"superseded by {one.by}", planned=NOTHING_PLANNED
+            )
             for one in self.superseded
         ]
-        return (*steps, *superseded, *self.held)
+        held = [
+            EntryOutcome(one.entry_id, "refused", self.mode, detail=one.text, planned=one.planned)
+            for one in self.blocked
+        ]
+        return (*steps, *superseded, *held)
 
     def refused(self, why: str) -> tuple[EntryOutcome, ...]:
         """Every entry's outcome where nobody confirms or approves the plan."""
@@ -233,41 +247,121 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
     commands = [found for entry in waiting if isinstance(found := facts.commands[entry.id], Command)]
     _, superseded = collapse(commands)
     gone = {one.entry_id for one in superseded}
-    steps: list[Step] = []
-    blocked: list[Blocked] = []
-    seen: set[Likeness] = set()
-    for entry in ordered:
-        if entry.id in gone:
-            continue
-        command = facts.commands[entry.id]
-        guards, overridden = _weigh(entry.id, facts, seen)
-        if not guards and len(steps) >= facts.limits.max_batch:
-            guards = [Guard("max-batch", f"the batch is full: {facts.limits.max_batch} at most")]
-        if guards:
-            blocked.append(Blocked(entry.id, tuple(guards)))
-        elif isinstance(command, Command):
-            seen.add(likeness(command))
-            steps.append(_step(command, facts, _wave(len(steps)), overridden))
-    sent = {step.command.entry_id for step in steps}
+    making = _Making(facts)
+    ids = [entry.id for entry in ordered if entry.id not in gone]
+    exits = [entry_id for entry_id in ids if making.reduces(entry_id)]
+    first = [entry_id for entry_id in exits if making.take(entry_id, only_exit=True)]
+    for entry_id in ids:
+        if entry_id not in first:
+            making.take(entry_id)
+    blocked = [making.blocked[entry_id] for entry_id in ids if entry_id in making.blocked]
+    sent = {step.command.entry_id for step in making.steps}
     done = [one for one in superseded if one.by in sent]
     named = {entry.id for entry in ordered}
     done += [Superseded(*one, by) for by, one in facts.first.items() if by in sent and one[0] not in named]
-    return _finished(facts, steps, done, _with_heads(superseded, sent, blocked))
+    return _finished(facts, making.steps, done, _with_heads(superseded, sent, blocked))
 
 
-def _step(command: Command, facts: Facts, wave: int, overridden: tuple[str, ...]) -> Step:
+class _Making:
+    """Weighs one entry after the other: an order that goes changes the position that the next one meets."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._seen: set[Likeness] = set()
+        self._moved: dict[tuple[VenueAccount, str], Decimal] = {}  # by market: what the steps add to its position
+        self.steps: list[Step] = []
+        self.blocked: dict[str, Blocked] = {}
+
+    def reduces(self, entry_id: str) -> bool:
+        command = self._facts.commands[entry_id]
+        return isinstance(command, Command) and worth(command, self._facts).reduces
+
+    def take(self, entry_id: str, *, only_exit: bool = False) -> bool:
+        """Whether it was weighed; `only_exit` leaves out what no longer reduces its position."""
+        command, facts = self._facts.commands[entry_id], self._facts
+        seen = self._worth(command)
+        if only_exit and not seen.reduces:
+            return False
+        guards, passed = _weigh(entry_id, facts, self._seen, seen)
+        if not guards and len(self.steps) >= facts.limits.max_batch:
+            guards = [Guard("max-batch", f"the batch is full: {facts.limits.max_batch} at most")]
+        order = facts.orders.get(entry_id, OrderFacts()).order
+        if guards:
+            told = _planned(order, seen, (*guards, *passed), overridden=False, passed=passed)
+            self.blocked[entry_id] = Blocked(entry_id, tuple(guards), told)
+        elif isinstance(command, Command):
+            self._seen.add(likeness(command))
+            self._move(command, seen)
+            self.steps.append(_step(command, facts, _wave(len(self.steps)), passed, seen))
+        return True
+
+    def _worth(self, command: Command | Problem) -> Worth:
+        """As it meets the market after the steps before it."""
+        if isinstance(command, Problem):
+            return UNKNOWN
+        made = worth(command, self._facts)
+        moved = self._moved.get(self._market(command), Decimal(0)) * self._sense(command)
+        return made.standing_at(command.action, made.before + moved) if moved and made.before is not None else made
+
+    def _move(self, command: Command, seen: Worth) -> None:
+        if seen.before is not None and seen.after is not None:
+            market = self._market(command)
+            change = (seen.after - seen.before) * self._sense(command)
+            self._moved[market] = self._moved.get(market, Decimal(0)) + change
+
+    def _market(self, command: Command) -> tuple[VenueAccount, str]:
+        return command.at, self._facts.orders.get(command.entry_id, OrderFacts()).market
+
+    def _sense(self, command: Command) -> int:
+        view = self._facts.orders.get(command.entry_id, OrderFacts()).view
+        return -1 if view is not None and view.flipped else 1
+
+
+def _step(command: Command, facts: Facts, wave: int, passed: Sequence[Guard], seen: Worth) -> Step:
     venue = facts.venues.get(command.at)
     profile, readiness = time_facts(command, facts)
+    its = facts.orders.get(command.entry_id, OrderFacts())
     return Step(
-        command=command,
+        command=replace(command, notes=tuple(dict.fromkeys((*command.notes, *_market_notes(command, seen, facts))))),
         wave=wave,
-        overridden=overridden,
+        overridden=tuple(dict.fromkeys(guard.code for guard in passed)),
         host=venue.host if venue else "",
-        account=facts.orders.get(command.entry_id, OrderFacts()).account,
+        account=its.account,
         key_digest=venue.key_digest if venue else "",
         profile=profile,
         readiness=readiness,
         order_in_doubt=any(one.entry_id != command.entry_id for one in facts.busy.get(command.key, ())),
+        order=its.order,
+        worth=seen,
+        passed=tuple(passed),
+        is_live=facts.mode == "live",
+    )
+
+
+def _market_notes(command: Command, seen: Worth, facts: Facts) -> Iterator[str]:
+    if command.action.verb == "cancel":
+        return
+    yield from seen.notes
+    if not is_valued(seen, facts.limits):
+        yield unvalued(seen)
+    if seen.reduces:
+        yield "exit: it only reduces the position"
+
+
+def _planned(
+    order: Mapping[str, object], seen: Worth, guards: Iterable[Guard], *, overridden: bool, passed: Sequence[Guard] = ()
+) -> PlannedOrder:
+    quote = seen.quote
+    shown = None if quote is None else {"bid": quote.bid, "ask": quote.ask, "at": quote.at}
+    known = seen.before is not None and seen.after is not None
+    return PlannedOrder(
+        order=order or None,
+        notional=seen.amount,
+        currency=seen.currency,
+        quote=shown,
+        drift=None if seen.drift is None else round(seen.drift, _DRIFT_PLACES),
+        position={"before": seen.before, "after": seen.after} if known else None,
+        guards=tuple(PlannedGuard(one.code, one.text, one.overridable, overridden or one in passed) for one in guards),
     )
 
 
@@ -302,19 +396,19 @@ def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Supersede
     return [command for position, command in enumerate(commands) if position in keep], superseded
 
 
-def _weigh(entry_id: str, facts: Facts, seen: set[Likeness]) -> tuple[list[Guard], tuple[str, ...]]:
+def _weigh(entry_id: str, facts: Facts, seen: set[Likeness], its: Worth) -> tuple[list[Guard], list[Guard]]:
     """(what blocks, what was overridden)."""
     guards, command = blocking(entry_id, facts), facts.commands[entry_id]
     if not isinstance(command, Command) or any(guard.code in _OVER for guard in guards):
-        return guards, ()
-    found = doubts(command, facts)
+        return guards, []
+    found = doubts(command, facts, its)
     if likeness(command) in seen and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order is in this batch already"))
-    passed = [guard.code for guard in found if guard.code in facts.overrides]
+    passed = [guard for guard in found if guard.code in facts.overrides]
     if command.may_stand and command.action.verb == "new" and _ARRIVED in facts.overrides:
-        passed.append(_ARRIVED)  # a look-up that cannot answer yet would be this guard while the plan runs
-    blocks = [*guards, *(guard for guard in found if guard.code not in facts.overrides)]
-    return blocks, tuple(dict.fromkeys(passed))
+        # A look-up that cannot answer yet would be this guard while the plan runs.
+        passed.append(Guard(_ARRIVED, "a look-up may not answer while it runs"))
+    return [*guards, *(guard for guard in found if guard.code not in facts.overrides)], passed
 
 
 def _wave(position: int) -> int:
@@ -339,12 +433,14 @@ def _with_heads(superseded: Sequence[Superseded], sent: set[str], blocked: Seque
 def _finished(
     facts: Facts, steps: Sequence[Step], superseded: Sequence[Superseded], blocked: Sequence[Blocked]
 ) -> ReplayPlan:
-    exposure = _exposure([step.command for step in steps])
+    exposure = exposure_of(
+        Exposed(step.command.venue, step.command.action, step.worth.amount, step.worth.currency) for step in steps
+    )
     used = sorted({code for step in steps for code in step.overridden})
     risky = sorted({code for step in steps if step.command.action.verb != "cancel" for code in step.overridden})
     names = sorted({step.command.at for step in steps}, key=lambda at: (at.venue, at.account or ""))
     venues = [(at.label, facts.venues[at]) for at in names if at in facts.venues]
-    gross = sum((line.gross for line in exposure), Decimal(0))
+    gross = by_currency((line.currency, line.gross) for line in exposure)
     return ReplayPlan(
         mode=facts.mode,
         rehearsal=facts.rehearsal,
@@ -358,37 +454,16 @@ def _finished(
         made_at=facts.at,
         needs_second=_second(facts, gross, risky),
         overrides=frozenset(used),
+        max_drift=facts.limits.max_drift,
     )
 
 
-def _second(facts: Facts, gross: Decimal, used: Sequence[str]) -> str | None:
-    if gross > facts.limits.four_eyes_over:
-        return f"gross {gross:f} is over {facts.limits.four_eyes_over:f}"
+def _second(facts: Facts, gross: Mapping[str, Decimal], used: Sequence[str]) -> str | None:
+    if not facts.rehearsal and (over := over_limit(gross, facts.limits.four_eyes_over)) is not None:
+        return over
     if used and facts.mode == "live":
         return f"an override in live: {', '.join(used)}"
     return None
-
-
-def _exposure(commands: Sequence[Command]) -> tuple[Exposure, ...]:
-    lines: dict[tuple[str, str, str], list[Command]] = {}
-    for command in commands:
-        lines.setdefault((command.venue, command.action.account_id or "", command.action.market_id), []).append(command)
-    result = []
-    for (venue, account, market), group in sorted(lines.items()):
-        amounts = [(notional(command), command.action.side) for command in group]
-        known = [(amount, side) for amount, side in amounts if amount is not None]
-        result.append(
-            Exposure(
-                venue=venue,
-                account=account,
-                market=market,
-                orders=len(group),
-                gross=sum((amount for amount, _ in known), Decimal(0)),
-                net=sum((-amount if side.startswith("sell") else amount for amount, side in known), Decimal(0)),
-                unpriced=len(amounts) - len(known),
-            )
-        )
-    return tuple(result)
 
 
 def _hash(mode: Mode, steps: Sequence[Step]) -> str:

@@ -15,6 +15,7 @@ from backends.store import Store
 from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
 from console.services.evidence import payload
+from console.services.market.look import look_at
 from console.services.replay.command import RANK, Command, Problem, as_new, read_command, with_client_id
 from console.services.replay.guards import (
     BusyOrder,
@@ -26,6 +27,7 @@ from console.services.replay.guards import (
     Replayed,
     VenueFacts,
     likeness,
+    refusal,
 )
 from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import Limits
@@ -86,6 +88,8 @@ class Preflight:
         venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
         identified = await self._identified(commands, venues, attempts, request.mode)
         seen = await self._prepared(identified, venues, request.mode)
+        if request.probe:
+            await self._look(seen, {entry.id for entry in entries if entry.state == "pending"}, request.mode)
         here, there = self._clock(), await self._store.clock()
         return Facts(
             mode=request.mode,
@@ -201,16 +205,31 @@ class Preflight:
             if isinstance(command, Command) and venues[command.at].problem is None:
                 client = await self._pool.client(command.at, mode)
                 action = command.action
-                seen.orders[entry_id] = OrderFacts(client.account_of(action), client.clock_counts(action))
                 if isinstance(client, Learner):
                     await client.learn((command.action.market_id,))
                 tried = client.prepare(command.action, command.client_order_id)
+                order: Mapping[str, object] = {}
                 if isinstance(tried, Refused):
-                    seen.refusals[entry_id] = _refusal(tried)
+                    seen.refusals[entry_id] = refusal(tried)
                 else:
+                    order = tried.sent
                     command = replace(command, notes=tuple(dict.fromkeys((*command.notes, *tried.notes))))
+                seen.orders[entry_id] = OrderFacts(
+                    client.account_of(action), client.clock_counts(action), order, market=client.market_key(action)
+                )
             seen.commands[entry_id] = command
         return seen
+
+    async def _look(self, seen: _Seen, pending: set[str], mode: Mode) -> None:
+        """One look at each market that an order may go to."""
+        wanted: dict[VenueAccount, list[Command]] = {}
+        for entry_id in seen.orders:
+            command = seen.commands[entry_id]
+            going = entry_id in pending and entry_id not in seen.refusals
+            if going and isinstance(command, Command) and command.action.verb != "cancel":
+                wanted.setdefault(command.at, []).append(command)
+        for entry_id, view in (await look_at(self._pool, wanted, mode)).items():
+            seen.orders[entry_id] = replace(seen.orders[entry_id], view=view)
 
 
 class _Seen(NamedTuple):
@@ -267,10 +286,6 @@ def guard_of(problem: VenueError) -> Guard:
     if isinstance(problem, UnknownVenue | MissingExtra | BadEndpoint):
         return Guard("unknown-venue", str(problem))
     return Guard("not-ready", str(problem))
-
-
-def _refusal(refused: Refused) -> Guard:
-    return Guard("unknown-account" if refused.wrong_account else "unparsable", refused.why)
 
 
 def _venue_accounts(commands: Commands) -> list[VenueAccount]:

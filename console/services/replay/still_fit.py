@@ -22,7 +22,10 @@ def unfit(
     if account != step.account or (account is None and key_digest != step.key_digest):
         return Guard("unknown-account", f"{_account(account)} answers now, {_account(step.account)} was planned")
     late = too_late(step.command, at, stale_after=now.stale_after, profile=step.profile, readiness=step.readiness)
-    found = (Guard("stale", late) if late else None, too_big(step.command, now))
+    found = (
+        Guard("stale", late) if late else None,
+        too_big(step.command, step.worth, now, is_live=step.is_live),
+    )
     return next((guard for guard in found if guard is not None and guard.code not in step.overridden), None)
 
 

@@ -30,7 +30,7 @@ from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.command import Command
 from console.services.replay.flow_control import Pace, unless_stopped, wait_unless_stopped
-from console.services.replay.guards import Guard
+from console.services.replay.guards import Guard, refusal
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
 from console.services.replay.still_fit import latest_start, unfit
@@ -419,7 +419,8 @@ def _absence_gap(context: AttemptContext, asked_at: datetime) -> str | None:
 
 
 def _refusal_text(why: Refused) -> str:
-    return f"{'unknown-account' if why.wrong_account else 'unparsable'}: {why.why}"
+    guard = refusal(why)
+    return f"{guard.code}: {guard.text}"
 
 
 def _unsent(late: str) -> tuple[OutcomeKind, str]:
