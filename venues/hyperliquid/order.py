@@ -167,9 +167,7 @@ def _exits_refused(action: OrderAction, asset: Asset, trigger: Trigger | None) -
         return Refused("an order with a trigger takes no attached take_profit or stop_loss at hyperliquid")
     for name, _, prices in exits:
         if prices.stop_price is None or prices.limit_price is None:
-            return Refused(
-                f"{name}: hyperliquid's exits are triggers with a worst price: give stop_price and limit_price"
-            )
+            return Refused(f"{name}: an exit at hyperliquid is a trigger with a limit: give stop_price and limit_price")
     return None
 
 
