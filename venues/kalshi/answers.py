@@ -7,7 +7,7 @@ from typing import cast
 
 from venues import answers
 from venues.json_fields import Body, figure, flag, inner, moment, text
-from venues.kalshi.book import BookPosition, BookSide, own_price, own_side, place_of
+from venues.kalshi.book import BookPosition, BookSide, own_price, own_side, place_of, ticker_of
 from venues.message import Reply, Result
 from venues.orders import (
     Accepted,
@@ -22,7 +22,9 @@ from venues.orders import (
     Unknown,
     VenueOrder,
 )
+from venues.terms import Terms
 
+_YES_WORDS = {"bid": "buy", "ask": "sell"}
 DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (409, "*"), (410, "*")})
 
 
@@ -111,28 +113,38 @@ def single_of(result: Result) -> Body | LookupFailed | None:
 
 
 def venue_order(order: Body, action: OrderAction) -> VenueOrder:
+    """Return the order in the action's contract, unit and words; in those of the YES book if it has none."""
     place, side, price = place_of(action), _book_side(order), figure(order, "yes_price_dollars")
-    ticker = text(order, "ticker")
+    ticker, own_word = text(order, "ticker"), None if side is None else _YES_WORDS[side]
     if isinstance(place, BookPosition):
-        own = (
-            action.market_id if ticker == place.ticker else ticker,
-            None if side is None else own_side(action, place, side=side),
-            None if price is None else own_price(action, place, price=price),
-        )
-    else:
-        own = (ticker, side, price)
+        own_word = None if side is None else own_side(action, place, side=side)
+        price = None if price is None else own_price(action, place, price=price)
     return VenueOrder(
         venue_order_id=text(order, "order_id"),
         client_order_id=text(order, "client_order_id") or None,
         status=_status(order),
         raw_status=text(order, "status"),
-        market_id=own[0] or None,
-        side=own[1],
+        market_id=(action.market_id if ticker == ticker_of(action.market_id) else ticker) or None,
+        side=own_word,
         quantity=figure(order, "initial_count_fp", "initial_count"),
         order_type=text(order, "type") or "limit",
-        price=own[2],
+        price=price,
         filled=figure(order, "fill_count_fp", "fill_count"),
         created_at=moment(order, "created_time"),
+        terms=_terms(order),
+    )
+
+
+def _terms(order: Body) -> Terms:
+    """The terms that Kalshi tells of an order; the time in force is not among them."""
+    subaccount = figure(order, "subaccount_number")
+    return Terms(
+        expire_at=moment(order, "expiration_time"),
+        post_only=flag(order, "post_only"),
+        reduce_only=flag(order, "reduce_only"),
+        order_group_id=text(order, "order_group_id") or None,
+        cancel_on_pause=flag(order, "cancel_order_on_pause"),
+        subaccount=None if subaccount is None else str(int(subaccount)),
     )
 
 

@@ -5,11 +5,13 @@ Buying NO at q means asking 1 - q for YES. Refuses an action whose parts contrad
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 from venues.orders import OrderAction, Refused, places, plain
+from venues.term_names import fold, is_set
 
 BookSide = Literal["bid", "ask"]
 Outcome = Literal["yes", "no"]
@@ -26,6 +28,8 @@ _SIDES: dict[str, tuple[str, Outcome | None]] = {
     "sell_no": ("sell", "no"),
 }
 _OPPOSITE = {"buy": "sell", "sell": "buy", "yes": "sell_yes", "no": "sell_no"}
+# Kalshi's two words for the direction of an order: what it is exposed to, and its side of the YES book.
+_DIRECTIONS = {"outcome_side": {"bid": "yes", "ask": "no"}, "book_side": {"bid": "bid", "ask": "ask"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,32 @@ def place_of(action: OrderAction) -> BookPosition | Refused:
     direction, by_side = _SIDES.get(action.side, ("", None))
     if not direction:
         return Refused(f"kalshi does not know the side {action.side}")
-    ticker, suffix = _ticker(action.market_id)
-    stated = {text for text in (by_side, suffix, *_said(action)) if text}
+    ticker, suffix = _split(action.market_id)
+    stated = {text for text in (by_side, suffix, *own_words(action, "outcome")) if text}
     if not stated <= {"yes", "no"}:
         return Refused("kalshi: the outcome is neither yes nor no")
     if len(stated) > 1:
         return Refused("kalshi: side, market and outcome name both yes and no")
     outcome: Outcome = "no" if stated == {"no"} else "yes"
     side: BookSide = "bid" if (direction == "buy") == (outcome == "yes") else "ask"
-    return BookPosition(ticker, outcome, side, bool(stated))
+    return _contradiction(action, direction, outcome, side) or BookPosition(ticker, outcome, side, bool(stated))
+
+
+def _contradiction(action: OrderAction, direction: str, outcome: Outcome, side: BookSide) -> Refused | None:
+    """Refuse words for the direction that say another one. They choose nothing: an exposure is no contract."""
+    for name, words in _DIRECTIONS.items():
+        for said in own_words(action, name):
+            if said != words[side]:
+                return Refused(
+                    f"kalshi: {name} {said} contradicts the action: to {direction} {outcome} is {name} {words[side]}"
+                )
+    return None
+
+
+def ticker_of(market_id: str) -> str | Refused:
+    """Return the market without the contract that is named behind it."""
+    ticker, suffix = _split(market_id)
+    return ticker if suffix in ("", "yes", "no") else Refused("kalshi: the outcome is neither yes nor no")
 
 
 def yes_price(action: OrderAction, place: BookPosition) -> Decimal | Refused:
@@ -85,12 +106,15 @@ def own_side(action: OrderAction, place: BookPosition, *, side: BookSide) -> str
     return f"{_OPPOSITE[direction]}_{outcome}"
 
 
-def _ticker(market_id: str) -> tuple[str, str]:
+def own_words(action: OrderAction, name: str) -> Iterator[str]:
+    """Yield what the action says under one of Kalshi's own names, in any spelling, also in a call's params."""
+    for document in (action.extra, action.params):
+        for key, value in document.items():
+            if fold(key) == fold(name) and is_set(key, value):
+                yield str(value).lower()
+
+
+def _split(market_id: str) -> tuple[str, str]:
     """Split off the contract: `KXBTC-26:no` is the NO contract of `KXBTC-26`."""
     ticker, colon, suffix = market_id.rpartition(":")
     return (ticker, suffix.lower()) if colon else (market_id, "")
-
-
-def _said(action: OrderAction) -> tuple[str, ...]:
-    values = (action.extra.get(name) for name in ("outcome", "outcome_side"))
-    return tuple(str(value).lower() for value in values if value is not None)

@@ -1,25 +1,26 @@
-"""Builds, signs and sends requests to Kalshi's trading API, v2 event orders.
+"""Signs and sends requests to Kalshi's trading API, and looks orders and markets up there.
 
-Sends prices and counts as strings with exactly the action's digits; `prepare` refuses what Kalshi does not take.
 Kalshi does not say whose account a key is, so that only the key's digest tells one account from another. Leaves
-signing to `key` and reading to `answers`.
+building to `request`, signing to `key`, reading to `answers` and `market`.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from venues.client import Profile, Route
 from venues.credentials import Credentials
 from venues.endpoint import Endpoint, Hosts, choose
 from venues.http_client import HttpClient
-from venues.json_fields import Body, compact, shown, text
+from venues.json_fields import Body, text
+from venues.kalshi import market
 from venues.kalshi.answers import DEFINITIVE, in_subaccount, outcome_of, page_of, readiness, single_of, venue_order
-from venues.kalshi.book import BookPosition, place_of, yes_price
+from venues.kalshi.book import ticker_of
 from venues.kalshi.key import load_key, sign
+from venues.kalshi.look import look
+from venues.kalshi.request import DEFAULT_TIF, ID_PATTERN, ROOT, SENDS, TIFS, prepare, subaccount_of
 from venues.message import Headers
 from venues.orders import (
     Absent,
@@ -32,11 +33,8 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    default_tif_note,
-    places,
-    plain,
 )
-from venues.terms import SentTerms, for_types
+from venues.quote import MarketView
 
 PROFILE = Profile(
     name="kalshi",
@@ -49,14 +47,10 @@ PROFILE = Profile(
     lookup=True,
     replace=True,
     cancel=True,
-    default_tif="gtc",
-    tifs=frozenset({"gtc", "ioc", "fok", "gtd"}),
-    id_pattern=r"[0-9A-Za-z_:+=/-]{1,64}",
-    sends=SentTerms(
-        new=for_types(("expire_at", "subaccount"), ("limit",)),
-        replace=for_types(("subaccount",), ("limit",)),
-        own=frozenset({"outcome", "outcome_side", "book_side"}),
-    ),
+    default_tif=DEFAULT_TIF,
+    tifs=TIFS,
+    id_pattern=ID_PATTERN,
+    sends=SENDS,
 )
 FIELDS = ("api_key_id", "private_key")
 HOSTS = Hosts(
@@ -64,21 +58,10 @@ HOSTS = Hosts(
     live=("https://external-api.kalshi.com", "https://api.elections.kalshi.com"),
 )
 
-ROOT = "/trade-api/v2"
-EVENT_ORDERS = f"{ROOT}/portfolio/events/orders"
 ORDERS = f"{ROOT}/portfolio/orders"
 HISTORICAL = f"{ROOT}/historical/orders"
 PAGE_SIZE = 200  # keeps a page far below MAX_REPLY
 MOST_PAGES = 50
-SUBACCOUNTS = range(64)  # 0 is the primary one
-_TIF = {
-    "gtc": "good_till_canceled",
-    "good_till_canceled": "good_till_canceled",
-    "ioc": "immediate_or_cancel",
-    "immediate_or_cancel": "immediate_or_cancel",
-    "fok": "fill_or_kill",
-    "fill_or_kill": "fill_or_kill",
-}
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> KalshiClient:
@@ -87,116 +70,23 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Ka
     return KalshiClient(mode, endpoint, credentials=credentials, route=route)
 
 
-def fields(action: OrderAction, place: BookPosition) -> dict[str, object] | Refused:
-    """Return the order in Kalshi's field names, without its client order id."""
-    if action.order_type != "limit":
-        return Refused(
-            "kalshi has no market orders: dismiss this one, or send a limit order with time in force ioc "
-            "at the worst price you accept"
-        )
-    price = yes_price(action, place)
-    if isinstance(price, Refused):
-        return price
-    if action.quantity <= 0 or places(action.quantity) > 2:
-        return Refused(f"kalshi: a count is above zero with at most 2 decimals, not {plain(action.quantity)}")
-    return {
-        "ticker": place.ticker,
-        "side": place.side,
-        "count": plain(action.quantity),
-        "price": f"{price:.4f}",
-    }
-
-
-def _lifetime(action: OrderAction) -> dict[str, object] | Refused:
-    tif = action.time_in_force or PROFILE.default_tif
-    expiration = action.terms.expire_at
-    if tif == "gtd":
-        if expiration is None or expiration.microsecond:
-            return Refused("kalshi: gtd needs expire_at, in whole seconds, in the action")
-        return {"time_in_force": _TIF["gtc"], "expiration_time": int(expiration.timestamp())}
-    if tif in _TIF and expiration is None:
-        return {"time_in_force": _TIF[tif]}
-    return Refused(
-        f"kalshi takes gtc, ioc and fok, and gtd with an expiration_time; not {tif}"
-        f"{' with one' if expiration is not None else ''}"
-    )
-
-
-def subaccount_of(action: OrderAction) -> int | Refused | None:
-    """Return the number of the subaccount that the action names; None if it names none, which is the primary one."""
-    stated = action.terms.subaccount
-    if stated is None or stated == "":
-        return None
-    number = str(stated) if isinstance(stated, int | Decimal | str) and not isinstance(stated, bool) else ""
-    if not re.fullmatch("0|[1-9][0-9]?", number) or int(number) not in SUBACCOUNTS:
-        return Refused(f"kalshi: subaccount is a whole number from 0 to {SUBACCOUNTS[-1]}, not {shown(stated)}")
-    return int(number)
-
-
 def _stated(prepared: Prepared) -> int | None:
     number = subaccount_of(prepared.action)
     return None if isinstance(number, Refused) else number
 
 
-def _subaccount(prepared: Prepared) -> dict[str, str]:
-    """Return the query that names the subaccount, if the action names one."""
-    number = _stated(prepared)
-    return {} if number is None else {"subaccount": str(number)}
-
-
-def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
-    if not PROFILE.takes_id(client_order_id):
-        return Refused("kalshi takes client order ids of 1 to 64 letters, digits and _ - : + = /")
-    place, subaccount = place_of(action), subaccount_of(action)
-    if isinstance(place, Refused):
-        return place
-    if isinstance(subaccount, Refused):
-        return subaccount
-    if action.verb == "new":
-        return _prepare_new(action, client_order_id, place=place)
-    if not action.venue_order_id:
-        return Refused(f"to {action.verb} an order at kalshi, its venue_order_id is needed")
-    path = f"{EVENT_ORDERS}/{quote(action.venue_order_id, safe='')}"
-    if action.verb == "cancel":
-        return Prepared("cancel", client_order_id, "DELETE", path, b"", action)
-    order = fields(action, place)
-    if isinstance(order, Refused):
-        return order
-    body = compact(order | {"updated_client_order_id": client_order_id})
-    notes = ("the quantity is the order's whole size, what is filled already included",)
-    return Prepared("replace", client_order_id, "POST", f"{path}/amend", body, action, notes=notes)
-
-
-def _prepare_new(action: OrderAction, client_order_id: str, *, place: BookPosition) -> Prepared | Refused:
-    order, lifetime, subaccount = fields(action, place), _lifetime(action), subaccount_of(action)
-    if isinstance(order, Refused):
-        return order
-    if isinstance(lifetime, Refused):
-        return lifetime
-    body = compact(
-        {"ticker": place.ticker, "client_order_id": client_order_id}
-        | order
-        | lifetime
-        | {"self_trade_prevention_type": "taker_at_cross"}
-        | ({} if subaccount is None else {"subaccount": subaccount})
-    )
-    notes = []
-    if action.time_in_force is None:
-        notes.append(default_tif_note(PROFILE.default_tif))
-    if not place.stated:
-        notes.append("outcome: yes (the action does not say)")
-    return Prepared("new", client_order_id, "POST", EVENT_ORDERS, body, action, notes=tuple(notes))
-
-
-def _ticker(prepared: Prepared) -> str:
-    place = place_of(prepared.action)
-    return place.ticker if isinstance(place, BookPosition) else prepared.action.market_id
+def _searched(prepared: Prepared) -> dict[str, str]:
+    """Return the market and, if the action names one, the subaccount to search in."""
+    ticker, number = ticker_of(prepared.action.market_id), _stated(prepared)
+    asked = {"ticker": prepared.action.market_id if isinstance(ticker, Refused) else ticker}
+    return asked | ({} if number is None else {"subaccount": str(number)})
 
 
 class KalshiClient(HttpClient):
     def __init__(self, mode: Mode, endpoint: Endpoint, *, credentials: Credentials, route: Route) -> None:
         super().__init__(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
         self._key = load_key(credentials)
+        self._patience = route.timeout
 
     async def open(self) -> None:
         """Load nothing: only Kalshi knows which keys belong to which host, and it refuses the others."""
@@ -223,8 +113,17 @@ class KalshiClient(HttpClient):
         balance = await self._get(f"{ROOT}/portfolio/balance")
         return readiness(status, balance, really_paper=self._really_paper)
 
+    def market_key(self, action: OrderAction) -> str:
+        return market.market_key(action)
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        return await look(self._get, map(market.market_key, actions), patience=self._patience)
+
+    def seen_by(self, action: OrderAction, view: MarketView) -> MarketView:
+        return market.seen_by(action, view)
+
     def _headers(self, method: str, path: str, body: bytes) -> Headers:  # noqa: ARG002 - Kalshi does not sign the body
-        timestamp = str(time.time_ns() // 1_000_000)
+        timestamp, path = str(time.time_ns() // 1_000_000), path.partition("?")[0]
         return Headers(
             {
                 "KALSHI-ACCESS-KEY": self._credentials.reveal("api_key_id"),
@@ -234,10 +133,7 @@ class KalshiClient(HttpClient):
         )
 
     async def _send(self, prepared: Prepared) -> Outcome:
-        # With the market, the venue finds the exchange shard that holds the order.
-        params = {"market_ticker": _ticker(prepared)} if prepared.verb == "cancel" else {}
-        params |= {} if prepared.verb == "new" else _subaccount(prepared)
-        return outcome_of(await self._request(prepared, params=params or None), prepared)
+        return outcome_of(await self._request(prepared), prepared)
 
     async def _lookup_by_id(self, prepared: Prepared) -> Lookup:
         order = single_of(await self._get(f"{ORDERS}/{quote(prepared.action.venue_order_id or '', safe='')}"))
@@ -251,9 +147,9 @@ class KalshiClient(HttpClient):
 
     async def _search(self, path: str, prepared: Prepared) -> list[Body] | LookupFailed:
         found: list[Body] = []
-        asked = {"ticker": _ticker(prepared), "limit": str(PAGE_SIZE)}
-        if path == ORDERS:  # the old orders cannot be asked for by subaccount, but they say theirs
-            asked |= _subaccount(prepared)
+        asked = _searched(prepared) | {"limit": str(PAGE_SIZE)}
+        if path == HISTORICAL:  # the old orders cannot be asked for by subaccount, but they say theirs
+            asked.pop("subaccount", None)
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             page = page_of(await self._get(path, **asked))

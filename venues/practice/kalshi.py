@@ -1,4 +1,4 @@
-"""Kalshi's trade API, v2, for the practice exchange: orders on the YES book, numbers as strings, paged look-ups.
+"""Kalshi's trade API, v2, for the practice exchange: orders on the YES book, numbers as strings, paged lists.
 
 Must not know sockets, faults or other venues.
 """
@@ -9,13 +9,14 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import cast
 
 from venues.practice.accounts import letters
 from venues.practice.book import Desk, Draft, Order
+from venues.practice.faults import Kind
 from venues.practice.format import STRANGER, Call, Moment, on_order, says
 from venues.practice.wire import WireReply, WireRequest, decimal, millis, text
 
@@ -70,8 +71,15 @@ def document(order: Order) -> dict[str, object]:
         "remaining_count_fp": count_text(order.remaining if order.live else Decimal(0)),
         "created_time": order.created_at.isoformat(),
         "last_update_time": order.updated_at.isoformat(),
-        "expiration_time": order.wire.get("expiration_time"),
+        "expiration_time": _iso(order.wire.get("expiration_time")),
+        "self_trade_prevention_type": order.wire.get("self_trade_prevention_type"),
+        "order_group_id": order.wire.get("order_group_id"),
+        "cancel_order_on_pause": order.wire.get("cancel_order_on_pause", False),
     }
+
+
+def _iso(seconds: object) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) and seconds else None
 
 
 TICKER = re.compile(r"[A-Z0-9][A-Z0-9._-]*")
@@ -79,6 +87,8 @@ CLIENT_ID = re.compile(r"[-\w:+=/]{1,64}")
 UNKNOWN_TICKER = "NOSUCH"  # every other well-formed ticker is listed
 TIFS = {"good_till_canceled": "gtc", "immediate_or_cancel": "ioc", "fill_or_kill": "fok"}
 SUBACCOUNTS = range(64)
+FLAGS = ("post_only", "reduce_only", "cancel_order_on_pause")
+ECHOED = (*FLAGS, "expiration_time", "order_group_id", "self_trade_prevention_type")
 SELF_TRADE = frozenset(("taker_at_cross", "maker"))
 CODES = {
     400: "invalid_order",
@@ -143,18 +153,19 @@ def _call(request: WireRequest, desk: Desk) -> Call:
             return on_order("lookup", desk.order(order_id), act=partial(_one, order_id))
         case "GET", ("portfolio" | "historical" as shelf, "orders"):
             act = partial(_list, request.params, historical=shelf == "historical")
-            return Call("lookup", act, request.params.get("ticker"))
+            # Who asks for resting orders looks at the market; who looks for an order asks for all.
+            kind: Kind = "other" if request.params.get("status") == "resting" else "lookup"
+            return Call(kind, act, request.params.get("ticker"))
         case "GET", ("portfolio", "balance"):
             return Call("probe", _balance)
         case "GET", ("exchange", "status"):
             return Call("probe", _exchange_status)
         case "GET", ("portfolio", "positions"):
-            return Call(
-                "other",
-                says(WireReply(200, {"market_positions": [], "event_positions": [], "cursor": ""})),
-            )
+            return Call("other", partial(_positions, request.params), request.params.get("ticker"))
+        case "GET", ("markets",):
+            return Call("other", partial(_markets, request.params.get("tickers", "").split(",")))
         case "GET", ("markets", ticker):
-            return Call("other", partial(_market, ticker))
+            return Call("other", partial(_market, ticker), ticker)
         case _:
             return Call("other", says(problem(404, "not_found")))
 
@@ -201,7 +212,9 @@ def _draft(body: dict[str, object]) -> Draft | WireReply:
         wrong = problem(400, "invalid_parameters", details="subaccount")
     if wrong is not None:
         return wrong
-    until = body.get("expiration_time")
+    wrong = _wrong_terms(body)
+    if wrong is not None:
+        return wrong
     return Draft(
         symbol=ticker,
         side="buy" if side == "bid" else "sell",
@@ -210,8 +223,25 @@ def _draft(body: dict[str, object]) -> Draft | WireReply:
         price=decimal(body["price"]),
         time_in_force=TIFS[tif],
         client_order_id=client_order_id,
-        wire={"subaccount": part} | ({"expiration_time": until} if type(until) is int else {}),
+        wire={"subaccount": part} | {name: body[name] for name in ECHOED if body.get(name) is not None},
     )
+
+
+def _wrong_terms(body: dict[str, object]) -> WireReply | None:
+    """Check what an order may say beside side, size and price."""
+    if any(type(body.get(name, False)) is not bool for name in FLAGS):
+        details = f"{', '.join(FLAGS)} must be true or false"
+        return WireReply(400, {"code": "bad_request", "message": "bad request", "details": details})
+    tif, until = body["time_in_force"], body.get("expiration_time")
+    if until is not None and (type(until) is not int or tif != "good_till_canceled"):
+        return problem(400, "invalid_order", details="expiration_time")
+    if body.get("reduce_only") and tif != "immediate_or_cancel":
+        return problem(400, "invalid_order", details="reduce_only needs immediate_or_cancel")
+    if body.get("post_only") and tif != "good_till_canceled":
+        return problem(400, "invalid_order", details="post_only")
+    if "order_group_id" in body and text(body["order_group_id"]) is None:
+        return problem(400, "invalid_parameters", details="order_group_id")
+    return None
 
 
 def _wrong_figures(body: dict[str, object]) -> WireReply | None:
@@ -255,8 +285,12 @@ def _amend(order_id: str, desk: Desk, *, params: Mapping[str, str], body: dict[s
     others = (other for other in desk.named(name) if other.order_id != order_id and _part(other) == _part(order))
     if any(other.live for other in others):
         return problem(409, "order_already_exists")
+    until = wanted.get("expiration_time")
+    if until is not None and (type(until) is not int or until < 0):
+        return problem(400, "invalid_order", details="expiration_time")
+    wire = dict(order.wire) if until is None else {**order.wire, "expiration_time": until}
     count, price = decimal(wanted["count"]), decimal(wanted["price"])
-    return WireReply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name)))
+    return WireReply(200, receipt(desk.revise(order, quantity=count, price=price, client_order_id=name, wire=wire)))
 
 
 def _decrease(order_id: str, desk: Desk, *, params: Mapping[str, str], body: dict[str, object] | None) -> WireReply:
@@ -317,12 +351,54 @@ def _exchange_status(desk: Desk) -> WireReply:
     return WireReply(200, state)
 
 
+def _listed(ticker: str) -> bool:
+    return ticker != UNKNOWN_TICKER and TICKER.fullmatch(ticker) is not None
+
+
 def _market(ticker: str, desk: Desk) -> WireReply:
-    if ticker == UNKNOWN_TICKER or not TICKER.fullmatch(ticker):
-        return problem(404, "not_found")
-    prices = {
-        "yes_bid_dollars": "0.4900",
-        "yes_ask_dollars": "0.5100",
+    return WireReply(200, {"market": _told(ticker, desk)}) if _listed(ticker) else problem(404, "not_found")
+
+
+def _markets(tickers: list[str], desk: Desk) -> WireReply:
+    rows = [_told(ticker, desk) for ticker in tickers if _listed(ticker)]
+    return WireReply(200, {"markets": rows, "cursor": ""})
+
+
+def _told(ticker: str, desk: Desk) -> dict[str, object]:
+    """A market with its quote; an empty side of the book is 0 or 1."""
+    quote = desk.quote(ticker)
+    bid = quote.bid if quote is not None and 0 < quote.bid < 1 else Decimal(0)
+    ask = quote.ask if quote is not None and 0 < quote.ask < 1 else Decimal(1)
+    return {
+        "ticker": ticker,
+        "status": "closed" if desk.closed else "active",
+        "yes_bid_dollars": dollars(bid),
+        "yes_ask_dollars": dollars(ask),
+        "no_bid_dollars": dollars(1 - ask),
+        "no_ask_dollars": dollars(1 - bid),
         "price_level_structure": "linear_cent",
     }
-    return WireReply(200, {"market": {"ticker": ticker, "status": "closed" if desk.closed else "active", **prices}})
+
+
+def _positions(params: Mapping[str, str], desk: Desk) -> WireReply:
+    """List what a subaccount holds, the primary one if none is named: YES above zero, NO below."""
+    part, prices = params.get("subaccount") or "0", desk.book.prices
+    traded = dict.fromkeys(order.symbol for order in desk.shown())
+    given = (prices.names[bare] for bare in prices.symbols_held(desk.venue, desk.account))
+    tickers = [params["ticker"]] if params.get("ticker") else list(dict.fromkeys((*traded, *given)))
+    rows = [
+        {"ticker": ticker, "position_fp": count_text(held), "exchange_index": 0}
+        for ticker in tickers
+        if (held := _held(ticker, part, desk=desk))
+    ]
+    return WireReply(200, {"market_positions": rows, "event_positions": [], "cursor": ""})
+
+
+def _held(ticker: str, part: str, *, desk: Desk) -> Decimal:
+    fills = (
+        order.filled if order.side == "buy" else -order.filled
+        for order in desk.shown(ticker)
+        if str(_part(order)) == part
+    )
+    given = desk.book.prices.held(desk.venue, desk.account, ticker) if part == "0" else Decimal(0)
+    return given + sum(fills, Decimal(0))

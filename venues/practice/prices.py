@@ -43,6 +43,7 @@ class Prices:
         self._set: dict[str, tuple[Decimal, Decimal, datetime | None] | None] = {}
         self._held: dict[tuple[str, str, str], Decimal] = {}
         self._has_defaults = True
+        self.names: dict[str, str] = {}  # of the symbols that are held, by what they are compared by
 
     def set(self, symbol: str, bid: Decimal | None, ask: Decimal | None, at: datetime | None = None) -> None:
         """Fix a quote, with the venue's own time of it if `at` is given; without both prices there is none."""
@@ -63,6 +64,7 @@ class Prices:
     def hold(self, venue: str, account: str, symbol: str, quantity: Decimal) -> None:
         """Give an account ("": every account) a position to begin with."""
         self._held[venue, account, _key(symbol)] = quantity
+        self.names[_key(symbol)] = symbol
 
     def held(self, venue: str, account: str, symbol: str) -> Decimal:
         return sum((self._held.get((venue, one, _key(symbol)), Decimal(0)) for one in {account, ""}), Decimal(0))

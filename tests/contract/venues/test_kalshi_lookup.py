@@ -22,6 +22,7 @@ from venues import (
 from venues.kalshi.answers import venue_order
 from venues.kalshi.client import HISTORICAL, MOST_PAGES, ORDERS
 from venues.practice import PracticeExchange
+from venues.terms import Terms
 
 
 def pages(live: list[bytes], old: list[bytes]) -> Callable[[Received], Answer]:
@@ -75,7 +76,7 @@ async def test_what_was_found_before_the_last_page_that_is_asked_is_found() -> N
     assert len(requests) == MOST_PAGES
 
 
-THIRD = replace(YES, extra={"subaccount": 3})
+THIRD = replace(YES, terms=Terms(subaccount="3"))
 
 
 async def test_a_subaccounts_orders_are_asked_for_and_others_left_out() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from decimal import Decimal
+from datetime import UTC, datetime
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,8 +22,10 @@ from venues import (
     VenueClient,
     Verb,
 )
-from venues.kalshi.client import KalshiClient, prepare
+from venues.kalshi.client import KalshiClient
 from venues.kalshi.key import Key
+from venues.kalshi.request import prepare
+from venues.terms import Terms
 
 ROOT = "/trade-api/v2"
 
@@ -54,28 +56,28 @@ WIRE: list[tuple[OrderAction, str, str, bytes]] = [
         b'"time_in_force":"good_till_canceled","self_trade_prevention_type":"taker_at_cross"}',
     ),
     (
-        replace(YES, time_in_force="gtd", extra={"expiration_time": 1794790933}),
+        replace(YES, time_in_force="gtd", terms=Terms(expire_at=datetime.fromtimestamp(2051319845, UTC))),
         "POST",
         f"{ROOT}/portfolio/events/orders",
         b'{"ticker":"KXBTC-26","client_order_id":"coid-1","side":"bid","count":"10","price":"0.5600",'
-        b'"time_in_force":"good_till_canceled","expiration_time":1794790933,'
+        b'"time_in_force":"good_till_canceled","expiration_time":2051319845,'
         b'"self_trade_prevention_type":"taker_at_cross"}',
     ),
     (
-        replace(YES, extra={"subaccount": 3}),
+        replace(YES, terms=Terms(subaccount="3")),
         "POST",
         f"{ROOT}/portfolio/events/orders",
         b'{"ticker":"KXBTC-26","client_order_id":"coid-1","side":"bid","count":"10","price":"0.5600",'
         b'"time_in_force":"good_till_canceled","self_trade_prevention_type":"taker_at_cross","subaccount":3}',
     ),
     (
-        replace(YES, verb="replace", venue_order_id="ord-1", extra={"subaccount": "3"}),
+        replace(YES, verb="replace", venue_order_id="ord-1", time_in_force=None, terms=Terms(subaccount="3")),
         "POST",
         f"{ROOT}/portfolio/events/orders/ord-1/amend?subaccount=3",
         b'{"ticker":"KXBTC-26","side":"bid","count":"10","price":"0.5600","updated_client_order_id":"coid-1"}',
     ),
     (
-        replace(YES, verb="cancel", venue_order_id="ord-1", extra={"subaccount": 0}),
+        replace(YES, verb="cancel", venue_order_id="ord-1", terms=Terms(subaccount="0")),
         "DELETE",
         f"{ROOT}/portfolio/events/orders/ord-1?market_ticker=KXBTC-26&subaccount=0",
         b"",
@@ -84,7 +86,8 @@ WIRE: list[tuple[OrderAction, str, str, bytes]] = [
         replace(YES, verb="replace", venue_order_id="ord/1"),
         "POST",
         f"{ROOT}/portfolio/events/orders/ord%2F1/amend",
-        b'{"ticker":"KXBTC-26","side":"bid","count":"10","price":"0.5600","updated_client_order_id":"coid-1"}',
+        b'{"ticker":"KXBTC-26","side":"bid","count":"10","price":"0.5600","updated_client_order_id":"coid-1",'
+        b'"expiration_time":0}',
     ),
     (
         replace(YES, verb="cancel", venue_order_id="ord-1"),
@@ -98,7 +101,7 @@ WIRE: list[tuple[OrderAction, str, str, bytes]] = [
 @pytest.mark.parametrize(("action", "method", "target", "body"), WIRE)
 async def test_what_goes_out(action: OrderAction, method: str, target: str, body: bytes) -> None:
     prepared = prepared_of(action)
-    assert (prepared.method, prepared.path, prepared.body) == (method, target.partition("?")[0], body)
+    assert (prepared.method, prepared.path, prepared.body) == (method, target, body)
     async with Loopback(lambda _: reply(201, RECEIPT)) as server:
         client = client_of(server.url)
         await {"new": client.submit, "replace": client.replace, "cancel": client.cancel}[action.verb](prepared)
@@ -107,10 +110,10 @@ async def test_what_goes_out(action: OrderAction, method: str, target: str, body
     assert (request.method, request.target, request.body) == (method, target, body)
 
 
-@pytest.mark.parametrize("number", [-1, 64, 1.5, Decimal("1.5"), "x", "03", True, [1], "1 "])
+@pytest.mark.parametrize("number", ["-1", "64", "1.5", "x", "03", "1 ", ""])
 @pytest.mark.parametrize("verb", ["new", "replace", "cancel"])
-def test_a_subaccount_that_is_none_is_refused(number: object, verb: Verb) -> None:
-    refused = prepare(replace(YES, verb=verb, venue_order_id="ord-1", extra={"subaccount": number}), "coid-1")
+def test_a_subaccount_that_is_none_is_refused(number: str, verb: Verb) -> None:
+    refused = prepare(replace(YES, verb=verb, venue_order_id="ord-1", terms=Terms(subaccount=number)), "coid-1")
     assert isinstance(refused, Refused)
     assert "subaccount" in refused.why
 

@@ -13,7 +13,7 @@ from venues import (
     VenueClient,
     connect,
 )
-from venues.kalshi.client import prepare
+from venues.kalshi.request import prepare
 
 YES = OrderAction("new", "KXBTC-26", "buy", Decimal("10"), "limit", Decimal("0.56"), "k", time_in_force="gtc")
 OWN = {"error": {"code": "invalid_order", "message": "invalid order", "details": "post only cross"}}
