@@ -89,7 +89,9 @@ class _Reading:
         client_order_id = self._name("client_order_id")
         by_money = terms.notional is not None
         quantity = self._number("quantity", zero=by_money, missing=None if by_money else "missing")
-        price = self._number("price", missing="missing-price" if order_type in WITH_PRICE else None)
+        in_exit = terms.order_class == "oco" and terms.take_profit is not None  # whose limit is then the order's own
+        priced = order_type in WITH_PRICE and not in_exit
+        price = self._number("price", missing="missing-price" if priced else None)
         if verb == "new":
             self._check_type(order_type, terms)
         return OrderAction(

@@ -215,13 +215,13 @@ def _other_terms(ours: Terms, theirs: Terms) -> list[str]:
 
 def _term_text(value: object) -> str:
     match value:
-        case None | False:
+        case None | False | "":
             return "none"
         case True:
             return "yes"
         case ExitTerms():
             parts = (("stop", value.stop_price), ("limit", value.limit_price))
-            return " ".join(f"{name} {plain(number)}" for name, number in parts if number is not None)
+            return " ".join(f"{name} {plain(number)}" for name, number in parts if number is not None) or "none"
         case tuple():
             return ", ".join(f"{leg.side or ''} {plain(leg.ratio)} {leg.market_id}".strip() for leg in value)
         case Decimal():

@@ -79,7 +79,7 @@ class Terms:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the terms that are set."""
-        return tuple(one.name for one in fields(self) if getattr(self, one.name) not in (None, False))
+        return tuple(one.name for one in fields(self) if getattr(self, one.name) not in (None, False, ""))
 
     def document(self) -> dict[str, Any]:
         """What is set, by neutral name, as plain values: numbers are Decimals, times ISO text."""
