@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
+from typing import cast
 
 from venues import answers
 from venues.json_fields import Body, figure, flag, moment, text
@@ -26,6 +28,7 @@ from venues.orders import (
     Unknown,
     VenueOrder,
 )
+from venues.terms import ExitTerms, Leg, Terms
 
 DEFINITIVE = frozenset({(400, "*"), (401, "*"), (403, "*"), (404, "*"), (422, "*")})
 
@@ -51,6 +54,8 @@ _NO_SUCH_ORDER = "40410000"
 _PAPER_ACCOUNT = re.compile(r"PA[0-9A-Z]+")
 _LIVE_ACCOUNT = re.compile(r"[0-9]{9}")
 _REFUSED = "the keys were refused"
+_CLASSES = ("bracket", "oco", "oto", "mleg")  # of orders that other orders belong to
+_STOPS = ("stop", "stop_limit")
 _BLOCKS = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
 
 
@@ -118,6 +123,20 @@ def _found(reply: Reply, prepared: Prepared) -> Lookup:
     return Found(_order(order, prepared.action))
 
 
+def lacks_legs(reply: Reply) -> str | None:
+    """Return the order's id if other orders belong to it and the answer leaves them out."""
+    order = reply.json() if reply.status == 200 else None
+    without = text(order, "order_class") in _CLASSES and not _legs(order)
+    return (text(order, "id") or None) if without else None
+
+
+def _legs(order: Body | None) -> list[Body]:
+    """Return the orders inside this one that nothing has replaced."""
+    legs = (order or {}).get("legs")
+    every = [cast("Body", leg) for leg in legs if isinstance(leg, dict)] if isinstance(legs, list) else []
+    return [leg for leg in every if text(leg, "status") != "replaced"]
+
+
 def _order(order: Body, action: OrderAction) -> VenueOrder:
     symbol = text(order, "symbol")
     same_pair = symbol.replace("/", "") == action.market_id.replace("/", "")
@@ -126,7 +145,7 @@ def _order(order: Body, action: OrderAction) -> VenueOrder:
         client_order_id=text(order, "client_order_id") or None,
         status=_status(order),
         raw_status=text(order, "status"),
-        market_id=action.market_id if same_pair else symbol or None,
+        market_id=(action.market_id if same_pair else symbol) or None,
         side=text(order, "side") or None,
         quantity=figure(order, "qty"),
         order_type=text(order, "type") or None,
@@ -134,7 +153,79 @@ def _order(order: Body, action: OrderAction) -> VenueOrder:
         time_in_force=text(order, "time_in_force") or None,
         filled=figure(order, "filled_qty"),
         created_at=moment(order, "created_at", "submitted_at"),
+        terms=_terms(order, action.terms),
+        legs=tuple(_leg_order(leg, action) for leg in _legs(order)),
     )
+
+
+def _leg_order(leg: Body, action: OrderAction) -> VenueOrder:
+    own = Terms(stop_price=figure(leg, "stop_price"), position_intent=text(leg, "position_intent") or None)
+    return replace(_order(leg, action), terms=own)
+
+
+def _terms(order: Body, asked: Terms) -> Terms:
+    kind, legs = text(order, "order_class"), _legs(order)
+    said = kind if kind in _CLASSES else "" if "order_class" in order else None
+    several = kind == "mleg"
+    trails = text(order, "type") == "trailing_stop"  # then the venue states where the stop is now
+    return Terms(
+        stop_price=None if trails else _none_is_zero(order, "stop_price"),
+        trail_price=_none_is_zero(order, "trail_price"),
+        trail_percent=_none_is_zero(order, "trail_percent"),
+        notional=_none_is_zero(order, "notional"),
+        extended_hours=flag(order, "extended_hours"),
+        position_intent=text(order, "position_intent") or None,
+        order_class=asked.order_class if asked.order_class == "simple" and said == "" else said,
+        take_profit=_missing(_take_profit(order, legs), asked.take_profit, legs),
+        stop_loss=_missing(_stop_loss(legs), asked.stop_loss, legs),
+        legs=_multi_legs(legs, asked.legs or ()) if several else None,
+    )
+
+
+def _none_is_zero(order: Body, name: str) -> Decimal | None:
+    """Return the number; 0 where the venue says that there is none, which differs from not saying."""
+    return Decimal(0) if name in order and order[name] is None else figure(order, name)
+
+
+def _take_profit(order: Body, legs: list[Body]) -> ExitTerms | None:
+    """An oco order is itself the one that takes the profit; else it is the leg with a limit."""
+    taker = order if text(order, "order_class") == "oco" else _first(legs, ("limit",))
+    price = figure(taker, "limit_price")
+    return None if price is None else ExitTerms(limit_price=price)
+
+
+def _stop_loss(legs: list[Body]) -> ExitTerms | None:
+    stop = _first(legs, _STOPS)
+    if stop is None:
+        return None
+    return ExitTerms(stop_price=figure(stop, "stop_price"), limit_price=figure(stop, "limit_price"))
+
+
+def _missing(told: ExitTerms | None, asked: ExitTerms | None, legs: list[Body]) -> ExitTerms | None:
+    """Return what was told; an exit without prices where one was asked for and the venue has only others."""
+    return ExitTerms() if told is None and asked is not None and legs else told
+
+
+def _first(legs: list[Body], types: tuple[str, ...]) -> Body | None:
+    return next((leg for leg in legs if text(leg, "type") in types), None)
+
+
+def _multi_legs(legs: list[Body], asked: tuple[Leg, ...]) -> tuple[Leg, ...] | None:
+    """Return the legs in the order and with the words of those asked for: the venue fills in what was left out."""
+    by_market = {leg.market_id: leg for leg in asked}
+    found = [_multi_leg(leg, by_market.get(text(leg, "symbol"))) for leg in legs]
+    places = {market: place for place, market in enumerate(by_market)}
+    return tuple(sorted(found, key=lambda leg: places.get(leg.market_id, len(places)))) or None
+
+
+def _multi_leg(leg: Body, asked: Leg | None) -> Leg:
+    side, intent = text(leg, "side") or None, text(leg, "position_intent") or None
+    ratio = figure(leg, "ratio_qty") or (None if asked is None else asked.ratio)
+    if asked is not None:
+        implied = asked.side is None and (asked.position_intent or "").startswith(f"{side}_")
+        side = asked.side if side is None or implied else side
+        intent = asked.position_intent if intent is None or asked.position_intent is None else intent
+    return Leg(text(leg, "symbol"), ratio or Decimal(0), side, intent)
 
 
 def _status(order: Body) -> Status:

@@ -1,33 +1,32 @@
-"""Builds and sends requests to Alpaca's trading API, v2.
+"""Sends requests to Alpaca's trading API, v2, and asks its data API for quotes.
 
-Sends numbers as strings with exactly the action's digits; `prepare` refuses what Alpaca would round. Leaves
-reading to `answers`, and must not know stores or keyrings.
+Leaves building to `request` and reading to `answers` and `market`; must not know stores or keyrings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from venues.alpaca.answers import DEFINITIVE, account_mode, account_number, lookup_of, outcome_of, readiness
+from venues.alpaca.answers import (
+    DEFINITIVE,
+    account_mode,
+    account_number,
+    lacks_legs,
+    lookup_of,
+    outcome_of,
+    readiness,
+)
+from venues.alpaca.market import Looking, market_key
+from venues.alpaca.request import DEFAULT_TIF, ID_PATTERN, ORDERS, SENDS, TIFS, is_crypto, prepare
 from venues.client import Profile, Route, WrongMode
 from venues.credentials import Credentials
-from venues.endpoint import Hosts, choose
+from venues.endpoint import Endpoint, Hosts, choose, choose_data
+from venues.http import Transport
 from venues.http_client import HttpClient
-from venues.json_fields import compact
-from venues.message import Headers, Result
-from venues.orders import (
-    Lookup,
-    Mode,
-    NotSent,
-    OrderAction,
-    Outcome,
-    Prepared,
-    Readiness,
-    Refused,
-    default_tif_note,
-    places,
-    plain,
-)
+from venues.message import Headers, Reply, Result
+from venues.orders import Lookup, Mode, NotSent, OrderAction, Outcome, Prepared, Readiness, Refused
+from venues.quote import MarketView
 
 PROFILE = Profile(
     name="alpaca",
@@ -40,18 +39,18 @@ PROFILE = Profile(
     lookup=True,
     replace=True,
     cancel=True,
-    default_tif="day",
-    tifs=frozenset({"day", "gtc", "opg", "cls", "ioc", "fok"}),
-    id_pattern=r"[\x21-\x7e]{1,128}",
+    default_tif=DEFAULT_TIF,
+    tifs=TIFS,
+    id_pattern=ID_PATTERN,
     tells_account=True,
+    sends=SENDS,
 )
 FIELDS = ("api_key", "secret_key")
 HOSTS = Hosts(paper=("https://paper-api.alpaca.markets",), live=("https://api.alpaca.markets",))
+DATA = "https://data.alpaca.markets"  # for paper and live accounts alike
 
-ORDERS = "/v2/orders"
 BY_CLIENT_ID = "/v2/orders:by_client_order_id"
-_CRYPTO_TIFS = frozenset({"gtc", "ioc"})
-_MOST_PLACES = 9
+NESTED = "true"  # the orders that belong to another one come inside it
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> AlpacaClient:
@@ -71,71 +70,21 @@ def _key_mode(credentials: Credentials) -> Mode | None:
     return "live" if credentials.reveal("api_key").startswith("AK") else None
 
 
-def fields(action: OrderAction, client_order_id: str) -> dict[str, str] | Refused:
-    """Return the order in Alpaca's field names, all values as strings."""
-    if action.side not in ("buy", "sell"):
-        return Refused(f"alpaca takes buy or sell, not {action.side}")
-    if action.order_type not in ("market", "limit"):
-        return Refused(f"alpaca: a {action.order_type} order cannot be sent from here")
-    if action.price_unit not in (None, "dollars"):
-        return Refused(f"alpaca's prices are dollars, not {action.price_unit}")
-    tif = action.time_in_force or default_tif(action)
-    if tif not in (_CRYPTO_TIFS if _is_crypto(action) else PROFILE.tifs):
-        return Refused(f"alpaca does not take time in force {tif} for {action.market_id}")
-    if (why := _inexact(action)) is not None:
-        return Refused(why)
-    order = {"symbol": action.market_id, "qty": plain(action.quantity), "side": action.side}
-    order |= {"type": action.order_type, "time_in_force": tif}
-    if action.order_type == "limit" and action.price is not None:
-        order["limit_price"] = plain(action.price)
-    return order | {"client_order_id": client_order_id}
-
-
-def default_tif(action: OrderAction) -> str:
-    return "gtc" if _is_crypto(action) else PROFILE.default_tif
-
-
-def _is_crypto(action: OrderAction) -> bool:
-    return "/" in action.market_id
-
-
-def _inexact(action: OrderAction) -> str | None:
-    """Return why Alpaca would not take these numbers as they are; nothing is rounded here."""
-    if action.quantity <= 0:
-        return f"quantity {plain(action.quantity)} is not above zero"
-    if places(action.quantity) > _MOST_PLACES:
-        return f"quantity {plain(action.quantity)}: alpaca takes at most {_MOST_PLACES} decimals"
-    if action.order_type == "market":
-        return None
-    if action.price is None or action.price <= 0:
-        return "a limit order needs a price above zero"
-    most = _MOST_PLACES if _is_crypto(action) else 2 if action.price >= 1 else 4
-    if places(action.price) > most:
-        return f"price {plain(action.price)}: alpaca takes at most {most} decimals there, and it is not rounded"
-    return None
-
-
-def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
-    if not PROFILE.takes_id(client_order_id):
-        return Refused("alpaca takes client order ids of 1 to 128 printable ASCII characters")
-    target = quote(action.venue_order_id or "", safe="")
-    if action.verb != "new" and not target:
-        return Refused(f"to {action.verb} an order at alpaca, its venue_order_id is needed")
-    if action.verb == "cancel":
-        return Prepared("cancel", client_order_id, "DELETE", f"{ORDERS}/{target}", b"", action)
-    order = fields(action, client_order_id)
-    if isinstance(order, Refused):
-        return order
-    if action.verb == "replace":
-        for name in ("symbol", "side", "type", *(() if action.time_in_force else ("time_in_force",))):
-            del order[name]
-        return Prepared("replace", client_order_id, "PATCH", f"{ORDERS}/{target}", compact(order), action)
-    notes = () if action.time_in_force else (default_tif_note(order["time_in_force"]),)
-    return Prepared("new", client_order_id, "POST", ORDERS, compact(order), action, notes=notes)
-
-
 class AlpacaClient(HttpClient):
     _wrong_account: str | None = None
+
+    def __init__(
+        self, profile: Profile, mode: Mode, *, endpoint: Endpoint, credentials: Credentials, route: Route
+    ) -> None:
+        super().__init__(profile, mode, endpoint=endpoint, credentials=credentials, route=route)
+        self._timeout = route.timeout
+        self._data_url = choose_data(DATA, endpoint, route).url
+        self._data: Transport | None = None  # made by the first look
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self._data is not None:
+            await self._data.aclose()
 
     async def open(self) -> None:
         """Ask whose account this is, to know it and to refuse keys of the other mode before an order is sent.
@@ -148,7 +97,7 @@ class AlpacaClient(HttpClient):
 
     def clock_counts(self, action: OrderAction) -> bool:
         """Alpaca's clock is the stock market's; crypto trades all the time."""
-        return not _is_crypto(action)
+        return not is_crypto(action)
 
     def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         return prepare(action, client_order_id)
@@ -156,7 +105,17 @@ class AlpacaClient(HttpClient):
     async def lookup(self, prepared: Prepared) -> Lookup:
         if prepared.verb == "cancel":
             return lookup_of(await self._get(prepared.path), prepared)
-        return lookup_of(await self._get(BY_CLIENT_ID, client_order_id=prepared.client_order_id), prepared)
+        told = await self._get(BY_CLIENT_ID, client_order_id=prepared.client_order_id, nested=NESTED)
+        if isinstance(told, Reply) and (order_id := lacks_legs(told)) is not None:
+            whole = await self._get(f"{ORDERS}/{quote(order_id, safe='')}", nested=NESTED)
+            told = whole if isinstance(whole, Reply) and whole.status == 200 else told
+        return lookup_of(told, prepared)
+
+    def market_key(self, action: OrderAction) -> str:
+        return market_key(action)
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        return await Looking(self._get, self._get_data, within=self._timeout).look(actions)
 
     async def probe(self) -> Readiness:
         clock = await self._get("/v2/clock")
@@ -171,6 +130,11 @@ class AlpacaClient(HttpClient):
                 "APCA-API-SECRET-KEY": self._credentials.reveal("secret_key"),
             }
         )
+
+    async def _get_data(self, path: str, **params: str) -> Result:
+        if self._data is None:
+            self._data = Transport(self._data_url, self._timeout)
+        return await self._data.ask("GET", path, headers=self._headers("GET", path, b""), params=params)
 
     async def _send(self, prepared: Prepared) -> Outcome:
         if self._wrong_account is not None:

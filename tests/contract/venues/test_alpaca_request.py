@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tests.support.http_server import Loopback, reply
-from tests.support.venue.alpaca import COIN, LIMIT, MARKET, ORDER, client_of, prepared_of
+from tests.support.venue.alpaca import BRACKET, COIN, LIMIT, MARKET, ORDER, client_of, prepared_of
 from tests.support.venue.rigs_practice import ALPACA_SECRETS
 from venues import (
     BadCredentials,
@@ -16,10 +16,12 @@ from venues import (
     OrderAction,
     Prepared,
     Refused,
+    Terms,
     VenueClient,
     connect,
 )
-from venues.alpaca.client import AlpacaClient, prepare
+from venues.alpaca.client import AlpacaClient
+from venues.alpaca.request import prepare
 from venues.http import Reply
 
 
@@ -63,6 +65,21 @@ WIRE: list[tuple[OrderAction, str, str, bytes]] = [
         b'{"qty":"100","limit_price":"180.25","client_order_id":"coid-1"}',
     ),
     (replace(LIMIT, verb="cancel", venue_order_id="ord-1"), "DELETE", "/v2/orders/ord-1", b""),
+    (
+        replace(LIMIT, terms=BRACKET),
+        "POST",
+        "/v2/orders",
+        b'{"symbol":"AAPL","qty":"100","side":"buy","type":"limit","time_in_force":"gtc","limit_price":"180.25",'
+        b'"client_order_id":"coid-1","order_class":"bracket","take_profit":{"limit_price":"200.5"},'
+        b'"stop_loss":{"stop_price":"170.25","limit_price":"169.9"}}',
+    ),
+    (
+        replace(MARKET, quantity=Decimal(0), terms=Terms(notional=Decimal("500.25"), extended_hours=True)),
+        "POST",
+        "/v2/orders",
+        b'{"symbol":"SPY","side":"sell","type":"market","time_in_force":"day","client_order_id":"coid-1",'
+        b'"notional":"500.25","extended_hours":true}',
+    ),
 ]
 
 
@@ -91,7 +108,7 @@ async def test_what_is_asked() -> None:
         await client.probe()
         await client.aclose()
     assert [(request.method, request.path, request.params) for request in server.requests] == [
-        ("GET", "/v2/orders:by_client_order_id", {"client_order_id": "a&b=c/d"}),
+        ("GET", "/v2/orders:by_client_order_id", {"client_order_id": "a&b=c/d", "nested": "true"}),
         ("GET", "/v2/orders/ord-1", {}),
         ("GET", "/v2/clock", {}),
         ("GET", "/v2/account", {}),
@@ -147,9 +164,11 @@ def test_the_default_time_in_force_is_shown() -> None:
     assert prepared_of(LIMIT).notes == ()
 
 
-def test_terms_that_are_not_sent_are_shown() -> None:
-    extra = {"extended_hours": True, "stop_price": None, "strategy": "mean"}
-    assert prepared_of(replace(LIMIT, extra=extra)).notes == ("in the action, but not sent: extended_hours",)
+def test_a_term_that_would_not_be_sent_is_named() -> None:
+    client = client_of("http://127.0.0.1:1")
+    refused = client.prepare(replace(LIMIT, terms=Terms(post_only=True, extended_hours=True)), "coid-1")
+    assert isinstance(refused, Refused)
+    assert refused.unsent == ("post_only",)
 
 
 @pytest.mark.parametrize("field", ["api_key", "secret_key"])

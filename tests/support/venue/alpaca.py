@@ -10,14 +10,21 @@ from venues import (
     OrderAction,
     Prepared,
     Route,
+    Terms,
     VenueClient,
     connect,
 )
-from venues.alpaca.client import prepare
+from venues.alpaca.request import prepare
+from venues.terms import ExitTerms
 
 LIMIT = OrderAction("new", "AAPL", "buy", Decimal("100"), "limit", Decimal("180.25"), "k", time_in_force="gtc")
 MARKET = OrderAction("new", "SPY", "sell", Decimal("0.5"), "market", None, "k")
 COIN = OrderAction("new", "BTC/USD", "buy", Decimal("0.001234567"), "limit", Decimal("17000.129"), "k")
+BRACKET = Terms(
+    order_class="bracket",
+    take_profit=ExitTerms(limit_price=Decimal("200.5")),
+    stop_loss=ExitTerms(Decimal("170.25"), Decimal("169.9")),
+)
 ORDER = {
     "id": "61e69015-8549-4bfd-b9c3-01e75843f47d",
     "client_order_id": "coid-1",
