@@ -1,4 +1,4 @@
-"""Hyperliquid's API for the practice exchange: /exchange takes signed actions, /info answers questions.
+"""Hyperliquid's API for the practice exchange: /exchange takes signed actions; /info is `info`'s.
 
 Answers most errors with status 200, as the venue does. Must not know sockets, faults or other venues.
 """
@@ -8,217 +8,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import cast
 
 from venues.practice.book import Desk, Draft, Order
-from venues.practice.faults import DEMO_SYMBOLS, Kind
-from venues.practice.format import Call, Moment, on_order, says
-from venues.practice.wallets import Wallets, address, approved
-from venues.practice.wire import WireReply, WireRequest, decimal, millis, plain, text
-
-SPOT_OFFSET = 10_000
-STATUS = {
-    "cancelled": "canceled",
-    "partly_filled": "open",
-    "replaced": "canceled",
-    "expired": "scheduledCancel",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Coin:
-    decimals: int
-    mid: str
-
-
-PERPS: Mapping[str, Coin] = {
-    "BTC": Coin(5, "60000.0"),
-    "ETH": Coin(4, "3000.0"),
-    "SOL": Coin(2, "150.0"),
-    "XRP": Coin(0, "0.6"),
-    "DOGE": Coin(0, "0.1"),
-    "HYPE": Coin(2, "30.0"),
-    **{name: Coin(3, "100.0") for name in DEMO_SYMBOLS},
-}
-SPOTS: Mapping[str, Coin] = {"PURR/USDC": Coin(0, "0.2"), "@1": Coin(2, "30.0")}
-COINS: Mapping[str, Coin] = {**PERPS, **SPOTS}
-TOKENS = (("USDC", 8), ("PURR", 0), ("HYPE", 2))
-
-
-def coin_of(asset: object) -> str | None:
-    """Return the market with this asset number; spot markets start at 10000."""
-    if type(asset) is not int or asset < 0:
-        return None
-    names, at = (tuple(PERPS), asset) if asset < SPOT_OFFSET else (tuple(SPOTS), asset - SPOT_OFFSET)
-    return names[at] if at < len(names) else None
-
-
-def info(question: Mapping[str, object], desk: Desk) -> Call:
-    match question.get("type"):
-        case "meta":
-            return Call("other", says(WireReply(200, _meta())))
-        case "spotMeta":
-            return Call("other", says(WireReply(200, _spot_meta())))
-        case "metaAndAssetCtxs":
-            return Call("other", says(WireReply(200, [_meta(), [_context(coin) for coin in PERPS.values()]])))
-        case "spotMetaAndAssetCtxs":
-            return Call("other", says(WireReply(200, [_spot_meta(), [_context(coin) for coin in SPOTS.values()]])))
-        case "perpDexs":
-            return Call("other", says(WireReply(200, [None])))
-        case "allMids":
-            return Call("other", says(WireReply(200, {name: coin.mid for name, coin in COINS.items()})))
-        case "exchangeStatus":
-            return Call("probe", _exchange_status)
-        case "clearinghouseState":
-            return Call("probe", _perp_account)
-        case "spotClearinghouseState":
-            return Call("probe", says(WireReply(200, {"balances": [_usdc()]})))
-        case "userRateLimit":
-            return Call("other", says(WireReply(200, {"cumVlm": "0.0", "nRequestsUsed": 0, "nRequestsCap": 10000})))
-        case "userRole":
-            return Call("other", partial(_role, question.get("user")))
-        case "orderStatus":
-            return _order_status(question.get("oid"), desk)
-        case "openOrders" | "frontendOpenOrders" | "historicalOrders" | "userFills" | "userFillsByTime" as what:
-            return Call("lookup", partial(_list, what))
-        case "extraAgents" | "subAccounts" | "userFunding" | "delegations":
-            return Call("other", says(WireReply(200, [])))
-        case _:
-            return Call("other", says(words(422, MALFORMED)))
-
-
-def _role(user: object, desk: Desk) -> WireReply:
-    account = desk.book.agents.get(address(user) or "")
-    return WireReply(200, {"role": "user"} if account is None else {"role": "agent", "data": {"user": account}})
-
-
-def _order_status(oid: object, desk: Desk) -> Call:
-    known = desk.order(str(oid)) or next(desk.named(str(oid)), None)
-
-    def act(desk: Desk) -> WireReply:
-        order = desk.shown_by_id(str(oid)) or desk.shown_by_name(str(oid))
-        if order is None:
-            return WireReply(200, {"status": "unknownOid"})
-        return WireReply(200, {"status": "order", "order": _with_status(order)})
-
-    return on_order("lookup", known, act=act)
-
-
-def _list(what: str, desk: Desk) -> WireReply:
-    orders = [*desk.shown()]
-    match what:
-        case "openOrders" | "frontendOpenOrders":
-            return WireReply(200, [document(order) for order in orders if order.live])
-        case "historicalOrders":
-            return WireReply(200, [_with_status(order) for order in orders][:2000])
-        case _:
-            return WireReply(200, [_fill(order) for order in orders if order.filled][:2000])
-
-
-def _exchange_status(desk: Desk) -> WireReply:
-    special = {"trading": "halted"} if desk.closed else None
-    return WireReply(200, {"specialStatuses": special, "time": millis(desk.now)})
-
-
-def _perp_account(desk: Desk) -> WireReply:
-    summary = dict.fromkeys(("totalNtlPos", "totalMarginUsed"), "0.0")
-    summary |= dict.fromkeys(("accountValue", "totalRawUsd"), "1000000.0")
-    return WireReply(
-        200,
-        {
-            "marginSummary": summary,
-            "crossMarginSummary": summary,
-            "crossMaintenanceMarginUsed": "0.0",
-            "withdrawable": "1000000.0",
-            "assetPositions": [],
-            "time": millis(desk.now),
-        },
-    )
-
-
-def _usdc() -> dict[str, object]:
-    return {"coin": "USDC", "token": 0, "hold": "0.0", "total": "1000000.0", "entryNtl": "0.0"}
-
-
-def _meta() -> dict[str, object]:
-    universe = [{"name": name, "szDecimals": coin.decimals, "maxLeverage": 20} for name, coin in PERPS.items()]
-    return {"universe": universe, "marginTables": [], "collateralToken": 0}
-
-
-def _spot_meta() -> dict[str, object]:
-    tokens = [
-        {
-            "name": name,
-            "szDecimals": decimals,
-            "weiDecimals": 8,
-            "index": index,
-            "tokenId": f"0x{index:032x}",
-            "isCanonical": True,
-            "evmContract": None,
-            "fullName": None,
-        }
-        for index, (name, decimals) in enumerate(TOKENS)
-    ]
-    pairs = [
-        {"name": name, "tokens": [index + 1, 0], "index": index, "isCanonical": index == 0}
-        for index, name in enumerate(SPOTS)
-    ]
-    return {"tokens": tokens, "universe": pairs}
-
-
-def _context(coin: Coin) -> dict[str, object]:
-    prices = dict.fromkeys(("markPx", "midPx", "oraclePx", "prevDayPx"), coin.mid)
-    return {**prices, "dayNtlVlm": "0.0", "funding": "0.0", "openInterest": "0.0", "premium": "0.0"}
-
-
-def _with_status(order: Order) -> dict[str, object]:
-    at = millis(order.updated_at)
-    return {"order": document(order), "status": STATUS.get(order.state, order.state), "statusTimestamp": at}
-
-
-def document(order: Order) -> dict[str, object]:
-    return {
-        "coin": order.symbol,
-        "side": "B" if order.side == "buy" else "A",
-        "limitPx": plain(order.price) if order.price is not None else "0.0",
-        "sz": plain(order.remaining),
-        "origSz": plain(order.quantity),
-        "oid": int(order.order_id),
-        "timestamp": millis(order.created_at),
-        "triggerCondition": "N/A",
-        "isTrigger": False,
-        "triggerPx": "0.0",
-        "children": [],
-        "isPositionTpsl": False,
-        "reduceOnly": order.wire.get("reduceOnly", False),
-        "orderType": "Limit",
-        "tif": order.wire.get("tif", "Gtc"),
-        "cloid": order.client_order_id or None,
-    }
-
-
-def _fill(order: Order) -> dict[str, object]:
-    return {
-        "coin": order.symbol,
-        "px": plain(order.fill_price or order.price or order.quantity),
-        "sz": plain(order.filled),
-        "side": "B" if order.side == "buy" else "A",
-        "time": millis(order.updated_at),
-        "startPosition": "0.0",
-        "dir": "Open Long" if order.side == "buy" else "Open Short",
-        "closedPnl": "0.0",
-        "hash": "0x" + "0" * 64,
-        "oid": int(order.order_id),
-        "crossed": True,
-        "fee": "0.0",
-        "feeToken": "USDC",
-        "tid": int(order.order_id),
-        "cloid": order.client_order_id or None,
-    }
-
+from venues.practice.faults import Kind
+from venues.practice.format import Call, Moment, says
+from venues.practice.hyperliquid.info import COINS, MALFORMED, coin_of, document, info, words
+from venues.practice.wallets import Wallets, approved
+from venues.practice.wire import WireReply, WireRequest, decimal, plain, text
 
 CLOID = re.compile(r"0x[0-9a-fA-F]{32}")
 TIFS = {"Gtc": "gtc", "Ioc": "ioc", "Alo": "alo"}
@@ -230,7 +30,6 @@ TAKES = {
     "batchModify": "replace",
 }
 MISSING = "Order was never placed, already canceled, or filled."
-MALFORMED = "Failed to deserialize the JSON body into the target type"
 TWO_DAYS, ONE_DAY = 2 * 86_400_000, 86_400_000
 DONE = WireReply(200, {"status": "ok", "response": {"type": "default"}})
 Item = dict[str, object]
@@ -278,10 +77,6 @@ class Wanted:
     oid: object = None  # the order to modify or cancel: a number or a cloid
 
 
-def words(status: int, message: str) -> WireReply:
-    return WireReply(status, raw=message.encode(), content_type="text/plain; charset=utf-8")
-
-
 def statuses(kind: str, rows: list[object]) -> WireReply:
     return WireReply(200, {"status": "ok", "response": {"type": kind, "data": {"statuses": rows}}})
 
@@ -305,7 +100,8 @@ def _exchange(body: Item | None, desk: Desk) -> Call:
     if not wanted:
         return Call(cast(Kind, kind), says(words(422, MALFORMED)))
     symbol, name = _about(wanted[0], desk)
-    doing = partial(_do, str(action["type"]), wanted=wanted)
+    grouped = action.get("grouping") == "normalTpsl"
+    doing = partial(_do, "grouped" if grouped else str(action["type"]), wanted=wanted)
     act = partial(_checked, cast(int, nonce), expires=body.get("expiresAfter"), act=doing)
     return Call(cast(Kind, kind), act, symbol, name, once=f"hyperliquid:{desk.account}:{nonce}")
 
@@ -353,6 +149,8 @@ def _do(kind: str, desk: Desk, *, wanted: list[Wanted]) -> WireReply:
     match kind:
         case "order":
             return statuses("order", [_place(item.order, desk) for item in wanted])
+        case "grouped":
+            return statuses("order", _place_group([item.order for item in wanted], desk))
         case "cancel" | "cancelByCloid":
             return statuses("cancel", [_cancel(item, desk) for item in wanted])
         case "modify":
@@ -369,6 +167,28 @@ def _place(row: Item, desk: Desk) -> Item:
     if draft.client_order_id and any(desk.named(draft.client_order_id)):
         return {"error": f"Duplicate cloid {draft.client_order_id}"}
     return _outcome(desk.place(draft, desk.new_number()))
+
+
+def _place_group(rows: list[Item], desk: Desk) -> list[object]:
+    """Place an order whose exits wait until it is filled; all of them, or none."""
+    drafts = [_draft(row) for row in rows]
+    if (wrong := next((one for one in drafts if isinstance(one, str)), None)) is not None:
+        return [{"error": wrong}]
+    main = _place(rows[0], desk)
+    if "error" in main:
+        return [main]
+    exits = [cast(Draft, draft) for draft in drafts[1:]]
+    if "filled" in main:
+        return [main, *(_outcome(desk.place(draft, desk.new_number())) for draft in exits)]
+    order = desk.changed[-1]
+    desk.revise(order, wire={**order.wire, "children": [_waiting(draft, order, desk.new_number()) for draft in exits]})
+    return [main, *("waitingForFill" for _ in exits)]
+
+
+def _waiting(draft: Draft, main: Order, number: str) -> Item:
+    """Return an exit as it stands below the order that it waits for."""
+    held = replace(main, order_id=number, side=draft.side, price=draft.price, wire=draft.wire, client_order_id="")
+    return document(held)
 
 
 def _modify(wanted: Wanted, desk: Desk) -> Item:
@@ -410,12 +230,10 @@ def _draft(row: Item) -> Draft | str:
     coin = coin_of(row.get("a"))
     price, size = decimal(row.get("p")), decimal(row.get("s"))
     cloid = row.get("c") or ""
-    kind = row.get("t")
-    limit = kind.get("limit") if isinstance(kind, dict) else None
-    tif = text(limit.get("tif")) if isinstance(limit, dict) else None
+    kind = _kind(row.get("t"), buys=row.get("b") is True)
     if coin is None:
         return f"Order has invalid asset {row.get('a')}."
-    if tif not in TIFS or not isinstance(row.get("b"), bool):
+    if kind is None or not isinstance(row.get("b"), bool):
         return "Order has invalid type."
     if not isinstance(cloid, str) or (cloid and not CLOID.fullmatch(cloid)):
         return "Order has invalid cloid."
@@ -431,7 +249,27 @@ def _draft(row: Item) -> Draft | str:
         quantity=size,
         order_type="limit",
         price=price,
-        time_in_force=TIFS[tif],
+        time_in_force=TIFS[str(kind["tif"] or "Gtc")],
         client_order_id=cloid,
-        wire={"tif": tif, "reduceOnly": row.get("r") is True},
+        wire={**kind, "reduceOnly": row.get("r") is True},
     )
+
+
+def _kind(told: object, *, buys: bool) -> Mapping[str, object] | None:
+    """Return the order's type as look-ups tell it: a limit, or a trigger, which rests until its price comes."""
+    limit, trigger = (told.get("limit"), told.get("trigger")) if isinstance(told, dict) else (None, None)
+    if isinstance(limit, dict):
+        return {"tif": limit["tif"]} if text(limit.get("tif")) in TIFS else None
+    if not isinstance(trigger, dict) or not isinstance(market := trigger.get("isMarket"), bool):
+        return None
+    price, name = decimal(trigger.get("triggerPx")), {"sl": "Stop", "tp": "Take Profit"}.get(str(trigger.get("tpsl")))
+    if price is None or price <= 0 or name is None:
+        return None
+    above = buys == (name == "Stop")
+    return {
+        "tif": None if market else "Gtc",
+        "isTrigger": True,
+        "triggerPx": plain(price),
+        "triggerCondition": f"Price {'above' if above else 'below'} {plain(price)}",
+        "orderType": f"{name} {'Market' if market else 'Limit'}",
+    }
