@@ -12,8 +12,10 @@ import pytest
 
 from tests.support.http_server import Answer, Loopback, Received, reply
 from tests.support.venue.kalshi import LISTED, OWN, YES, client_of, prepared_of
+from tests.support.venue.term_samples import LATER
 from venues import (
     Absent,
+    Accepted,
     Found,
     LookupFailed,
     OrderAction,
@@ -166,3 +168,69 @@ async def test_an_order_that_differs_is_found_with_its_differences() -> None:
         await client.aclose()
     assert isinstance(found, Found)
     assert [text.partition(":")[0] for text in differences(YES, found.order)] == ["quantity"]
+
+
+FULL = Terms(expire_at=LATER, order_group_id="g-1", cancel_on_pause=True, subaccount="3")
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, []),
+        ({"expire_at": LATER.replace(second=6)}, ["expire_at"]),
+        ({"order_group_id": "g-2"}, ["order_group_id"]),
+        ({"subaccount": "4"}, ["subaccount"]),
+    ],
+)
+def test_an_order_that_differs_in_one_term_is_another_order(changes: dict[str, object], names: list[str]) -> None:
+    told = {**LISTED, "order_group_id": "g-1", "cancel_order_on_pause": True, "subaccount_number": 3}
+    told |= {"expiration_time": "2035-01-02T03:04:05Z"}
+    action = replace(YES, terms=replace(FULL, **changes))  # type: ignore[arg-type]  # a table of terms
+    order = venue_order(_as_read(told), action)
+    assert [text.partition(":")[0] for text in differences(action, order)] == names
+
+
+@pytest.mark.parametrize("name", ["post_only", "reduce_only", "cancel_on_pause"])
+def test_a_flag_that_the_venue_denies_is_a_difference(name: str) -> None:
+    wire = {"cancel_on_pause": "cancel_order_on_pause"}.get(name, name)
+    action = replace(YES, terms=Terms(**{name: True}))  # type: ignore[arg-type]  # flags by name
+    denied = venue_order({**LISTED, wire: False}, action)
+    assert [text.partition(":")[0] for text in differences(action, denied)] == [name]
+    assert differences(action, venue_order({**LISTED, wire: True}, action)) == ()
+    assert differences(action, venue_order(LISTED, action)) == ()  # it does not say
+
+
+async def test_every_term_comes_back_from_the_practice_exchange() -> None:
+    action = replace(YES, time_in_force="gtd", terms=replace(FULL, post_only=True))
+    async with PracticeExchange(fsync=False) as exchange:
+        client = client_of(exchange.url)
+        await client.submit(prepared_of(action))
+        found = await client.lookup(prepared_of(action))
+        await client.aclose()
+    assert isinstance(found, Found)
+    assert found.order.terms == FULL
+    assert differences(action, found.order) == ()
+
+
+async def test_an_amended_expiry_is_found() -> None:
+    gtd = replace(YES, time_in_force="gtd", terms=Terms(expire_at=LATER))
+    async with PracticeExchange(fsync=False) as exchange:
+        client = client_of(exchange.url)
+        placed = await client.submit(prepared_of(gtd))
+        assert isinstance(placed, Accepted)
+        amend = replace(YES, verb="replace", venue_order_id=placed.venue_order_id, quantity=Decimal(12))
+        for terms, tif in ((Terms(expire_at=LATER.replace(year=2036)), "gtd"), (Terms(), None), (Terms(), "gtc")):
+            action = replace(amend, terms=terms, time_in_force=tif)
+            assert isinstance(await client.replace(prepared_of(action)), Accepted)
+            found = await client.lookup(prepared_of(action))
+            assert isinstance(found, Found)
+            assert differences(action, found.order) == ()
+            assert found.order.terms.expire_at == (None if tif == "gtc" else LATER.replace(year=2036))
+        await client.aclose()
+
+
+def _as_read(told: dict[str, object]) -> dict[str, object]:
+    """With numbers as a reply reads them."""
+    return {
+        name: Decimal(value) if isinstance(value, int) and value is not True else value for name, value in told.items()
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from decimal import Decimal
 
 import pytest
 
@@ -143,6 +144,11 @@ async def test_archived_orders_move_to_the_historical_shelf(exchange: PracticeEx
         ({"price": "1.00"}, 400, "invalid_order"),
         ({"price": "0.56001"}, 400, "invalid_order"),
         ({"client_order_id": "a b"}, 400, "invalid_parameters"),
+        ({"order_group_id": 7}, 400, "invalid_parameters"),
+        ({"reduce_only": True}, 400, "invalid_order"),
+        ({"post_only": True, "time_in_force": "immediate_or_cancel"}, 400, "invalid_order"),
+        ({"expiration_time": 2051319845, "time_in_force": "fill_or_kill"}, 400, "invalid_order"),
+        ({"expiration_time": "2051319845"}, 400, "invalid_order"),
     ],
 )
 async def test_invalid_orders(exchange: PracticeExchange, wrong: dict[str, object], status: int, code: str) -> None:
@@ -151,7 +157,7 @@ async def test_invalid_orders(exchange: PracticeExchange, wrong: dict[str, objec
     assert exchange.orders == ()
 
 
-@pytest.mark.parametrize("wrong", [{"count": 10}, {"price": 0.56}])
+@pytest.mark.parametrize("wrong", [{"count": 10}, {"price": 0.56}, {"post_only": "true"}])
 async def test_a_number_where_a_string_belongs_is_a_bad_request_at_top_level(
     exchange: PracticeExchange, wrong: dict[str, object]
 ) -> None:
@@ -172,3 +178,55 @@ async def test_probe(exchange: PracticeExchange) -> None:
     assert status.json() == {"exchange_active": True, "trading_active": True}
     assert (await ask(exchange, "GET", "/portfolio/balance")).json()["balance"] > 0
     assert (await ask(exchange, "GET", f"/markets/{TICKER}")).json()["market"]["status"] == "active"
+
+
+async def test_its_terms_are_told_again(exchange: PracticeExchange) -> None:
+    more = {"expiration_time": 2051319845, "order_group_id": "g-1", "cancel_order_on_pause": True, "post_only": True}
+    order_id = (await place(exchange, more=more)).json()["order_id"]
+    path = f"/portfolio/orders/{order_id}"
+    told = (await ask(exchange, "GET", path)).json()["order"]
+    assert (told["order_group_id"], told["cancel_order_on_pause"]) == ("g-1", True)
+    assert (told["expiration_time"], told["self_trade_prevention_type"]) == (
+        "2035-01-02T03:04:05+00:00",
+        "taker_at_cross",
+    )
+    amend = {"ticker": TICKER, "side": "bid", "price": "0.5700", "count": "12"}
+    for until, shown in ((None, "2035-01-02T03:04:05+00:00"), (0, None), (-1, None)):
+        body = amend if until is None else {**amend, "expiration_time": until}
+        heard = await ask(exchange, "POST", f"/portfolio/events/orders/{order_id}/amend", body)
+        assert heard.status == (400 if until == -1 else 200)
+        assert (await ask(exchange, "GET", path)).json()["order"]["expiration_time"] == shown
+
+
+async def test_markets_have_a_quote_once_there_is_a_price(exchange: PracticeExchange) -> None:
+    async def quoted(tickers: str) -> list[tuple[str, str, str]]:
+        rows = (await ask(exchange, "GET", f"/markets?tickers={tickers}")).json()["markets"]
+        return [(row["ticker"], row["yes_bid_dollars"], row["yes_ask_dollars"]) for row in rows]
+
+    assert await quoted(f"{TICKER},NOSUCH") == [(TICKER, "0.0000", "1.0000")]
+    await place(exchange)
+    assert await quoted(TICKER) == [(TICKER, "0.5500", "0.5700")]
+    exchange.prices.set(TICKER, Decimal("0.40"), Decimal("0.43"))
+    market = (await ask(exchange, "GET", f"/markets/{TICKER}")).json()["market"]
+    assert (market["yes_bid_dollars"], market["no_bid_dollars"]) == ("0.4000", "0.5700")
+    assert (await ask(exchange, "GET", "/markets/NOSUCH")).status == 404
+
+
+async def test_positions_are_fills_and_what_was_given(exchange: PracticeExchange) -> None:
+    exchange.prices.hold("kalshi", "", "KXETH-26", Decimal(5))
+    await place(exchange, more={"side": "ask", "time_in_force": "immediate_or_cancel"})
+    await place(exchange, more={"time_in_force": "immediate_or_cancel", "subaccount": 2})
+
+    async def held(query: str = "") -> dict[str, str]:
+        rows = (await ask(exchange, "GET", f"/portfolio/positions{query}")).json()["market_positions"]
+        return {row["ticker"]: row["position_fp"] for row in rows}
+
+    assert await held() == {TICKER: "-10.00", "KXETH-26": "5.00"}
+    assert await held("?subaccount=2") == {TICKER: "10.00"}
+    assert await held("?ticker=KXETH-26") == {"KXETH-26": "5.00"}
+
+
+async def test_who_looks_at_a_market_takes_no_fault_of_a_look_up(exchange: PracticeExchange) -> None:
+    exchange.fault("*", "http_500", on="lookup", times=1)
+    assert (await ask(exchange, "GET", "/portfolio/orders?status=resting")).status == 200
+    assert (await ask(exchange, "GET", "/portfolio/orders")).status == 500

@@ -34,9 +34,9 @@ LISTED = {
 }
 
 
-def client_of(url: str, private_key: str = KALSHI_SECRETS["private_key"]) -> VenueClient:
+def client_of(url: str, private_key: str = KALSHI_SECRETS["private_key"], *, timeout: float = 2.0) -> VenueClient:
     secrets = {**KALSHI_SECRETS, "private_key": private_key}
-    return connect("kalshi", "paper", Credentials(secrets), Route(timeout=2.0, endpoint=url))
+    return connect("kalshi", "paper", Credentials(secrets), Route(timeout=timeout, endpoint=url))
 
 
 def prepared_of(action: OrderAction) -> Prepared:
