@@ -34,7 +34,6 @@ def encode(prepared: Prepared) -> bytes:
             },
             "request": dict(prepared.request),
             "notes": list(prepared.notes),
-            "sent": dict(prepared.sent),
         },
         sort_keys=True,
         default=str,
@@ -55,7 +54,6 @@ def decode(payload: bytes) -> Prepared | None:
             action=OrderAction(**(kept["action"] | numbers | {"terms": read_terms(kept["action"].get("terms", {}))})),
             request=kept["request"],
             notes=tuple(kept["notes"]),
-            sent=kept.get("sent", {}),
         )
     except (ValueError, KeyError, TypeError, ArithmeticError):
         return None
