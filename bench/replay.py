@@ -24,7 +24,7 @@ from typing import Any
 from backends import open_store
 from backends.records import Actor
 from backends.store import Store
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, alternately, finish, limit, show
 from console import clock
 from console.services.replay import flow_control as breaker
 from console.services.replay.batch import ReplayBatch
@@ -43,6 +43,7 @@ BATCH = 400
 ALONE = 100
 RATED = 150
 PER_MINUTE = 1800
+ORDERS, MARKETS = 50, 10
 LIMITS = Limits(max_batch=100_000, four_eyes_over=Decimal(10**12), stale_after=timedelta(hours=8))
 STORE_CALLS = ("claim", "intend", "conclude", "release", "halted", "clock")
 VENUE_CALLS = ("submit", "lookup")
@@ -185,6 +186,47 @@ def planning() -> list[bool]:
     return [show(Figure("plan of 10,000 entries against ten of 1,000", large, small * 10, 1.5)).good]
 
 
+def looking() -> list[bool]:
+    """Planning asks each market once: its cost over a plan without looks, and over a look at one market."""
+    with ground() as (folder, exchange):
+        full, blind, one = asyncio.run(look_times(folder, exchange))
+    print(f"     plan {blind:.1f} ms without looks, {full:.1f} ms with them; one look at one market {one:.1f} ms")
+    allowed = 1.5 * blind + MARKETS * one
+    name = f"plan of {ORDERS} orders in {MARKETS} markets"
+    return [show(Figure(name, full, allowed, 1.0, peer_name="1.5 plans + a look each")).good]
+
+
+async def look_times(folder: Path, exchange: Exchange) -> tuple[float, float, float]:
+    """Median milliseconds of a plan with looks, of one without, and of a look at one market."""
+    now = datetime.now(UTC)
+    rows = [
+        row(n, captured_at=now, market_id=f"M{n % MARKETS}X", quantity=float(n), price=1.0, client_order_id=f"look-{n}")
+        for n in range(1, ORDERS + 1)
+    ]
+    store = await open_store(sqlite_store(folder / "orders.db", rows))
+    settings = {"alpaca": VenueConfig(paper_endpoint=exchange.url)}
+    pool = VenuePool(settings, lambda *_: Credentials({"api_key": "k", "secret_key": "s"}))
+    try:
+        client: Any = await pool.client(VenueAccount("alpaca", "main"), "paper")
+        looks, action = client.look, command(1, market_id="M1X").action
+
+        async def nothing(_: object) -> dict[str, object]:
+            return {}
+
+        async def blind() -> None:
+            client.look = nothing
+            await planned(store, pool, ORDERS)
+            client.look = looks
+
+        await planned(store, pool, ORDERS)
+        full_ms, blind_ms = await alternately(lambda: planned(store, pool, ORDERS), blind, rounds=9)
+        one_ms, _ = await alternately(lambda: looks([action]), blind, rounds=9)
+        return full_ms, blind_ms, one_ms
+    finally:
+        await pool.aclose()
+        await store.aclose()
+
+
 def main() -> None:
     if sys.argv[1:] == ["--profile"]:
         with ground() as (folder, exchange), cProfile.Profile() as profile:
@@ -192,7 +234,7 @@ def main() -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    finish([*unlimited(), *one_by_one(), *rated(), *planning()])
+    finish([*unlimited(), *one_by_one(), *rated(), *planning(), *looking()])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -17,7 +17,18 @@ from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.evidence.reconcile import Reconciliation, VenueWord
 from console.services.replay.command import Command, Problem, read_command, with_client_id
 from console.services.replay.venue_pool import VenuePool
-from venues import Learner, Mode, OrderAction, Refused, VenueClient, VenueError, differences
+from venues import (
+    NO_TERMS,
+    Learner,
+    Mode,
+    OrderAction,
+    Prepared,
+    Refused,
+    VenueClient,
+    VenueError,
+    VenueOrder,
+    differences,
+)
 
 Answer = Literal["found", "absent", "unknown", "cannot-ask"]
 
@@ -80,7 +91,7 @@ class Inquiry:
         action, account = command.action, client.account_of(command.action)
         if isinstance(client, Learner):
             await client.learn((action.market_id,))
-        prepared = client.prepare(action, command.client_order_id)
+        prepared = _askable(client, action, command.client_order_id)
         if isinstance(prepared, Refused):
             return self._told(command.entry_id, "cannot-ask", account=account, detail=prepared.why)
         now = min(self._clock(), await self._store.clock())
@@ -121,7 +132,7 @@ class Inquiry:
             venue_order_id=order.venue_order_id,
             client_order_id=order.client_order_id,
             account=account,
-            detail=verdict.text,
+            detail="; ".join((verdict.text, *map(_leg_text, order.legs))),
         )
 
     def _told(
@@ -135,3 +146,21 @@ class Inquiry:
         return VenueAnswer(
             entry_id, answer, self._clock(), client_order_id=client_order_id, account=account, detail=detail
         )
+
+
+def _askable(client: VenueClient, action: OrderAction, client_order_id: str) -> Prepared | Refused:
+    """The request by which the venue is asked. Terms that could not be sent again do not keep it from being asked."""
+    prepared = client.prepare(action, client_order_id)
+    if not isinstance(prepared, Refused) or not prepared.unsent:
+        return prepared
+    order_type, price = ("limit", action.price) if action.price is not None else ("market", None)
+    return client.prepare(
+        replace(action, order_type=order_type, price=price, terms=NO_TERMS, params={}), client_order_id
+    )
+
+
+def _leg_text(leg: VenueOrder) -> str:
+    """An order that belongs to the one found, as an exit of a bracket."""
+    prices = (("limit", leg.price), ("stop", leg.terms.stop_price))
+    at = " ".join(f"{word} {price:f}" for word, price in prices if price is not None)
+    return f"leg {leg.venue_order_id}: {leg.side or ''} {leg.order_type or ''} {at} {leg.status}".replace("  ", " ")
