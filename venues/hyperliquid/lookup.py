@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from venues.hyperliquid.order import exits_of
+from venues.hyperliquid.order import TRIGGERS, exits_of
 from venues.json_fields import Body, figure, flag, text, unix_moment
 from venues.orders import OrderAction, Status, VenueOrder
 from venues.terms import ExitTerms, Terms
@@ -38,6 +38,7 @@ def _order(order: Body, word: str, action: OrderAction, *, coin: str | None) -> 
     children = _children(order)
     tif, post_only = _tif(order, action, waits=trigger is not None)
     told: dict[str, object] = {"reduce_only": flag(order, "reduceOnly"), "post_only": post_only}
+    told |= {name: Decimal(0) for name in action.terms.names if name in TRIGGERS}  # what is meant and not there differs
     if trigger is not None:
         told[trigger] = figure(order, "triggerPx")
     if status == "open":  # once it is filled, its exits are orders of their own
@@ -65,6 +66,8 @@ def _type_of(order: Body, action: OrderAction) -> tuple[str | None, str | None]:
     kind, trigger = _TYPES.get(text(order, "orderType"), (None, None))
     if trigger == "stop_price" and action.terms.stop_loss_price is not None:
         return "limit" if (kind, action.order_type) == ("stop_limit", "limit") else kind, "stop_loss_price"
+    if trigger == "take_profit_price" and action.terms.take_profit_price is None:
+        return f"take_profit_{kind}", trigger  # never equal to an order that rests at once
     return kind, trigger
 
 

@@ -21,7 +21,7 @@ DEFAULT_TIF = "gtc"
 SPOT_BASE = 10_000
 CLOID = r"0x[0-9a-f]{32}"
 EXITS = (("take_profit", "tp"), ("stop_loss", "sl"))
-_TRIGGERS = {"stop_price": "sl", "stop_loss_price": "sl", "take_profit_price": "tp"}
+TRIGGERS = {"stop_price": "sl", "stop_loss_price": "sl", "take_profit_price": "tp"}
 _STOPS = frozenset({"vault_address", "reduce_only", "stop_price", "stop_loss_price"})
 _LIMITS = frozenset({"vault_address", "reduce_only", "post_only", "stop_loss_price", "take_profit_price"})
 # A stop's price is the worst one that it takes once it is triggered.
@@ -104,7 +104,7 @@ class Trigger(NamedTuple):
 
 def trigger_of(action: OrderAction) -> Trigger | Refused | None:
     """Return the one price that sets the order off; None for an order that rests at once."""
-    held = [(getattr(action.terms, name), kind) for name, kind in _TRIGGERS.items()]
+    held = [(getattr(action.terms, name), kind) for name, kind in TRIGGERS.items()]
     found = [Trigger(price, kind) for price, kind in held if price is not None]
     if len(found) > 1:
         return Refused("an order at hyperliquid has one trigger: stop_price, stop_loss_price or take_profit_price")
