@@ -26,6 +26,7 @@ from venues import (
     connect,
 )
 from venues.practice import PracticeExchange
+from venues.terms import ExitTerms, Terms
 
 ANSWERS: list[tuple[bytes, Outcome | type[Outcome]]] = [
     (status(resting={"oid": 5}), Accepted("5", "open")),
@@ -44,6 +45,12 @@ ANSWERS: list[tuple[bytes, Outcome | type[Outcome]]] = [
     (reply(200, {"status": "err", "response": "Must deposit before performing actions. User: 0xabc"}), Rejected),
     (reply(200, {"status": "err", "response": "L1 error: unclear"}), Unknown),
     (reply(200, {"status": "err", "response": "L1 error: User or API Wallet 0xabc does not exist."}), Rejected),
+    (reply(200, {"status": "err", "response": "Exchange error: User or API Wallet 0xabc does not exist."}), Rejected),
+    (
+        reply(200, {"status": "err", "response": "L1 error: Too many cumulative requests sent (2 > 1)"}),
+        RateLimited(None),
+    ),
+    (reply(200, {"status": "ok", "response": {"data": {"statuses": ["waitingForTrigger"]}}}), Unknown),
     (status(error="Too many cumulative requests sent (10001 > 10000) for cumulative volume"), RateLimited(None)),
     (reply(200, {"status": "err", "response": "Too many cumulative requests sent (2 > 1)"}), RateLimited(None)),
     (reply(200, {"status": "ok", "response": {"type": "default"}}), Unknown),
@@ -78,6 +85,51 @@ async def test_a_duplicate_proves_that_it_arrived(answer: bytes) -> None:
         outcome = await made.submit(prepared(made))
         assert isinstance(outcome, Unknown)
         assert outcome.arrived
+
+
+EXITS = Terms(take_profit=ExitTerms(Decimal(1300), Decimal(1290)), stop_loss=ExitTerms(Decimal(1000), Decimal(990)))
+TAKEN, NO = {"resting": {"oid": 5}}, {"error": "Invalid TP/SL price. asset=1"}
+WAITS = "waitingForFill"
+GROUPS: list[tuple[list[object], Outcome | type[Outcome]]] = [
+    ([TAKEN, WAITS, WAITS], Accepted("5", "open")),
+    ([TAKEN, WAITS, {"resting": {"oid": 6}}], Accepted("5", "open")),
+    ([{"filled": {"oid": 5, "totalSz": "0.2"}}, "waitingForTrigger", "waitingForTrigger"], Accepted("5", "filled")),
+    ([NO], Rejected),
+    ([NO, NO, NO], Rejected),
+    ([NO, WAITS, NO], Unknown),
+    ([TAKEN], Unknown),
+    ([TAKEN, WAITS], Unknown),
+    ([TAKEN, WAITS, WAITS, WAITS], Unknown),
+    ([], Unknown),
+    ([WAITS, WAITS, WAITS], Unknown),
+    ([{}, WAITS, WAITS], Unknown),
+]
+
+
+def group(statuses: list[object]) -> bytes:
+    return reply(200, {"status": "ok", "response": {"type": "order", "data": {"statuses": statuses}}})
+
+
+@pytest.mark.parametrize(("statuses", "outcome"), GROUPS)
+async def test_an_order_with_exits_is_placed_with_all_of_them(
+    statuses: list[object], outcome: Outcome | type[Outcome]
+) -> None:
+    async with client(group(statuses)) as (made, server):
+        got = await made.submit(prepared(made, terms=EXITS))
+        assert type(got) is outcome if isinstance(outcome, type) else got == outcome, got
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("statuses", "name"),
+    [([TAKEN, WAITS, NO], "stop_loss"), ([TAKEN, NO, WAITS], "take_profit"), ([TAKEN, WAITS, "what"], "stop_loss")],
+)
+async def test_an_exit_that_was_refused_is_for_a_person(statuses: list[object], name: str) -> None:
+    async with client(group(statuses)) as (made, _):
+        got = await made.submit(prepared(made, terms=EXITS))
+        assert isinstance(got, Unknown)
+        assert got.arrived
+        assert f"not its {name}" in got.why
 
 
 async def test_the_account_is_asked_for_not_the_signing_key() -> None:

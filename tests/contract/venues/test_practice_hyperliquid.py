@@ -167,3 +167,42 @@ async def test_single_modify_answers_without_statuses(exchange: PracticeExchange
 
 async def test_an_unknown_question_is_malformed(exchange: PracticeExchange) -> None:
     assert (await hear(exchange.url, hyperliquid_info("weather"))).status == 422
+
+
+STOP = {"trigger": {"isMarket": False, "triggerPx": 1200.0, "tpsl": "sl"}}
+
+
+async def test_a_trigger_rests_and_is_told_as_one(client: Any) -> None:
+    user = client.wallet.address
+    oid = status_of(await run(lambda: client.order("ETH", True, 0.2, 1210, STOP, reduce_only=True)))["resting"]["oid"]
+    held = (await run(lambda: client.info.query_order_by_oid(user, oid)))["order"]["order"]
+    assert (held["isTrigger"], held["triggerPx"], held["orderType"]) == (True, "1200", "Stop Limit")
+    assert (held["reduceOnly"], held["tif"], held["triggerCondition"]) == (True, "Gtc", "Price above 1200")
+    (row,) = await run(lambda: client.info.frontend_open_orders(user))
+    assert row["oid"] == oid
+
+
+async def test_exits_wait_for_their_order_or_rest_once_it_is_filled(client: Any) -> None:
+    user = client.wallet.address
+    child = {"coin": "ETH", "is_buy": False, "sz": 0.2, "limit_px": 990, "reduce_only": True}
+    loss = {**child, "order_type": {"trigger": {"isMarket": False, "triggerPx": 1000.0, "tpsl": "sl"}}}
+    for tif, told in (("Gtc", "waitingForFill"), ("Ioc", "resting")):
+        main = {**child, "is_buy": True, "limit_px": 1100, "reduce_only": False, "order_type": {"limit": {"tif": tif}}}
+        answer = await run(lambda rows=[main, loss]: client.bulk_orders(rows, grouping="normalTpsl"))
+        first, second = answer["response"]["data"]["statuses"]
+        assert told in second
+        oid = (first.get("resting") or first["filled"])["oid"]
+        held = (await run(lambda oid=oid: client.info.query_order_by_oid(user, oid)))["order"]["order"]
+        assert [one["triggerPx"] for one in held["children"]] == (["1000"] if tif == "Gtc" else [])
+
+
+async def test_an_order_with_a_broken_exit_is_not_placed(exchange: PracticeExchange) -> None:
+    broken = ROW | {"t": {"trigger": {"isMarket": False, "triggerPx": "0", "tpsl": "sl"}}}
+    action: dict[str, object] = {"type": "order", "orders": [ROW, broken], "grouping": "normalTpsl"}
+    answer = (await hear(exchange.url, hyperliquid_action(action))).json()
+    assert answer["response"]["data"]["statuses"] == [{"error": "Order has invalid type."}]
+    assert exchange.orders == ()
+
+
+async def test_an_unknown_coin_has_no_book(exchange: PracticeExchange) -> None:
+    assert (await hear(exchange.url, hyperliquid_info("l2Book", coin="NOPE"))).json() is None
