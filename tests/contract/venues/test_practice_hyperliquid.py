@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,11 +189,11 @@ async def test_exits_wait_for_their_order_or_rest_once_it_is_filled(client: Any)
     loss = {**child, "order_type": {"trigger": {"isMarket": False, "triggerPx": 1000.0, "tpsl": "sl"}}}
     for tif, told in (("Gtc", "waitingForFill"), ("Ioc", "resting")):
         main = {**child, "is_buy": True, "limit_px": 1100, "reduce_only": False, "order_type": {"limit": {"tif": tif}}}
-        answer = await run(lambda rows=[main, loss]: client.bulk_orders(rows, grouping="normalTpsl"))
+        answer = await run(partial(client.bulk_orders, [main, loss], grouping="normalTpsl"))
         first, second = answer["response"]["data"]["statuses"]
         assert told in second
         oid = (first.get("resting") or first["filled"])["oid"]
-        held = (await run(lambda oid=oid: client.info.query_order_by_oid(user, oid)))["order"]["order"]
+        held = (await run(partial(client.info.query_order_by_oid, user, oid)))["order"]["order"]
         assert [one["triggerPx"] for one in held["children"]] == (["1000"] if tif == "Gtc" else [])
 
 
