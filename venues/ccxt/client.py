@@ -14,7 +14,7 @@ from typing import Any
 
 from venues import extra
 from venues.ccxt import answers as answer
-from venues.ccxt import lookup, order, table
+from venues.ccxt import check, lookup, order, table
 from venues.ccxt import request as wire
 from venues.ccxt.exchange import Setup
 from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
@@ -129,12 +129,14 @@ class CcxtClient(AccountClient):
     def _captured(self, action: OrderAction, symbol: str, *, client_order_id: str) -> Prepared | Refused:
         if action.verb != "cancel" and (refused := order.inexact(self._exchange, action, symbol=symbol)) is not None:
             return refused
-        call = order.call(action, symbol, client_order_id=client_order_id, row=self._row)
+        market, cost = self._exchange.market(symbol), f"createMarket{action.side.capitalize()}OrderWithCost"
+        contract, by_cost = bool(market.get("contract")), self._exchange.has.get(cost) is True
+        call = order.call(
+            action, symbol, client_order_id=client_order_id, row=self._row, contract=contract, by_cost=by_cost
+        )
         if isinstance(call, Refused):
             return call
-        with at(Capturing()):
-            method = getattr(self._exchange, call.method)
-            caught = wire.run(lambda: method(*call.arguments, call.params))
+        caught = self._request_of(call)
         if caught is None:
             return Refused(f"{self.profile.name} needs another request before this one, which prepare does not make")
         sent_id = client_order_id if order.sends_id(action.verb, symbol, row=self._row) else None
@@ -142,12 +144,39 @@ class CcxtClient(AccountClient):
             return Refused(f"{self.profile.name} would not send what was asked: {why}")
         if (why := self._setup.refuses(caught, public=False)) is not None:
             return Refused(f"not sent in {self.mode} mode: {why}")
-        return self._kept(caught, call, action=action, client_order_id=client_order_id)
+        verdict = check.judge(
+            self._rebuilt,
+            call,
+            wire.fields(caught),
+            parts=order.parts_of(action, call),
+            passed_on=order.passed_on(self._row.exchange_id, contract=contract),
+        )
+        if verdict.why:
+            return Refused(f"{self.profile.name} would not send what was asked: {verdict.why}", unsent=verdict.unsent)
+        return self._kept(caught, call, action=action, client_order_id=client_order_id, apart=verdict.apart)
 
-    def _kept(self, caught: wire.Wire, call: order.Call, *, action: OrderAction, client_order_id: str) -> Prepared:
+    def _request_of(self, call: order.Call) -> wire.Wire | None:
+        with at(Capturing()):
+            method = getattr(self._exchange, call.method)
+            return wire.run(lambda: method(*call.arguments, call.params))
+
+    def _rebuilt(self, call: order.Call, second: int) -> check.Fields | None:
+        """What ccxt would say at that second; None if it makes no request of this."""
+        try:
+            with check.stopped_clock(self._exchange, second):
+                made = self._request_of(call)
+        except (self._errors.BaseError, *order.STUMBLES):
+            return None
+        return None if made is None else wire.fields(made)
+
+    def _kept(
+        self, caught: wire.Wire, call: order.Call, *, action: OrderAction, client_order_id: str, apart: bool
+    ) -> Prepared:
         now, secrets = time.monotonic(), self._setup.secrets()
         self._held = {key: held for key, held in self._held.items() if now - held.since <= self._valid_for}
         self._held[caught.digest] = Held(caught, call, now)
+        own_id = order.sends_id(action.verb, call.symbol, row=self._row)
+        request: dict[str, object] = {"digest": caught.digest, "host": caught.host, "own_id": own_id}
         return Prepared(
             verb=action.verb,
             client_order_id=client_order_id,
@@ -155,12 +184,9 @@ class CcxtClient(AccountClient):
             path=wire.blanked(caught.path, secrets),
             body=wire.blanked(wire.payload(caught), secrets).encode(),
             action=action,
-            request={
-                "digest": caught.digest,
-                "host": caught.host,
-                "own_id": order.sends_id(action.verb, call.symbol, row=self._row),
-            },
+            request=request | ({"apart": wire.bare_path(caught)} if apart else {}),
             notes=order.notes(action, self._exchange.market(call.symbol), row=self._row),
+            sent=order.sent(action, client_order_id if own_id else None, fields=wire.fields(caught)),
         )
 
     @property

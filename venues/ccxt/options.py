@@ -36,7 +36,7 @@ _WALLET = "walletAddress"
 def check(name: str, row: Row, options: Mapping[str, object]) -> None:
     """Raises VenueError that names the first option that is refused."""
     for key in _keys(options):
-        if (why := _unsafe(key)) is not None:
+        if (why := unsafe(key)) is not None:
             raise VenueError(f"{name}: the option {key[:40]!a} is refused: {why}")
         if key == _WALLET and key in row.fields:
             raise VenueError(f"{name}: the option {key} is refused: it is one of the credentials")
@@ -50,7 +50,7 @@ def apply(exchange: Any, options: Mapping[str, object]) -> None:
     exchange.options = exchange.deep_extend(exchange.options, rest)
 
 
-def _unsafe(key: str) -> str | None:
+def unsafe(key: str) -> str | None:
     plain = re.sub(r"[^0-9a-z]", "", key.lower())
     if plain in _EXACT:
         return _EXACT[plain]

@@ -5,18 +5,24 @@ ccxt truncates amounts, rounds prices and drops unknown terms in silence; here e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from venues.ccxt.params import TIF_SENT, Part, merged, number, parts
 from venues.ccxt.request import Wire, aims_at_nothing, mentions, numbers, payload
-from venues.ccxt.table import ID_PARAMS, RENAMED_BY_EDIT, Row
-from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain
+from venues.ccxt.table import RENAMED_BY_EDIT, Row
+from venues.ccxt.words import CALL_TYPES, PASSED_ON, PASSED_ON_CONTRACTS
+from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain, sent_order
+from venues.term_names import IN_PARAMS_OF, fold, is_set
+from venues.terms import WITH_PRICE
 
 # What ccxt raises, besides its own errors, when it cannot build or read something. Its generated code does not
 # validate input, so these errors say something about this order and are no bug here.
 STUMBLES = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError)
 _TIF_WORDS = {"ioc": ("ioc", "immediate"), "fok": ("fok", "fill_or_kill", "fillorkill", "killorfill")}
+_GTC = frozenset(("gtc", "goodtillcancel", "goodtilcancelled", "goodtillcancelled", "gooduntilcancelled"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +51,79 @@ def symbol_of(exchange: Any, market_id: str) -> str | Refused:
 def inexact(exchange: Any, action: OrderAction, *, symbol: str) -> Refused | None:
     """Refuse digits that the exchange's precision or a float cannot hold."""
     checks = [("quantity", action.quantity, exchange.amount_to_precision)]
-    if action.order_type == "limit":
+    if not action.quantity and action.terms.notional is not None:
+        checks = []
+    if action.order_type in WITH_PRICE:
         if action.price is None:
-            return Refused("a limit order needs a price")
+            return Refused(f"a {action.order_type} order needs a price")
         checks.append(("price", action.price, exchange.price_to_precision))
-    for name, number, fitted in checks:
-        if number <= 0:
-            return Refused(f"{name} {plain(number)} is not above zero")
-        sent = Decimal(fitted(symbol, float(number)))
-        if sent != number:
-            return Refused(f"{name} {plain(number)}: {exchange.id} would get {plain(sent)}")
+    for name, wanted, fitted in checks:
+        if wanted <= 0:
+            return Refused(f"{name} {plain(wanted)} is not above zero")
+        sent = Decimal(fitted(symbol, float(wanted)))
+        if sent != wanted:
+            return Refused(f"{name} {plain(wanted)}: {exchange.id} would get {plain(sent)}")
     return None
 
 
-def call(action: OrderAction, symbol: str, *, client_order_id: str, row: Row) -> Call | Refused:
+def call(
+    action: OrderAction, symbol: str, *, client_order_id: str, row: Row, contract: bool, by_cost: bool
+) -> Call | Refused:
+    """Return the call; `by_cost` if ccxt has a method for a market order of an amount of money."""
     if action.verb == "cancel":
         return _aimed(Call("cancel_order", symbol, (symbol,), {}), action)
-    if action.side not in ("buy", "sell") or action.order_type not in ("market", "limit"):
-        return Refused(f"{action.side} {action.order_type}: ccxt takes buy and sell, market and limit")
-    tif = action.time_in_force or "gtc"
-    if tif not in ("gtc", *_TIF_WORDS) or (action.order_type == "market" and action.time_in_force not in (None, "ioc")):
-        return Refused(f"time in force {tif} for a {action.order_type} order: ccxt takes gtc, ioc and fok")
-    named = ID_PARAMS.get(row.exchange_id, "clientOrderId")
-    params: dict[str, object] = {named: client_order_id} if sends_id(action.verb, symbol, row=row) else {}
-    if tif in _TIF_WORDS and action.order_type == "limit":
-        params["timeInForce"] = tif.upper()
-    price = float(action.price) if action.price is not None and action.order_type == "limit" else None
-    order = (symbol, action.order_type, action.side, float(action.quantity), price)
+    if (refused := _unfit(action)) is not None:
+        return refused
+    sent_id = client_order_id if sends_id(action.verb, symbol, row=row) else None
+    params = merged(action, sent_id, row=row, contract=contract)
+    if isinstance(params, Refused):
+        return params
+    if action.terms.notional is not None and not action.quantity and "cost" not in action.params:
+        cost = params.pop("cost")
+        if not by_cost or action.order_type != "market" or action.verb != "new":
+            return Refused(f"ccxt has no {action.side} of an amount of money there", unsent=("notional",))
+        return Call(f"create_market_{action.side}_order_with_cost", symbol, (symbol, cost), params)
+    price = None if action.price is None else number(action.price)
+    order = (symbol, CALL_TYPES[action.order_type], action.side, number(action.quantity), price)
     if action.verb == "new":
         return Call("create_order", symbol, order, params)
     return _aimed(Call("edit_order", symbol, order, params), action)
+
+
+def _unfit(action: OrderAction) -> Refused | None:
+    if action.side not in ("buy", "sell") or action.order_type not in CALL_TYPES:
+        return Refused(f"{action.side} {action.order_type}: ccxt takes buy and sell, {', '.join(CALL_TYPES)}")
+    if (
+        action.order_type in ("stop", "stop_limit") and not (action.terms.stop_price or action.terms.stop_loss_price)
+    ) or (action.order_type == "trailing_stop" and not (action.terms.trail_price or action.terms.trail_percent)):
+        return Refused(f"a {action.order_type} order needs what it waits for")
+    tif, stated = action.time_in_force, any(IN_PARAMS_OF.get(fold(key)) == "time_in_force" for key in action.params)
+    if tif is None or stated:
+        return None
+    takes = {"limit": ("gtc", *TIF_SENT), "stop_limit": ("gtc", *TIF_SENT), "market": ("ioc",)}
+    if tif not in takes.get(action.order_type, ("gtc",)):
+        return Refused(
+            f"time in force {tif} for a {action.order_type} order: ccxt takes gtc, ioc, fok and po for one with a price"
+        )
+    return None
+
+
+def parts_of(action: OrderAction, call: Call) -> tuple[Part, ...]:
+    """Return everything that the request must say beside market, side, quantity and limit price."""
+    if action.verb == "cancel":
+        return ()
+    found = parts(action, call.params)
+    if call.method.endswith("_with_cost"):
+        return tuple(part for part in found if part.name != "notional")
+    if action.price is not None and action.order_type not in WITH_PRICE:
+        return (*found, Part("price", (), (action.price,)))
+    return found
+
+
+def passed_on(exchange_id: str, *, contract: bool) -> frozenset[str]:
+    """Return ccxt's names of terms that the exchange itself takes under the same name."""
+    tables = (PASSED_ON, PASSED_ON_CONTRACTS) if contract else (PASSED_ON,)
+    return frozenset(name for table in tables for name, ids in table.items() if exchange_id in ids)
 
 
 def sends_id(verb: Verb, symbol: str, *, row: Row) -> bool:
@@ -104,20 +153,36 @@ def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> s
     if client_order_id is not None and not mentions(wire, client_order_id):
         return "its first request does not carry the client order id (or it needs another request first)"
     there = numbers(wire)
-    if action.quantity not in there:
-        return f"the quantity {plain(action.quantity)} is not in the request"
-    if action.order_type == "limit" and action.price not in there:
+    for name, wanted in (("quantity", action.quantity or None), ("notional", action.terms.notional)):
+        if wanted is not None and wanted not in there:
+            return f"the {name} {plain(wanted)} is not in the request"
+    if action.order_type in WITH_PRICE and action.price not in there:
         return f"the price {action.price} is not in the request"
-    words = _TIF_WORDS.get(action.time_in_force or "", ()) if action.order_type == "limit" else ()
+    words = _TIF_WORDS.get(action.time_in_force or "", ()) if action.order_type in WITH_PRICE else ()
     said = (wire.path + payload(wire)).lower()
     if words and not any(word in said for word in words):
         return f"the time in force {action.time_in_force} is not in the request"
     return None
 
 
+def sent(action: OrderAction, client_order_id: str | None, *, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the order by neutral names as the request says it; parameters without a neutral name are as given."""
+    if action.verb == "cancel":
+        aim = action.client_order_id if action.venue_order_id is None else None
+        return sent_order(action, aim)
+    stated = any(IN_PARAMS_OF.get(fold(key)) == "time_in_force" for key in action.params)
+    tif = action.time_in_force
+    if action.order_type not in WITH_PRICE and not stated:
+        tif = None  # not sent: it is what such an order is
+    elif tif in (None, "gtc"):
+        tif = "gtc" if any(fold(value) in _GTC for value in fields.values()) else None
+    rest = {key: value for key, value in action.params.items() if fold(key) not in IN_PARAMS_OF and is_set(key, value)}
+    return sent_order(action, client_order_id, time_in_force=tif, price=action.price, params=rest or None)
+
+
 def notes(action: OrderAction, market: dict[str, Any], *, row: Row) -> tuple[str, ...]:
     said = []
-    if action.verb != "cancel" and action.time_in_force is None and action.order_type == "limit":
+    if action.verb != "cancel" and action.time_in_force is None and action.order_type in WITH_PRICE:
         said.append(default_tif_note("gtc"))
     if action.verb != "cancel" and market.get("contract") and market.get("contractSize") not in (None, 1, 1.0):
         said.append(f"quantity counts contracts of {market['contractSize']} {market.get('base')}")

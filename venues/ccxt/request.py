@@ -104,6 +104,30 @@ def numbers(wire: Wire) -> frozenset[Decimal]:
     return frozenset(_numbers([*texts, *_leaves(payload(wire))]))
 
 
+def fields(wire: Wire) -> dict[str, str]:
+    """Return what the request says by name: method, path, and every leaf of query and body, as text."""
+    parts = urlsplit(wire.url)
+    named = {"method": wire.method, "path": f"{wire.host}{parts.path}"}
+    for mark, text in (("?", parts.query), ("", payload(wire))):
+        held = _json(text)
+        leaves = _named("", _texts(text) if held is None else held)
+        named |= {f"{mark}{name}": value for name, value in leaves}
+    return named
+
+
+def bare_path(wire: Wire) -> str:
+    return urlsplit(wire.url).path
+
+
+def number_of(text: str) -> Decimal | None:
+    """Return the size of the number in a field: without its sign or a percent sign; None if it is no number."""
+    try:
+        number = Decimal(text.removesuffix("%"))
+    except InvalidOperation:
+        return None
+    return abs(number) if number.is_finite() else None
+
+
 def blanked(text: str, secrets: Mapping[str, str]) -> str:
     """Return `text` with every secret replaced by its field's name in braces."""
     for name, value in secrets.items():
@@ -151,10 +175,38 @@ def _walk(value: object) -> Iterator[str]:
 
 
 def _numbers(texts: Iterable[str]) -> Iterator[Decimal]:
-    for text in texts:
-        try:
-            number = Decimal(text)
-        except InvalidOperation:
-            continue
-        if number.is_finite():
-            yield abs(number)
+    return (number for text in texts if (number := number_of(text)) is not None)
+
+
+def _texts(form: str) -> dict[str, object]:
+    pairs = parse_qsl(form, keep_blank_values=True)
+    return {f"{name}.{place}" if place else name: value for place, name, value in _counted(pairs)}
+
+
+def _counted(pairs: list[tuple[str, str]]) -> Iterator[tuple[int, str, str]]:
+    """Number the values of a name that stands in a form more than once."""
+    seen: dict[str, int] = {}
+    for name, value in pairs:
+        yield seen.get(name, 0), name, value
+        seen[name] = seen.get(name, 0) + 1
+
+
+def _json(text: str) -> object:
+    """Return the object or list in a text; None if it holds neither."""
+    try:
+        held = json.loads(text, parse_float=str, parse_int=str) if text[:1] in ("{", "[") else None
+    except ValueError:
+        return None
+    return held if isinstance(held, dict | list) else None
+
+
+def _named(path: str, value: object) -> Iterator[tuple[str, str]]:
+    match value:
+        case dict():
+            yield from (leaf for key, inner in value.items() for leaf in _named(f"{path}.{key}", inner))
+        case list():
+            yield from (leaf for place, inner in enumerate(value) for leaf in _named(f"{path}.{place}", inner))
+        case str() if (inner := _json(value)) is not None:  # some exchanges take an object as text
+            yield from _named(path, inner)
+        case _:
+            yield path, value if isinstance(value, str) else json.dumps(value)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal
 from uuid import UUID
 
+from venues.ccxt.words import SENDS
 from venues.client import Dedup, Profile, Reach, UnknownVenue
 
 PREFIX = "ccxt:"
@@ -339,10 +340,11 @@ def profile(name: str) -> Profile:
         replace="R" in this.has,
         cancel="X" in this.has,
         default_tif="gtc",
-        tifs=frozenset(("gtc", "ioc", "fok")),
+        tifs=frozenset(("gtc", "ioc", "fok", "po")),
         id_pattern=_IDS.get(known, r"[0-9A-Za-z_-]{1,36}"),
         id_prefix="0x" if known == "hyperliquid" else "",
         id_digits=28 if known in ("gate", "gateeu") else 32,
         # Most exchanges forget cancelled orders after some days and do not say when.
         reach=way.reach if way is not None else "day",
+        sends=SENDS,
     )

@@ -119,7 +119,8 @@ async def test_a_refusal_tells_both_numbers() -> None:
     [
         ({"market_id": "DOGE/USDT"}, "no market DOGE/USDT"),
         ({"side": "yes"}, "buy and sell"),
-        ({"order_type": "stop"}, "market and limit"),
+        ({"order_type": "peg", "price": None}, "market, limit, stop"),
+        ({"order_type": "stop", "price": None}, "needs what it waits for"),
         ({"time_in_force": "day"}, "time in force day"),
         ({"order_type": "market", "price": None, "time_in_force": "fok"}, "time in force fok"),
         ({"price": None}, "needs a price"),
