@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from console.settings.config import AccountConfig, Config, ConfigError, Limits, load_config
+from console.settings.config import AccountConfig, Config, ConfigError, Limits, amount_in, load_config
 from console.settings.limits import LimitsInForce
 
 
@@ -135,3 +136,48 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_a_file_the_limits_are_those_given() -> None:
     assert LimitsInForce(Config(limits=Limits(max_batch=4))).current() == Limits(max_batch=4)
+
+
+def test_limits_are_read_in_one_currency_or_in_several(tmp_path: Path) -> None:
+    text = """
+[venues.alpaca]
+data_endpoint = "http://127.0.0.1:18080"
+[limits]
+max_notional = { usd = 50000, JPY = 7500000.5, default = 9 }
+four_eyes_over = 1000
+max_drift = 0.1
+quote_seconds = 5
+labels = ["desk", "book"]
+"""
+    config = load(tmp_path, text)
+    limits = config.limits
+    assert limits.max_notional == {"USD": Decimal(50000), "JPY": Decimal("7500000.5"), "default": Decimal(9)}
+    assert [amount_in(limits.max_notional, name) for name in ("usd", "JPY", "CHF", None)] == [
+        Decimal(50000),
+        Decimal("7500000.5"),
+        Decimal(9),
+        Decimal(9),
+    ]
+    assert amount_in(limits.four_eyes_over, "CHF") == Decimal(1000)
+    assert (limits.max_drift, limits.quote_seconds, limits.labels) == (Decimal("0.1"), 5, ("desk", "book"))
+    assert config.venue("alpaca").data_endpoint == "http://127.0.0.1:18080"
+    assert (Limits().max_drift, Limits().quote_seconds, Limits().labels) == (Decimal("0.05"), 60, ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "max_notional = {}",
+        'max_notional = { USD = "much" }',
+        "four_eyes_over = { USD = -1 }",
+        "max_drift = 5",
+        "max_drift = -0.1",
+        "quote_seconds = 0",
+        "quote_seconds = 4000",
+        "labels = [1]",
+        'labels = "desk"',
+    ],
+)
+def test_a_limit_that_would_be_none_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match="limits"):
+        load(tmp_path, f"[limits]\n{line}\n")
