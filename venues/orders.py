@@ -56,7 +56,8 @@ class Prepared:
     action: OrderAction
     request: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # for the operator, as "time in force: day (the venue's default)"
-    sent: Mapping[str, Any] = field(default_factory=dict)  # the order as the request says it, by neutral names
+    # The order as the request says it, by neutral names: for people, made anew with the request.
+    sent: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
