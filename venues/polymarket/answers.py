@@ -19,6 +19,7 @@ from venues.orders import (
     Unknown,
     VenueOrder,
 )
+from venues.terms import Terms
 
 # Documented texts that mean "not placed". The venue has no codes, so the names are made up here.
 REFUSALS: Mapping[str, str] = {
@@ -80,10 +81,16 @@ def _placed(told: Mapping[str, object], prepared: Prepared) -> Outcome:
         case "live" | "unmatched":
             return Accepted(order_id, "open")
         case "matched":
-            done = figure(told, "takingAmount" if action.side == "buy" else "makingAmount")
-            return Accepted(order_id, "filled" if done == action.quantity else "partly_filled")
+            return Accepted(order_id, "filled" if _is_whole(told, action) else "partly_filled")
         case _:
             return Accepted(order_id, "unclear")
+
+
+def _is_whole(told: Mapping[str, object], action: OrderAction) -> bool:
+    """Tell whether all was matched: the money of an order that spends it, else the shares."""
+    if action.terms.notional is not None:
+        return figure(told, "makingAmount") == action.terms.notional
+    return figure(told, "takingAmount" if action.side == "buy" else "makingAmount") == action.quantity
 
 
 def _cancelled(told: Mapping[str, object], prepared: Prepared) -> Outcome:
@@ -101,7 +108,7 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
     if not isinstance(order_id, str) or not order_id or not isinstance(word, str):
         return None
     size, done = _shares(told, "original_size", action=action), _shares(told, "size_matched", action=action)
-    side, tif = told.get("side"), told.get("order_type")
+    side, tif = told.get("side"), _tif(told, action)
     return VenueOrder(
         venue_order_id=order_id,
         client_order_id=None,
@@ -110,12 +117,22 @@ def venue_order(told: Mapping[str, object], action: OrderAction) -> VenueOrder |
         market_id=str(told["asset_id"]) if "asset_id" in told else None,
         side=side.lower() if isinstance(side, str) else None,
         quantity=size,
-        order_type="limit",
+        order_type="limit" if tif in ("gtc", "gtd") else None,  # of the others it does not tell limit from market
         price=figure(told, "price"),
-        time_in_force={"FAK": "ioc"}.get(tif, tif.lower()) if isinstance(tif, str) else None,
+        time_in_force=tif,
         filled=done,
         created_at=unix_moment(told, "created_at"),
+        terms=Terms(expire_at=unix_moment(told, "expiration")),
     )
+
+
+def _tif(told: Mapping[str, object], action: OrderAction) -> str | None:
+    """The time in force in the action's word: `ioc` and `fak` are the same."""
+    word = told.get("order_type")
+    if not isinstance(word, str):
+        return None
+    own = "fak" if action.time_in_force == "fak" else "ioc"
+    return own if word == "FAK" else word.lower()
 
 
 def _status(word: str, *, size: Decimal | None, done: Decimal | None) -> Status:
@@ -134,7 +151,9 @@ def _status(word: str, *, size: Decimal | None, done: Decimal | None) -> Status:
 
 def _shares(told: Mapping[str, object], name: str, *, action: OrderAction) -> Decimal | None:
     """Return shares from either unit: Polymarket's documentation shows millionths, its SDK reads shares."""
-    number = figure(told, name)
-    if number is None or number <= action.quantity or number < 10_000:
+    number, wanted = figure(told, name), action.quantity
+    if action.terms.notional is not None and action.price:
+        wanted = action.terms.notional / action.price
+    if number is None or number <= wanted or number < 10_000:
         return number
     return number / 1_000_000

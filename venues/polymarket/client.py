@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from venues import extra
 from venues.answers import object_of, server_time
@@ -33,10 +33,13 @@ from venues.orders import (
     Prepared,
     Readiness,
     Refused,
-    default_tif_note,
+    sent_order,
 )
 from venues.polymarket import answers as answer
 from venues.polymarket import order
+from venues.polymarket.kind import DEFAULT_TIF, TIFS, kind_of, notes_of
+from venues.polymarket.look import look
+from venues.quote import MarketView
 from venues.terms import SentTerms, for_types
 
 FIELDS = ("private_key", "wallet", "api_key", "api_secret", "api_passphrase")
@@ -52,15 +55,16 @@ PROFILE = Profile(
     lookup=False,  # not by client order id; only an order that was sent is found, by its hash
     replace=False,
     cancel=True,
-    default_tif="gtc",
-    tifs=frozenset(("gtc", "gtd")),
+    default_tif=DEFAULT_TIF,
+    tifs=TIFS,
     id_pattern=r"[\x21-\x7e]{1,128}",  # for the console only; the venue has no client order ids
-    sends=SentTerms(new=for_types(("expire_at",), ("limit",))),
+    sends=SentTerms(
+        new=for_types(("expire_at", "post_only"), ("limit",)) | for_types(("notional", "price"), ("market",))
+    ),
 )
 _PLAIN = re.compile(r"[0-9A-Za-z._-]+")
 _BASE64 = re.compile(r"(?:[0-9A-Za-z_-]{4})*(?:[0-9A-Za-z_-]{2}(?:==)?|[0-9A-Za-z_-]{3}=?)?")
 _ORDER = re.compile(r"0x[0-9a-f]{64}")
-_SOONEST = 180  # seconds; the venue refuses an earlier expiration
 
 
 def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> PolymarketClient:
@@ -83,6 +87,7 @@ class PolymarketClient(HttpClient):
         self._markets: dict[str, order.Market] = {}
         self._unsent: set[str] = set()
         self._signer: order.Signer | None = None
+        self._patience = route.timeout
 
     async def open(self) -> None:
         self._signer = await order.Signer.load(self._credentials)
@@ -118,17 +123,15 @@ class PolymarketClient(HttpClient):
         market = self._markets.get(action.market_id)
         if market is None or self._signer is None:
             return Refused(f"market {action.market_id}: polymarket has not told its tick size")
-        expiration = _expiration(action)
-        if isinstance(expiration, Refused):
-            return expiration
+        kind = kind_of(action)
+        if isinstance(kind, Refused):
+            return kind
         offered = order.amounts(action, market)
         if isinstance(offered, Refused):
             return offered
-        signed = self._signer.sign(action, market, amounts=offered, expiration=expiration)
+        signed = self._signer.sign(action, market, amounts=offered, kind=kind)
         self._unsent.add(signed.order_hash)
-        notes = ["polymarket has no client order id: the order is known by its hash"]
-        if action.time_in_force is None:
-            notes.append(default_tif_note(PROFILE.default_tif))
+        notes = ["polymarket has no client order id: the order is known by its hash", *notes_of(action, kind)]
         if self._signer.by_session_key:
             notes.append("the wallet is not this key's own: signed as its session key")
         return Prepared(
@@ -140,6 +143,7 @@ class PolymarketClient(HttpClient):
             action=action,
             request={"order_hash": signed.order_hash},
             notes=tuple(notes),
+            sent=sent_order(action, None, order_type=kind.order_type, price=action.price, time_in_force=kind.tif),
         )
 
     def _cancellation(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
@@ -154,6 +158,7 @@ class PolymarketClient(HttpClient):
             body=compact({"orderID": aim}),
             action=action,
             request={"order_hash": aim},
+            sent=sent_order(action, None, market_id=None),
         )
 
     async def _send(self, prepared: Prepared) -> Outcome:
@@ -198,6 +203,11 @@ class PolymarketClient(HttpClient):
             server_time=server_time(alive),
         )
 
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        """At the order host only: positions are told by another one, which is not asked."""
+        tokens = [action.market_id for action in actions]
+        return await look(self._http.ask, self._get, tokens, patience=self._patience)
+
     async def _read(self, path: str) -> Body | LookupFailed:
         return object_of(await self._http.ask("GET", path))
 
@@ -215,18 +225,6 @@ class PolymarketClient(HttpClient):
                 "POLY_TIMESTAMP": stamp,
             }
         )
-
-
-def _expiration(action: OrderAction) -> int | Refused:
-    tif = action.time_in_force or PROFILE.default_tif
-    if tif not in PROFILE.tifs:
-        return Refused(f"time in force {tif}: polymarket takes gtc, and gtd with an expiration")
-    if tif == "gtc":
-        return 0
-    told = action.terms.expire_at
-    if told is None or told.microsecond or told.timestamp() < time.time() + _SOONEST:
-        return Refused("gtd needs expire_at in action_json: whole seconds, at least 3 minutes ahead")
-    return int(told.timestamp())
 
 
 def _hmac(secret: str, message: bytes) -> str:

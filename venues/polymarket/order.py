@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from venues import extra
@@ -15,9 +16,19 @@ from venues.client import BadCredentials
 from venues.credentials import Credentials
 from venues.json_fields import compact
 from venues.orders import OrderAction, Refused
+from venues.polymarket.kind import Kind
 
 OWNER = "{api_key}"  # stands for the API key in a stored body; filled in when it is sent
-TICKS = frozenset(map(Decimal, ("0.1", "0.01", "0.005", "0.0025", "0.001", "0.0001")))
+# The decimals of a market's shares in an order that spends money, by its tick.
+_SHARE_DECIMALS = {
+    Decimal("0.1"): 3,
+    Decimal("0.01"): 4,
+    Decimal("0.005"): 5,
+    Decimal("0.0025"): 6,
+    Decimal("0.001"): 5,
+    Decimal("0.0001"): 6,
+}
+TICKS = frozenset(_SHARE_DECIMALS)
 _UNIT = 1_000_000
 _SIZE_DECIMALS = 2
 _PARTS = "polymarket._internal.actions.orders"
@@ -52,18 +63,35 @@ def read_market(token: str, told: Mapping[str, object]) -> Market | None:
 def amounts(action: OrderAction, market: Market) -> tuple[int, int] | Refused:
     """Return what is offered and asked, in millionths; refuses a size that the SDK would round in silence."""
     price, size = action.price, action.quantity
-    if price is None or action.order_type != "limit":
-        return Refused("polymarket orders are sent with a limit price only")
-    if size != round(size, _SIZE_DECIMALS):
-        return Refused(f"quantity {size}: polymarket takes {_SIZE_DECIMALS} decimals")
+    if price is None:
+        return Refused("polymarket orders are sent with a price only")
     if price % market.tick != 0 or not market.tick <= price <= 1 - market.tick:
         return Refused(
             f"price {price}: this market takes multiples of {market.tick} from {market.tick} to {1 - market.tick}"
         )
+    if action.terms.notional is not None:
+        return _spending(action.terms.notional, price, market)
+    if size <= 0 or size != round(size, _SIZE_DECIMALS):
+        return Refused(f"quantity {size}: polymarket takes {_SIZE_DECIMALS} decimals, above zero")
     shares, money = int(size * _UNIT), size * price * _UNIT
     if money != int(money):
         return Refused(f"quantity {size} at {price} is not a whole number of millionths of a dollar")
     return (int(money), shares) if action.side == "buy" else (shares, int(money))
+
+
+def _spending(money: Decimal, price: Decimal, market: Market) -> tuple[int, int] | Refused:
+    """Return the money and the fewest shares for it, which is how an order says the highest price.
+
+    The shares are cut off at the decimals that the venue takes. That must not let in the next price of any market.
+    """
+    if money != round(money, _SIZE_DECIMALS):
+        return Refused(f"notional {money}: polymarket takes {_SIZE_DECIMALS} decimals")
+    decimals = _SHARE_DECIMALS[market.tick]
+    shares = int(Fraction(money) / Fraction(price) * 10**decimals) * _UNIT // 10**decimals
+    offered = int(money * _UNIT)
+    if offered >= shares * (price + min(TICKS)):
+        return Refused(f"notional {money} is too little to be sent with the price {price} exactly")
+    return offered, shares
 
 
 class Signer:
@@ -103,17 +131,17 @@ class Signer:
         """Whether the SDK signs as a session key, because this key does not own the wallet."""
         return bool(self._kind.signer_type == "SESSION_KEY")
 
-    def sign(self, action: OrderAction, market: Market, *, amounts: tuple[int, int], expiration: int) -> SignedOrder:
+    def sign(self, action: OrderAction, market: Market, *, amounts: tuple[int, int], kind: Kind) -> SignedOrder:
         parts, config = self._parts, self._config
         draft = parts["types"].OrderDraft(
             chain_id=config.chain_id,
             exchange_address=parts["context"].resolve_order_exchange_address(
                 config, asset_id=action.market_id, neg_risk=market.neg_risk
             ),
-            expiration=expiration,
+            expiration=kind.expiration,
             funder_address=self._wallet,
             offered_amount=amounts[0],
-            order_type="GTD" if expiration else "GTC",
+            order_type=kind.wire,
             side="BUY" if action.side == "buy" else "SELL",
             signer=self._account.address,
             requested_amount=amounts[1],
@@ -127,7 +155,7 @@ class Signer:
             signer_type=self._kind.signer_type,
             signature=parts["typed_data"].build_order_signature(unsigned, "0x" + raw),
         )
-        order = parts["orders"].create_signed_order(unsigned, signature)
+        order = parts["orders"].create_signed_order(unsigned, signature, post_only=bool(action.terms.post_only))
         _, payload = parts["post"].build_post_order_request(order, owner_api_key=OWNER)
         return SignedOrder(compact(payload), self._hash(typed))
 

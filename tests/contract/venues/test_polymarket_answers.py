@@ -11,6 +11,7 @@ import pytest
 from tests.support.http_server import Loopback, Received, reply
 from tests.support.venue.polymarket import TOKEN
 from tests.support.venue.polymarket_client import action, clob, connected, prepared
+from tests.support.venue.term_samples import LATER
 from venues import (
     Absent,
     Accepted,
@@ -24,7 +25,9 @@ from venues import (
     differences,
     venue_profile,
 )
+from venues.polymarket.answers import venue_order
 from venues.practice import BEHAVIOURS
+from venues.terms import Terms
 
 HASH = "0x" + "77" * 32
 PLACED = {"errorMsg": "", "orderID": "HASH", "status": "live", "success": True, "makingAmount": "", "takingAmount": ""}
@@ -114,6 +117,47 @@ async def test_a_failed_look_up_is_never_absence(fault: str) -> None:
             assert found == Absent()
         else:
             assert isinstance(found, LookupFailed)
+
+
+TOLD = {"id": HASH, "status": "LIVE", "asset_id": TOKEN, "side": "BUY", "original_size": "10", "size_matched": "0"}
+GTD = {**TOLD, "price": "0.56", "order_type": "GTD", "expiration": str(int(LATER.timestamp()))}
+
+
+@pytest.mark.parametrize(
+    ("told", "changes", "names"),
+    [
+        (GTD, {}, []),
+        ({**GTD, "expiration": str(int(LATER.timestamp()) + 1)}, {}, ["expire_at"]),
+        ({**GTD, "order_type": "GTC", "expiration": "0"}, {}, ["time in force"]),
+        ({**GTD, "order_type": "FAK"}, {}, ["time in force"]),
+        ({**GTD, "price": "0.57"}, {}, ["price"]),
+        ({**GTD, "side": "SELL"}, {}, ["side"]),
+        ({**GTD, "order_type": "FAK", "expiration": "0"}, {"time_in_force": "ioc", "terms": Terms()}, []),
+        ({**GTD, "order_type": "FAK", "expiration": "0"}, {"time_in_force": "fak", "terms": Terms()}, []),
+        (
+            {**GTD, "order_type": "FOK", "expiration": "0"},
+            {"time_in_force": "fak", "terms": Terms()},
+            ["time in force"],
+        ),
+        (
+            {**GTD, "order_type": "FAK", "side": "SELL"},
+            {"time_in_force": None, "side": "sell", "order_type": "market", "terms": Terms()},
+            [],
+        ),
+        (
+            {**GTD, "order_type": "GTC", "side": "SELL"},
+            {"time_in_force": None, "side": "sell", "order_type": "market", "terms": Terms()},
+            ["type"],
+        ),
+    ],
+)
+def test_an_order_that_differs_in_one_term_is_another_order(
+    told: dict[str, object], changes: dict[str, object], names: list[str]
+) -> None:
+    meant = action(**{"time_in_force": "gtd", "terms": Terms(expire_at=LATER), **changes})
+    order = venue_order(told, meant)
+    assert order is not None
+    assert [text.partition(":")[0] for text in differences(meant, order)] == names
 
 
 async def test_sizes_in_millionths_are_read_as_shares() -> None:

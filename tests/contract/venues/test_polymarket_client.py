@@ -8,6 +8,7 @@ import hmac
 import json
 import sys
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.venue.polymarket import TOKEN, signed_order
 from tests.support.venue.polymarket_client import action, clob, connected, prepared
 from tests.support.venue.rig import leaks
 from tests.support.venue.rigs_sdk import POLYMARKET_SECRETS
+from tests.support.venue.term_samples import LATER
 from venues import (
     Accepted,
     BadCredentials,
@@ -30,11 +32,16 @@ from venues import (
     Unknown,
     connect,
     credential_fields,
+    differences,
     has_paper,
     venue_profile,
 )
+from venues.message import Reply
 from venues.polymarket import order
+from venues.polymarket.answers import outcome_of
+from venues.terms import Terms
 
+MONEY = Terms(notional=Decimal("5.6"))
 SECRETS = tuple(POLYMARKET_SECRETS[name] for name in ("private_key", "api_key", "api_secret", "api_passphrase"))
 
 
@@ -164,12 +171,29 @@ def test_amounts_equal_the_sdk_s_where_it_does_not_round(cents: int, hundredths:
         ({"price": Decimal("0.565")}, "multiples of 0.01"),
         ({"price": Decimal("0")}, "multiples of 0.01"),
         ({"price": Decimal("1")}, "multiples of 0.01"),
-        ({"price": None}, "limit price"),
-        ({"order_type": "market", "price": None}, "limit price"),
+        ({"quantity": Decimal("0")}, "above zero"),
+        ({"price": None}, "with a price only"),
+        ({"order_type": "market", "price": None, "terms": MONEY, "quantity": Decimal(0)}, "must say a price"),
+        ({"order_type": "market", "price": None, "side": "sell"}, "must say a price"),
+        ({"order_type": "market"}, "must say notional"),
+        ({"order_type": "market", "terms": MONEY}, "no quantity"),
+        ({"order_type": "market", "terms": MONEY, "side": "sell"}, "no notional"),
+        ({"order_type": "market", "side": "sell", "time_in_force": "gtc"}, "fok or ioc"),
+        (
+            {"order_type": "market", "terms": Terms(notional=Decimal("0.01")), "quantity": Decimal(0)},
+            "too little",
+        ),
+        ({"order_type": "stop"}, "price"),
+        ({"terms": MONEY}, "notional"),
+        ({"terms": Terms(reduce_only=True)}, "reduce_only"),
         ({"side": "yes"}, "side yes"),
-        ({"time_in_force": "ioc"}, "time in force ioc"),
+        ({"time_in_force": "ioc"}, "by money"),
+        ({"time_in_force": "fok"}, "by money"),
+        ({"time_in_force": "fok", "side": "sell", "terms": Terms(post_only=True)}, "post_only"),
+        ({"time_in_force": "ioc", "side": "sell", "terms": Terms(expire_at=LATER)}, "expire_at"),
+        ({"time_in_force": "gtc", "terms": Terms(expire_at=LATER)}, "expire_at"),
         ({"time_in_force": "day"}, "time in force day"),
-        ({"time_in_force": "gtd"}, "expiration"),
+        ({"time_in_force": "gtd"}, "expire_at"),
         ({"market_id": "0x" + "5e" * 32}, "token id"),
         ({"market_id": "12345"}, "tick size"),
         ({"verb": "replace"}, "cannot replace"),
@@ -187,11 +211,55 @@ async def test_what_cannot_be_sent_as_it_is_is_refused(changes: dict[str, object
 
 async def test_good_till_date_needs_a_date_far_enough_ahead() -> None:
     async with clob() as (made, _):
-        soon, later = int(time.time()) + 60, int(time.time()) + 3600
-        assert isinstance(made.prepare(action(time_in_force="gtd", extra={"expiration": soon}), "e"), Refused)
-        ready = prepared(made, time_in_force="gtd", extra={"expiration": str(later)})
+        soon, later = (datetime.fromtimestamp(int(time.time()) + ahead, UTC) for ahead in (60, 3600))
+        for until in (soon, later.replace(microsecond=1)):
+            assert isinstance(made.prepare(action(time_in_force="gtd", terms=Terms(expire_at=until)), "e"), Refused)
+        ready = prepared(made, time_in_force="gtd", terms=Terms(expire_at=later))
         body = json.loads(ready.body)
-        assert (body["orderType"], body["order"]["expiration"]) == ("GTD", str(later))
+        assert (body["orderType"], body["order"]["expiration"]) == ("GTD", str(int(later.timestamp())))
+        assert "polymarket ends an order a minute before its expiration" in ready.notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, "time in force: gtc (the venue's default)"),
+        ({"terms": Terms(expire_at=LATER)}, "time in force: gtd (as there is an expire_at)"),
+        ({"time_in_force": "ioc", "side": "sell"}, "time in force: ioc is FAK at polymarket, fill and kill"),
+        (
+            {"order_type": "market", "side": "sell"},
+            "time in force: ioc (polymarket's client's default for a market order)",
+        ),
+        ({"order_type": "market", "side": "sell"}, "at market: at least 0.56 a share"),
+        ({"order_type": "market", "terms": MONEY, "quantity": Decimal(0)}, "at market: at most 0.56 a share"),
+    ],
+)
+async def test_what_was_not_said_is_shown(changes: dict[str, object], note: str) -> None:
+    async with clob() as (made, _):
+        assert note in prepared(made, **changes).notes
+
+
+async def test_money_that_was_spent_is_a_filled_order() -> None:
+    async with clob() as (made, exchange):
+        ready = prepared(made, order_type="market", terms=MONEY, quantity=Decimal(0))
+        assert ready.sent == {
+            "action": "new",
+            "market_id": TOKEN,
+            "side": "buy",
+            "order_type": "market",
+            "price": Decimal("0.56"),
+            "time_in_force": "ioc",
+            "notional": Decimal("5.6"),
+        }
+        assert isinstance(await made.submit(ready), Accepted)
+        found = await made.lookup(ready)
+        assert isinstance(found, Found)
+        assert differences(ready.action, found.order) == ()
+        assert len(exchange.orders) == 1
+    told = {"errorMsg": "", "orderID": ready.request["order_hash"], "status": "matched", "success": True}
+    for spent, status in (("5.6", "filled"), ("3", "partly_filled")):
+        content = json.dumps({**told, "makingAmount": spent, "takingAmount": "11"}).encode()
+        assert outcome_of(Reply(200, {}, content), ready) == Accepted(str(ready.request["order_hash"]), status)  # type: ignore[arg-type]  # a table of statuses
 
 
 @pytest.mark.parametrize(("tick", "price"), [("0.001", "0.565"), ("0.0001", "0.5651"), ("0.0025", "0.5625")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
@@ -69,6 +70,10 @@ class Polymarket:
                 return Call("probe", self._with_keys(request, lambda _: WireReply(200, {"closed_only": False})))
             case "GET", ("data", "order", order_hash):
                 return Call("lookup", self._with_keys(request, lambda desk: _shown(desk, order_hash)), TOKEN)
+            case "POST", ("books",):
+                return Call("other", lambda desk: WireReply(200, _books(desk, request)))
+            case "GET", ("data", "orders"):
+                return Call("other", self._with_keys(request, lambda desk: _listed(desk, request)), TOKEN)
             case "POST", ("order",):
                 return Call("new", self._with_keys(request, lambda desk: self._placed(desk, request)), TOKEN)
             case "DELETE", ("order",):
@@ -142,6 +147,7 @@ def _draft(order: Mapping[str, Any], order_type: str) -> Draft:
         price=money / size,
         time_in_force=order_type,
         client_order_id="",
+        wire={"expiration": order["expiration"]},
     )
 
 
@@ -161,7 +167,26 @@ def _told(order: Order) -> dict[str, object]:
         "size_matched": format(order.filled, "f"),
         "price": format(order.price or 0, "f"),
         "order_type": order.time_in_force,
+        "expiration": order.wire["expiration"],
     }
+
+
+def _books(desk: Desk, request: WireRequest) -> list[dict[str, object]]:
+    """The best price is the last one of each side."""
+    told: list[dict[str, object]] = []
+    for one in json.loads(request.body):
+        quote = desk.quote(one["token_id"])
+        if quote is not None:
+            bids = [{"price": "0.01", "size": "100"}, {"price": str(quote.bid), "size": "5"}]
+            asks = [{"price": "0.99", "size": "100"}, {"price": str(quote.ask), "size": "5"}]
+            stamp = str(int(quote.at.timestamp() * 1000))
+            told.append({"asset_id": one["token_id"], "timestamp": stamp, "bids": bids, "asks": asks})
+    return told
+
+
+def _listed(desk: Desk, request: WireRequest) -> WireReply:
+    rows = [_told(order) for order in desk.shown(request.params.get("asset_id")) if order.live]
+    return WireReply(200, {"data": rows, "next_cursor": "LTE=", "limit": 500, "count": len(rows)})
 
 
 def _cancelled(desk: Desk, request: WireRequest) -> WireReply:
