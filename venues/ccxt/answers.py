@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
+from venues.ccxt import told
 from venues.ccxt.request import blanked
 from venues.ccxt.table import DEFINITIVE
 from venues.ccxt.transport import Sending
@@ -94,11 +94,12 @@ def placed(sending: Sending, order: object, *, prepared: Prepared) -> Outcome:
     return Accepted(found, status)
 
 
-def venue_order(order: Mapping[str, Any], action: OrderAction, *, symbol: str) -> VenueOrder | None:
+def venue_order(
+    order: Mapping[str, Any], action: OrderAction, *, symbol: str, exchange_id: str = ""
+) -> VenueOrder | None:
     found = _identity(order.get("id"))
     if found is None:
         return None
-    tif, kind = order.get("timeInForce"), order.get("type")
     return VenueOrder(
         venue_order_id=found,
         client_order_id=_identity(order.get("clientOrderId")),
@@ -106,12 +107,13 @@ def venue_order(order: Mapping[str, Any], action: OrderAction, *, symbol: str) -
         raw_status=str(order.get("status")),
         market_id=action.market_id if order.get("symbol") == symbol else order.get("symbol"),
         side=order.get("side"),
-        quantity=_number(order.get("amount")),
-        order_type=kind if kind in ("market", "limit") else None,
-        price=_number(order.get("price")) if kind == "limit" else None,
-        time_in_force=tif.lower() if isinstance(tif, str) else None,
-        filled=_number(order.get("filled")),
+        quantity=told.number(order.get("amount")),
+        order_type=told.order_type(order, action),
+        price=told.price(order, action),
+        time_in_force=told.time_in_force(order, action),
+        filled=told.number(order.get("filled")),
         created_at=_created(order),
+        terms=told.terms(order, action, exchange_id=exchange_id),
     )
 
 
@@ -129,7 +131,7 @@ def _created(order: Mapping[str, Any]) -> datetime | None:
 
 def _status(order: Mapping[str, Any]) -> Status:
     status = _STATUSES.get(str(order.get("status")), "unclear")
-    filled, amount = _number(order.get("filled")), _number(order.get("amount"))
+    filled, amount = told.number(order.get("filled")), told.number(order.get("amount"))
     if status == "open" and filled:
         return "partly_filled"
     if status == "filled" and filled is not None and amount is not None and filled < amount:
@@ -148,11 +150,6 @@ def _is_order_error(error: BaseException) -> bool:
 
 def _identity(value: object) -> str | None:
     return value if isinstance(value, str) and value not in ("", "None") else None
-
-
-def _number(value: object) -> Decimal | None:
-    """Return ccxt's float as the decimal text of the exchange, which is the float's shortest form."""
-    return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _said(reply: Reply, secrets: Mapping[str, str]) -> str:

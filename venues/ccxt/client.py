@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from venues import extra
 from venues.ccxt import answers as answer
-from venues.ccxt import check, lookup, order, table
+from venues.ccxt import check, lookup, markets, order, table
 from venues.ccxt import request as wire
 from venues.ccxt.exchange import Setup
+from venues.ccxt.look import Looker
 from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
 from venues.client import AccountClient, NoPaperMode, Profile, Route, VenueError
 from venues.credentials import Credentials
@@ -33,7 +35,9 @@ from venues.orders import (
     Readiness,
     Refused,
     Unknown,
+    VenueOrder,
 )
+from venues.quote import MOST_MARKETS, MarketView
 
 _FRESH = 30.0  # seconds; exchanges refuse older signatures
 _SCANNED = ("fetch_open_orders", "fetch_canceled_and_closed_orders", "fetch_closed_orders", "fetch_canceled_orders")
@@ -87,9 +91,7 @@ class CcxtClient(AccountClient):
     async def open(self) -> None:
         await self.build()
         try:
-            with at(Reading()):
-                if not await self._exchange.load_markets():
-                    raise LookupError
+            await markets.load(self._exchange, self._errors, ours=self._setup.custom)
             if "A" in self._row.has:
                 await self._rehearse()
         except (self._errors.BaseError, *order.STUMBLES) as error:
@@ -224,6 +226,8 @@ class CcxtClient(AccountClient):
         if isinstance(symbol, Refused):
             return LookupFailed(symbol.why)
         try:
+            if apart := prepared.request.get("apart"):
+                return await self._fetched_apart(prepared, symbol, path=str(apart))
             if prepared.action.venue_order_id and not prepared.request.get("own_id"):
                 return await self._fetched(prepared, symbol, order_id=prepared.action.venue_order_id, params={})
             if "I" in self._row.has:
@@ -238,17 +242,28 @@ class CcxtClient(AccountClient):
         except (self._errors.BaseError, *order.STUMBLES) as error:
             return LookupFailed(f"the look-up failed ({type(error).__name__})")
 
+    def _seen(self, found: dict[str, Any], action: OrderAction, symbol: str) -> VenueOrder | None:
+        return answer.venue_order(found, action, symbol=symbol, exchange_id=self._row.exchange_id)
+
+    async def _fetched_apart(self, prepared: Prepared, symbol: str, *, path: str) -> Lookup:
+        """Ask for an order that waits where the exchange keeps such orders: the path that it was sent to."""
+        if "L" not in self._row.has or not prepared.request.get("own_id"):
+            return LookupFailed(f"{self.profile.name} cannot be asked by client order id for an order that waits")
+        params = {"trigger": True, "clientOrderId": prepared.client_order_id}
+        return await self._fetched(prepared, symbol, order_id=None, params=params, path=path)
+
     async def _fetched(
-        self, prepared: Prepared, symbol: str, *, order_id: str | None, params: dict[str, object]
+        self, prepared: Prepared, symbol: str, *, order_id: str | None, params: dict[str, object], path: str = ""
     ) -> Lookup:
+        """Ask by `fetch_order`. With `path`, only that path's "not found" counts."""
         about = order_id or prepared.client_order_id
         with at(Reading(about=about)) as reading:
             try:
                 found = await self._exchange.fetch_order(order_id, symbol, params)
             except self._errors.OrderNotFound:
-                proper = reading.asked and reading.own
+                proper = reading.asked and reading.own and path in ("", reading.path)
                 return Absent() if proper else LookupFailed("not found, but not in the exchange's own words")
-        seen = answer.venue_order(found, prepared.action, symbol=symbol) if reading.asked else None
+        seen = self._seen(found, prepared.action, symbol) if reading.asked else None
         if seen is None or about not in (seen.client_order_id, seen.venue_order_id):
             return LookupFailed("the answer is not the order that was asked for")
         return Found(seen)
@@ -275,11 +290,23 @@ class CcxtClient(AccountClient):
             with at(Reading(about=symbol)):
                 orders = await getattr(self._exchange, method)(symbol)
             for each in orders:
-                seen = answer.venue_order(lookup.named(each, way), prepared.action, symbol=symbol)
+                seen = self._seen(lookup.named(each, way), prepared.action, symbol)
                 if seen is not None and lookup.carries(seen, way, own=prepared.client_order_id):
                     return Found(replace(seen, client_order_id=prepared.client_order_id))
         why = way.unproven or f"{self.profile.name} cannot be asked by client order id"
         return LookupFailed(f"not among the recent orders; {why}")
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        seen: dict[str, MarketView] = {}
+        symbols: dict[str, str] = {}
+        for action in actions[:MOST_MARKETS]:
+            symbol = order.symbol_of(self._exchange, action.market_id)
+            if isinstance(symbol, Refused):
+                seen[self.market_key(action)] = MarketView(problems=(symbol.why,))
+            else:
+                symbols[self.market_key(action)] = symbol
+        views = await Looker(self._exchange, self._errors).views(list(dict.fromkeys(symbols.values())))
+        return seen | {key: views[symbol] for key, symbol in symbols.items()}
 
     async def probe(self) -> Readiness:
         when = None

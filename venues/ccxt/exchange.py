@@ -122,11 +122,8 @@ class Setup:
         made.options["fetchMargins"] = False
         made.options["builderFee"] = False
         made.options["refSet"] = True
-        if self._endpoint is None:
-            return
-        made.urls["api"] = _moved(made, made.urls["api"], endpoint=self._endpoint.url)
-        if isinstance(made.options.get("fetchMarkets"), dict) and "types" in made.options["fetchMarkets"]:
-            made.options["fetchMarkets"] = {**made.options["fetchMarkets"], "types": ["spot"]}
+        if self._endpoint is not None:
+            made.urls["api"] = _moved(made, made.urls["api"], endpoint=self._endpoint.url)
 
 
 def _main_host(exchange: Any) -> str:

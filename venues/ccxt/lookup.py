@@ -32,13 +32,15 @@ async def ask(exchange: Any, errors: Any, way: Way, *, action: OrderAction, symb
             return rows
         if rows:
             orders = [_order(exchange, each, way, row=row, market=market) for row in rows]
-            return chosen(orders, way, action=action, symbol=symbol, own=own)
+            return chosen(orders, way, action=action, symbol=symbol, own=own, exchange_id=exchange.id)
     return Absent()
 
 
-def chosen(orders: list[dict[str, Any]], way: Way, *, action: OrderAction, symbol: str, own: str) -> Lookup:
+def chosen(
+    orders: list[dict[str, Any]], way: Way, *, action: OrderAction, symbol: str, own: str, exchange_id: str = ""
+) -> Lookup:
     """Return the one order of ccxt's that carries the id."""
-    seen = [answer.venue_order(order, action, symbol=symbol) for order in orders]
+    seen = [answer.venue_order(order, action, symbol=symbol, exchange_id=exchange_id) for order in orders]
     same = {each.venue_order_id: each for each in seen if each is not None and carries(each, way, own=own)}
     if len(same) > 1:
         return LookupFailed(f"{len(same)} orders carry this client order id: {', '.join(sorted(same))[:100]}")

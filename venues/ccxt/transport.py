@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from venues.ccxt.request import Captured, Wire, aims_at_nothing, mentions
+from venues.ccxt.request import Captured, Wire, aims_at_nothing, bare_path, mentions
 from venues.http import Headers, Reply, Result, Transport
 
 # ccxt calls these unasked: they approve a fee for ccxt or name it as the referrer.
@@ -31,6 +31,7 @@ class Reading:
     asked: bool = False  # a request that names the id was answered
     own: bool = False  # ccxt found an error in the exchange's own answer
     text: str = ""  # the answer to the last request that names the id
+    path: str = ""  # of that request, without its query
 
 
 @dataclass(slots=True)
@@ -138,7 +139,7 @@ class Line:
         if not isinstance(result, Reply):
             raise self._errors.NetworkError(result.why)
         if task.about is not None and mentions(wire, task.about):
-            task.asked, task.text = True, result.body.decode(errors="replace")
+            task.asked, task.text, task.path = True, result.body.decode(errors="replace"), bare_path(wire)
         try:
             return self._understood(wire, result)
         except self._errors.BaseError:

@@ -104,6 +104,9 @@ PASSED_ON_CONTRACTS: dict[str, frozenset[str]] = {
     "leverage": frozenset(("kucoin", "kucoinfutures", "mexc")),
 }
 
+# Exchanges whose answers show that an order is not post-only; ccxt says so of others without knowing.
+TELLS_POST_ONLY = frozenset((*_BINANCE, *_BYBIT, *_OKX, "kucoin", "kucoinfutures"))
+
 # Parameters, folded, that change what the quantity counts, or that an order is made at all.
 REMEASURES = {
     "createmarketbuyorderrequiresprice": "it changes what the quantity counts",

@@ -44,9 +44,9 @@ from venues.practice import PracticeExchange
 
 async def test_opening_reads_the_markets_and_signs_nothing() -> None:
     async with client() as (_, server):
-        (request,) = server.requests
-        assert (request.method, request.target) == ("GET", "/api/v3/exchangeInfo")
-        assert "x-mbx-apikey" not in request.headers
+        asked = [(request.method, request.target) for request in server.requests]
+        assert asked == [("GET", f"/{path}/exchangeInfo") for path in ("api/v3", "fapi/v1", "dapi/v1")]
+        assert not any("x-mbx-apikey" in request.headers for request in server.requests)
 
 
 async def test_the_request_is_as_documented_and_goes_out_as_it_was_stored() -> None:

@@ -54,6 +54,8 @@ def binance(answer: Handler | bytes) -> Handler:
     def handle(request: Received) -> Answer | Awaitable[Answer]:
         if request.path == "/api/v3/exchangeInfo":
             return reply(200, INFO)
+        if request.path.endswith("/exchangeInfo"):
+            return reply(404, {"code": -5000, "msg": "Path not found"})
         return answer if isinstance(answer, bytes) else answer(request)
 
     return handle
@@ -93,4 +95,4 @@ def prepared(made: CcxtClient, **changes: object) -> Prepared:
 
 
 def sends(server: Loopback) -> list[Received]:
-    return [request for request in server.requests if request.path != "/api/v3/exchangeInfo"]
+    return [request for request in server.requests if not request.path.endswith("/exchangeInfo")]
