@@ -44,8 +44,8 @@ def order_text(action: OrderAction, currency: str | None = None) -> str:
     what = f"{verb}{safe(action.side, 12)} {_size(action, currency)} {_market(action)}".replace("  ", " ")
     if action.verb == "cancel":
         return what.strip()
-    price = "market" if action.price is None else f"@ {_number(action.price)}"
-    stop = "" if action.terms.stop_price is None else f" stop {_number(action.terms.stop_price)}"
+    price = "market" if action.price is None else f"@ {action.price:f}"
+    stop = "" if action.terms.stop_price is None else f" stop {action.terms.stop_price:f}"
     tif = f" {safe(action.time_in_force, 12)}" if action.time_in_force else ""
     more = "".join(f" {word}" for word in term_words(action))
     return f"{what} {price}{stop}{tif}{more}"

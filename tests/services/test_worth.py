@@ -182,8 +182,8 @@ def test_exits_go_first_and_each_order_meets_the_position_that_the_one_before_it
         (one.entry_id, 0, 5, False),
         (second.entry_id, 5, -1, False),
     ]
-    assert "exit: it only reduces the position" in made.steps[0].command.notes
-    assert "exit: it only reduces the position" not in made.steps[3].command.notes
+    remarks = [one.notes[-1] for one in made.planned()]
+    assert [text.partition(":")[0] for text in remarks] == ["exit", "exit", "adds", "adds"]
 
 
 def test_exits_take_the_room_of_a_full_batch() -> None:

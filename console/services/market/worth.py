@@ -32,6 +32,20 @@ class Worth:
     open_orders: int | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What its figures mean, in words."""
+        words = []
+        if self.through is not None:
+            words.append(
+                "rests: its limit is on its own side of the market"
+                if self.through < 0
+                else "crosses: its limit reaches the other side of the market"
+            )
+        if self.before is not None or self.reduces:
+            words.append("exit: it only reduces the position" if self.reduces else "adds: it opens or turns a position")
+        return tuple(words)
+
     def standing_at(self, action: OrderAction, before: Decimal | None) -> Worth:
         """The same order where others of its plan change the position first."""
         return replace(self, before=before, after=_after(action, before), reduces=_reduces(action, before))
@@ -62,8 +76,7 @@ def worth_of(action: OrderAction, view: MarketView | None, *, at: datetime, quot
     )
     if quote is not None and price is not None:
         made = replace(made, drift=_drift(price, quote), through=_through(action, price, seen=seen, quote=quote))
-    made = made.standing_at(action, seen.position)
-    return replace(made, notes=(*made.notes, *_remarks(made)))
+    return made.standing_at(action, seen.position)
 
 
 def _counting(view: MarketView, at: datetime, quote_seconds: float) -> tuple[Quote | None, tuple[str, ...]]:
@@ -121,14 +134,6 @@ def _reduces(action: OrderAction, before: Decimal | None) -> bool:
     if not before or not action.quantity:
         return False
     return (before > 0) != buys(action) and action.quantity <= abs(before)
-
-
-def _remarks(worth: Worth) -> tuple[str, ...]:
-    if worth.through is None:
-        return ()
-    if worth.through < 0:
-        return ("rests: its limit is on its own side of the market",)
-    return ("crosses: its limit reaches the other side of the market",)
 
 
 def is_valued(worth: Worth, limits: Limits) -> bool:

@@ -201,7 +201,7 @@ class ReplayPlan:
                 client_order_id=step.command.client_order_id,
                 detail="; ".join(step.command.notes) or None,
                 account=step.account,
-                notes=step.command.notes,
+                notes=(*step.command.notes, *step.worth.remarks),
                 planned=_planned(step.order, step.worth, step.passed, overridden=True),
             )
             for step in self.steps
@@ -344,8 +344,6 @@ def _market_notes(command: Command, seen: Worth, facts: Facts) -> Iterator[str]:
     yield from seen.notes
     if not is_valued(seen, facts.limits):
         yield unvalued(seen)
-    if seen.reduces:
-        yield "exit: it only reduces the position"
 
 
 def _planned(

@@ -16,8 +16,8 @@ from backends.records import ActContext, Entry, Selection, StoreInfo
 from backends.store import Claim, Intent, Result, Store
 from console.services.evidence.ask import VenueAnswer
 from console.services.evidence.settle import SettleReport, SettleRequest
-from console.services.replay.command import read_command
-from console.services.replay.guards import Facts, VenueFacts
+from console.services.replay.command import Command, read_command
+from console.services.replay.guards import Facts, OrderFacts, VenueFacts
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.plan import plan
 from console.services.replay.preflight import ReplayRequest
@@ -27,7 +27,7 @@ from console.services.session import Mode, SessionSettings, StoreSession, Verifi
 from console.settings.config import StoreConfig
 from tests.support.app import ANN, NOW, Stage, ident, make_store, order, twelve
 from tests.support.venue.in_process import PROFILE, READY
-from venues import Credentials
+from venues import Credentials, MarketView, Quote
 
 LABEL = "postgres db1/trading"
 HEAD = "c0ffee" * 10 + "beef"
@@ -161,6 +161,7 @@ class StillWorkplace(StoreSession):
         mode = request.mode
         found = list((await self.store.many(selection.ids)).values())
         live_store = self.setting.is_live_store
+        commands = {entry.id: read_command(entry, venue=None) for entry in found}
         facts = Facts(
             mode=mode,
             at=NOW,
@@ -174,7 +175,8 @@ class StillWorkplace(StoreSession):
                 for account in (*sorted({entry.text("account_id") for entry in found} - {""}), None)
                 if of == mode
             },
-            commands={entry.id: read_command(entry, venue=None) for entry in found},
+            commands=commands,
+            orders={key: _market(one) for key, one in commands.items() if isinstance(one, Command)},
             states={entry.id: entry.state for entry in found},
             overrides=request.overrides,
         )
@@ -197,6 +199,15 @@ class StillWorkplace(StoreSession):
     async def verify(self) -> Verified:
         seen = await super().verify()
         return seen._replace(head=f"{seen.events}:{HEAD}")
+
+
+def _market(command: Command) -> OrderFacts:
+    """A quote a little above the order's price; of what is sold a position is held."""
+    middle = (command.action.price or Decimal(100)) * Decimal("1.003")
+    quote = Quote(round(middle - Decimal("0.01"), 2), round(middle + Decimal("0.01"), 2), NOW - timedelta(seconds=2))
+    held = Decimal(0) if command.action.side != "sell" else Decimal(200)
+    view = MarketView(quote, held, open_orders=0, currency="USD", zero_to_one=command.venue == "kalshi")
+    return OrderFacts(view=view, market=command.action.market_id)
 
 
 def _venue(name: str, host: str) -> VenueFacts:
