@@ -14,7 +14,7 @@ from typing import cast
 
 from venues.practice.alpaca.asset import problem
 from venues.practice.alpaca.document import children, document, status
-from venues.practice.alpaca.wanted import Wanted, leg_side, read, wrong_prices
+from venues.practice.alpaca.wanted import WantedOrder, leg_side, read, wrong_prices
 from venues.practice.book import Desk, Draft, Order
 from venues.practice.wire import WireReply, decimal, plain, text
 
@@ -38,7 +38,7 @@ def place(body: dict[str, object], desk: Desk) -> WireReply:
     return WireReply(200, document(desk.place(own, order_id), desk, nested=True))
 
 
-def _draft(wanted: Wanted, client_order_id: str, desk: Desk, legs: list[str]) -> Draft:
+def _draft(wanted: WantedOrder, client_order_id: str, desk: Desk, legs: list[str]) -> Draft:
     numbers = dict(wanted.numbers)
     if wanted.order_class == "oco":
         numbers["limit_price"] = wanted.profit["limit_price"]
@@ -77,7 +77,7 @@ def _trailing(numbers: Mapping[str, Decimal], side: str, mark: Decimal) -> dict[
     return {"hwm": plain(mark), "stop_price": plain(round(mark - away if side == "sell" else mark + away, 4))}
 
 
-def _exits(wanted: Wanted) -> Iterator[Draft]:
+def _exits(wanted: WantedOrder) -> Iterator[Draft]:
     """Yield the orders that close this one; an oco order takes the profit itself."""
     # The price of an exit stays off the book's own column, from which quotes are made.
     if wanted.profit and wanted.order_class != "oco":
@@ -87,7 +87,7 @@ def _exits(wanted: Wanted) -> Iterator[Draft]:
         yield _exit(wanted, {"type": kind, "held": True} | _plain(wanted.loss))
 
 
-def _exit(wanted: Wanted, wire: Wire) -> Draft:
+def _exit(wanted: WantedOrder, wire: Wire) -> Draft:
     side = wanted.side if wanted.order_class == "oco" else "sell" if wanted.side == "buy" else "buy"
     waits = wanted.kind != "market"
     return Draft(
@@ -102,7 +102,7 @@ def _exit(wanted: Wanted, wire: Wire) -> Draft:
     )
 
 
-def _legs(wanted: Wanted, desk: Desk) -> Iterator[Draft]:
+def _legs(wanted: WantedOrder, desk: Desk) -> Iterator[Draft]:
     for leg in wanted.legs:
         symbol, side, ratio = str(leg["symbol"]), leg_side(leg), decimal(leg["ratio_qty"]) or Decimal(1)
         yield Draft(

@@ -22,7 +22,7 @@ Body = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedOrder:
     """An order as a request asks for it, its numbers read."""
 
     symbol: str
@@ -45,10 +45,10 @@ class Wanted:
 NUMBERS = ("qty", "notional", "limit_price", "stop_price", "trail_price", "trail_percent")
 
 
-def read(body: Body) -> Wanted | WireReply:
+def read(body: Body) -> WantedOrder | WireReply:
     legs = body.get("legs")
     intent = text(body.get("position_intent"))
-    wanted = Wanted(
+    wanted = WantedOrder(
         symbol=text(body.get("symbol")) or "",
         side=text(body.get("side")) or (intent or "").partition("_")[0],
         kind=text(body.get("type")) or "",
@@ -69,7 +69,7 @@ def _numbers(body: object, names: tuple[str, ...]) -> dict[str, Decimal]:
     return {name: number for name in names if (number := decimal(held.get(name))) is not None}
 
 
-def _wrongs(wanted: Wanted) -> Iterator[WireReply]:
+def _wrongs(wanted: WantedOrder) -> Iterator[WireReply]:
     yield from _wrong_words(wanted)
     yield from _wrong_size(wanted)
     yield from _wrong_type(wanted)
@@ -81,7 +81,7 @@ def _wrongs(wanted: Wanted) -> Iterator[WireReply]:
         yield problem(422, f'asset "{wanted.symbol}" not found', code=42210000)
 
 
-def _wrong_words(wanted: Wanted) -> Iterator[WireReply]:
+def _wrong_words(wanted: WantedOrder) -> Iterator[WireReply]:
     known = (
         ("side", wanted.several or wanted.side in ("buy", "sell")),
         ("type", wanted.kind in TYPES),
@@ -92,7 +92,7 @@ def _wrong_words(wanted: Wanted) -> Iterator[WireReply]:
     return (_refusal(f"invalid {name}") for name, good in known if not good)
 
 
-def _wrong_size(wanted: Wanted) -> Iterator[WireReply]:
+def _wrong_size(wanted: WantedOrder) -> Iterator[WireReply]:
     quantity, money = wanted.numbers.get("qty"), wanted.numbers.get("notional")
     if quantity is None and money is None:
         yield _refusal("qty or notional is required")
@@ -104,7 +104,7 @@ def _wrong_size(wanted: Wanted) -> Iterator[WireReply]:
         yield _refusal("notional must be > 0 and is limited to 2 decimal places")
 
 
-def _wrong_type(wanted: Wanted) -> Iterator[WireReply]:
+def _wrong_type(wanted: WantedOrder) -> Iterator[WireReply]:
     numbers = wanted.numbers
     in_exit = wanted.order_class == "oco" and bool(wanted.profit)
     if wanted.kind in ("limit", "stop_limit") and "limit_price" not in numbers and not in_exit:
@@ -127,7 +127,7 @@ def wrong_prices(symbol: str, *prices: Mapping[str, Decimal]) -> Iterator[WireRe
             yield problem(422, f"invalid {name} {plain(price)}. {rule}", code=42210000)
 
 
-def _wrong_class(wanted: Wanted) -> Iterator[WireReply]:
+def _wrong_class(wanted: WantedOrder) -> Iterator[WireReply]:
     kind, profit, loss = wanted.order_class, wanted.profit, wanted.loss
     if kind in ("bracket", "oco") and not profit:
         yield _refusal(f"{kind} orders require take_profit.limit_price")
