@@ -35,6 +35,8 @@ def kind_of(action: OrderAction) -> Kind | Refused:
     tif = _OWN_WORDS.get(stated, stated)
     if action.order_type not in ("limit", "market"):
         return Refused(f"polymarket has no {action.order_type} orders")
+    if action.price_unit == "cents":
+        return Refused("price_unit cents: polymarket takes prices in dollars")
     if tif not in _WIRE:
         return Refused(f"time in force {tif}: polymarket takes gtc, gtd, fok and ioc")
     if by_market:

@@ -187,6 +187,7 @@ def test_amounts_equal_the_sdk_s_where_it_does_not_round(cents: int, hundredths:
         ({"terms": MONEY}, "notional"),
         ({"terms": Terms(reduce_only=True)}, "reduce_only"),
         ({"side": "yes"}, "side yes"),
+        ({"price_unit": "cents"}, "price_unit cents"),
         ({"time_in_force": "ioc"}, "by money"),
         ({"time_in_force": "fok"}, "by money"),
         ({"time_in_force": "fok", "side": "sell", "terms": Terms(post_only=True)}, "post_only"),
