@@ -91,7 +91,7 @@ class Looking:
         found: dict[str, Quote] = {}
         why: str | None = None
         for part in parts:
-            result = await self._ask_data(QUOTES[kind], symbols=",".join(part))
+            result = await self._in_time(deadline, QUOTES[kind], symbols=",".join(part))
             told = quotes(result)
             if told.why is not None and _may_ask_singly(result):
                 told = await self._singly(kind, part, deadline)
@@ -101,16 +101,22 @@ class Looking:
 
     async def _singly(self, kind: str, symbols: Sequence[str], deadline: float) -> Told[Quote]:
         async def ask(symbol: str) -> Told[Quote]:
-            if asyncio.get_running_loop().time() > deadline:
-                return Told({}, "no time left to ask")
             if kind == STOCKS:
                 path = f"/v2/stocks/{percent(symbol, safe='')}/quotes/latest"
-                return single_quote(await self._ask_data(path), symbol)
-            return quotes(await self._ask_data(QUOTES[kind], symbols=symbol))
+                return single_quote(await self._in_time(deadline, path), symbol)
+            return quotes(await self._in_time(deadline, QUOTES[kind], symbols=symbol))
 
         every = await each(symbols, ask)
         found = {name: value for told in every.values() for name, value in told.found.items()}
         return Told(found, next((told.why for told in every.values() if told.why is not None), None))
+
+    async def _in_time(self, deadline: float, path: str, **params: str) -> Result:
+        """Ask for quotes; however many requests that takes, the whole look ends by its deadline."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._ask_data(path, **params)
+        except TimeoutError:
+            return Unknown("no answer in time")
 
 
 def _may_ask_singly(result: Result) -> bool:
