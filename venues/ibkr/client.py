@@ -1,7 +1,7 @@
 """Sends orders to Interactive Brokers through a running TWS or Gateway, with ib_async. Holds no secrets.
 
 The gateway's accounts decide paper or live, not its port; every connect asks for them before any order. An order
-goes to its entry's own account or not at all. Leaves contracts, orders and answers to `order`.
+goes to its entry's own account or not at all. Leaves contracts, orders, answers and looking to the modules beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_
 from datetime import UTC
 from decimal import Decimal
@@ -21,6 +21,9 @@ from venues import extra
 from venues.client import AccountClient, Profile, Route, VenueError, WrongAccount, WrongMode
 from venues.credentials import Credentials
 from venues.endpoint import Hosts, choose
+from venues.ibkr import answers as answer
+from venues.ibkr import contract as market
+from venues.ibkr import look as looking
 from venues.ibkr import order as wire
 from venues.orders import (
     Lookup,
@@ -34,7 +37,9 @@ from venues.orders import (
     Refused,
     Unknown,
     default_tif_note,
+    sent_order,
 )
+from venues.quote import MOST_MARKETS, MarketView
 
 FIELDS: tuple[str, ...] = ()
 PORTS: Mapping[Mode, int] = {"paper": 4002, "live": 4001}
@@ -43,7 +48,7 @@ PROFILE = Profile(
     dedup="none",
     arrival_bound=None,
     visibility=60.0,
-    definitive=frozenset((0, str(code)) for code in wire.DEFINITIVE),
+    definitive=frozenset((0, str(code)) for code in answer.DEFINITIVE),
     rate_per_minute=2700,
     paper=True,
     lookup=True,
@@ -54,8 +59,9 @@ PROFILE = Profile(
     id_pattern=r"[0-9A-Za-z_.:-]{1,40}",
     tells_account=True,
     reach="day",
+    sends=wire.SENDS,
 )
-_FIGURES = ("totalQuantity", "lmtPrice")
+_NO_CONTRACT = 200  # TWS's code for a question that no contract fits
 _PAPER_ACCOUNTS = ("DU", "DF")
 # A gateway has no fixed address; these only must not match any host.
 _NOWHERE = Hosts(paper=("https://paper.invalid",), live=("https://live.invalid",))
@@ -75,6 +81,9 @@ class IbkrClient(AccountClient):
         self._sdk: Any = None
         self._ib: Any = None
         self._managed = wire.Managed((), route.account_number, f"{mode}_number")
+        self._listings: dict[str, market.Listing | Refused] = {}
+        # ib_async answers two questions of one kind as if they were one.
+        self._of_orders, self._of_positions = asyncio.Lock(), asyncio.Lock()
 
     async def open(self) -> None:
         self._sdk = await extra.load("ib_async", "ibkr")
@@ -128,7 +137,7 @@ class IbkrClient(AccountClient):
             return Refused(f"ibkr lets only the API client that placed an order {action.verb} it: do it in TWS")
         if not self.profile.takes_id(client_order_id):
             return Refused(f"client order id {client_order_id}: ibkr takes 1 to 40 letters, digits, _ . : -")
-        contract, order = wire.contract_of(action.market_id), wire.order_of(action, client_order_id)
+        contract, order = self._contract(action.market_id), wire.order_of(action, client_order_id)
         account = self._managed.account_for(action)
         for part in (contract, order, account):
             if isinstance(part, Refused):
@@ -136,9 +145,6 @@ class IbkrClient(AccountClient):
         assert isinstance(contract, dict)
         assert isinstance(order, dict)
         order["account"] = account
-        notes = [f"account {account}"]
-        if action.time_in_force is None:
-            notes.append(default_tif_note(PROFILE.default_tif))
         return Prepared(
             verb="new",
             client_order_id=client_order_id,
@@ -146,8 +152,106 @@ class IbkrClient(AccountClient):
             path="placeOrder",
             body=wire.encoded(contract, order),
             action=action,
-            notes=tuple(notes),
+            notes=self._notes(action, account),
+            sent=sent_order(
+                action,
+                client_order_id,
+                market_id=market.shown_market(contract),
+                time_in_force=action.time_in_force or PROFILE.default_tif,
+            ),
         )
+
+    def _notes(self, action: OrderAction, account: object) -> tuple[str, ...]:
+        notes = [f"account {account}"]
+        listing = self._listings.get(action.market_id)
+        if isinstance(listing, market.Listing) and market.contract_of(action.market_id) is None:
+            notes.append(f"market {action.market_id} is {listing.words}, conId {listing.number}")
+        if action.time_in_force is None:
+            notes.append(default_tif_note(PROFILE.default_tif))
+        return tuple(notes)
+
+    def _contract(self, market_id: str) -> dict[str, object] | Refused:
+        """Return the contract of a market id, as it says it or as the gateway told it."""
+        if (contract := market.contract_of(market_id)) is not None:
+            return contract
+        listing = self._listings.get(market_id) or market.unclear(market_id)
+        return listing if isinstance(listing, Refused) else listing.fields
+
+    async def learn(self, market_ids: Iterable[str]) -> tuple[str, ...]:
+        """Ask the gateway which contract each id names that does not say it by itself."""
+        unknown = [one for one in dict.fromkeys(market_ids) if market.contract_of(one) is None]
+        failed = []
+        for market_id in unknown:
+            if market.question_of(market_id) is None:
+                continue
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self._connected()
+                    listing = await self._listing(market_id)
+            except self._faults as fault:
+                failed.append(f"{market_id}: the gateway did not tell its contracts ({type(fault).__name__})")
+                continue
+            if isinstance(listing, Refused):
+                failed.append(listing.why)
+        return tuple(failed)
+
+    async def _listing(self, market_id: str) -> market.Listing | Refused:
+        """Return the one listing of a market id, from the gateway the first time."""
+        known = self._listings.get(market_id)
+        if isinstance(known, market.Listing):
+            return known
+        question = market.contract_of(market_id) or market.question_of(market_id)
+        if question is None:
+            return market.unclear(market_id)
+        try:
+            found = await self._ib.reqContractDetailsAsync(self._sdk.Contract(**question))
+        except self._sdk.RequestError as error:
+            if error.code != _NO_CONTRACT:
+                raise
+            found = []
+        self._listings[market_id] = listing = market.the_one(market_id, found)
+        return listing
+
+    @property
+    def _faults(self) -> tuple[type[Exception], ...]:
+        return (VenueError, OSError, TimeoutError, self._sdk.RequestError)
+
+    def market_key(self, action: OrderAction) -> str:
+        """Return the market, and whose position in it: a gateway may manage several accounts."""
+        return f"{self.account_of(action) or ''}/{action.market_id}"
+
+    async def look(self, actions: Sequence[OrderAction]) -> Mapping[str, MarketView]:
+        gateway = looking.Gateway(
+            listing=self._listing,
+            ticker=self._ticker,
+            positions=self._positions,
+            orders=self._open_orders,
+            faults=self._faults,
+            seconds=self._timeout,
+        )
+        asked = {
+            self.market_key(one): looking.Asked(one.market_id, self.account_of(one)) for one in actions[:MOST_MARKETS]
+        }
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._connected()
+        except self._faults as fault:
+            return {key: MarketView(problems=(str(fault) or "no gateway answers",)) for key in asked}
+        return await looking.look(gateway, asked)
+
+    async def _ticker(self, listing: market.Listing) -> Any:
+        contract = self._sdk.Contract(**listing.fields)
+        self._ib.wrapper.tickers.pop(hash(contract), None)  # it would keep the prices of an earlier look
+        (ticker,) = await self._ib.reqTickersAsync(contract)
+        return ticker
+
+    async def _positions(self) -> list[Any]:
+        async with self._of_positions:
+            return list(await self._ib.reqPositionsAsync())
+
+    async def _open_orders(self) -> list[Any]:
+        async with self._of_orders:
+            return list(await self._ib.reqAllOpenOrdersAsync())
 
     async def _send(self, prepared: Prepared) -> Outcome:
         """Send one placeOrder message with the stored fields; only the order number belongs to this session."""
@@ -164,7 +268,7 @@ class IbkrClient(AccountClient):
         if stored["order"].get("account") not in self._managed.accounts:
             return NotSent(f"the gateway no longer has account {stored['order'].get('account')}")
         # ib_async writes a Decimal with exactly these digits; a float may have others.
-        figures = {name: Decimal(stored["order"].pop(name)) for name in _FIGURES if name in stored["order"]}
+        figures = {name: Decimal(stored["order"].pop(name)) for name in wire.FIGURES if name in stored["order"]}
         contract = self._sdk.Contract(**stored["contract"])
         try:
             trade = self._ib.placeOrder(contract, self._sdk.Order(**stored["order"], **figures))
@@ -177,7 +281,7 @@ class IbkrClient(AccountClient):
         settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def heard(*_: object) -> None:
-            if not settled.done() and (outcome := wire.verdict(trade)) is not None:
+            if not settled.done() and (outcome := answer.verdict(trade)) is not None:
                 settled.set_result(outcome)
 
         def lost(*_: object) -> None:
@@ -208,10 +312,11 @@ class IbkrClient(AccountClient):
         """Search the account's open, completed and today's executed orders, of all clients, by their reference."""
         try:
             async with asyncio.timeout(self._timeout):
-                await self._connected()
-                opened = await self._ib.reqAllOpenOrdersAsync()
-                completed = await self._ib.reqCompletedOrdersAsync(False)
-                fills = await self._ib.reqExecutionsAsync()
+                async with self._of_orders:
+                    await self._connected()
+                    opened = await self._ib.reqAllOpenOrdersAsync()
+                    completed = await self._ib.reqCompletedOrdersAsync(False)
+                    fills = await self._ib.reqExecutionsAsync()
         except VenueError as error:
             return LookupFailed(str(error))
         except (OSError, TimeoutError, self._sdk.RequestError) as error:
@@ -219,8 +324,9 @@ class IbkrClient(AccountClient):
         account = self._managed.account_for(prepared.action)
         if isinstance(account, Refused):
             return LookupFailed(account.why)
-        trades, reference = [*opened, *completed], prepared.client_order_id
-        return wire.find(prepared.action, reference, account=account, trades=trades, fills=fills)
+        contract = json.loads(prepared.body)["contract"]
+        search = answer.Search(prepared.action, prepared.client_order_id, account=account, contract=contract)
+        return search.find([*opened, *completed], fills)
 
     async def probe(self) -> Readiness:
         try:

@@ -119,7 +119,7 @@ async def test_a_number_names_a_contract_too_and_a_market_order_has_no_price() -
         ({"market_id": "AAPL"}, "AAPL:STK:SMART:USD"),
         ({"market_id": "AAPL:STK:SMART"}, "AAPL:STK:SMART:USD"),
         ({"side": "yes"}, "buy and sell"),
-        ({"order_type": "stop"}, "market and limit"),
+        ({"order_type": "iceberg", "price": None}, "trailing_stop"),
         ({"time_in_force": "gtd"}, "time in force gtd"),
         ({"time_in_force": "cls"}, "time in force cls"),
         ({"price": None}, "needs a price"),

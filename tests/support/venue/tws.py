@@ -17,10 +17,17 @@ NAMES = {
     "quantity": 17,
     "type": 18,
     "limit": 19,
+    "aux": 20,
     "tif": 21,
+    "oca_group": 22,
     "account": 23,
     "reference": 26,
     "transmit": 27,
+    "parent": 28,
+    "outside_rth": 33,
+    "good_till": 38,
+    "oca_type": 46,
+    "trailing_percent": 69,
 }
 
 
@@ -35,6 +42,36 @@ class Booked:
     filled: str = "0"
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A contract that the gateway knows. Its data: 1 live, 2 frozen, 3 delayed, 0 none at all."""
+
+    number: int
+    symbol: str
+    kind: str = "STK"
+    exchange: str = "SMART"
+    currency: str = "USD"
+    month: str = ""
+    local: str = ""
+    multiplier: str = ""
+    magnifier: str = "1"
+    data: int = 1
+    bid: str = "180.2"
+    ask: str = "180.3"
+
+    def fits(self, question: list[str]) -> bool:
+        """Whether a question about contracts, as its twelve fields, means this one."""
+        number, symbol, kind, month, _, _, _, exchange, _, currency, local, _ = question
+        if number not in ("", "0"):
+            return number == str(self.number) and exchange in ("", self.exchange)
+        asked = ((symbol, self.symbol), (kind, self.kind), (exchange, self.exchange), (currency, self.currency))
+        local_fits = not local or local == self.local
+        return all(one in ("", other) for one, other in asked) and self.month.startswith(month) and local_fits
+
+
+AAPL = Listed(265598, "AAPL")
+
+
 class Tws:
     """`async with Tws() as gateway`: `gateway.url`, `gateway.placed` (messages), `gateway.orders` (booked)."""
 
@@ -42,6 +79,9 @@ class Tws:
         self.accounts = accounts
         self.placed: list[list[str]] = []
         self.orders: list[Booked] = []
+        self.listed: list[Listed] = [AAPL]
+        self.positions: list[tuple[str, Listed, str]] = []  # account, contract, size
+        self.questions: list[list[str]] = []  # about contracts
         self.looks = 0
         self.logins = 0
         self.mute = False  # takes connections, says nothing
@@ -114,7 +154,14 @@ class Tws:
                 say(15, 1, self.accounts)
                 say(9, 1, 1)
             case "61":
+                for account, one, size in self.positions:
+                    say(61, 3, account, one.number, *_named(one), one.currency, one.local, one.symbol, size, "0")
                 say(62, 1)
+            case "9":
+                self.questions.append(fields)
+                self._tell_contracts(fields, say)
+            case "1":
+                self._tell_quote(fields, say)
             case "49":
                 say(49, 1, 1_794_795_000)
             case "16":
@@ -133,10 +180,37 @@ class Tws:
                         say(*execution(order, fields[2]))
                 say(55, 1, fields[2])
 
+    def _tell_contracts(self, fields: list[str], say: Callable[..., None]) -> None:
+        request, found = fields[2], [one for one in self.listed if one.fits(fields[3:15])]
+        for one in found:
+            head = [one.symbol, one.kind, one.month, "0", "", one.exchange, one.currency, one.local, "", one.symbol]
+            about = [one.multiplier, "", one.exchange, one.magnifier, "0", "long", "", *[""] * 9, "0"]
+            say(10, request, *head, one.number, "0.01", *about, *[""] * 6, "1", "1", "1")
+        if found:
+            say(52, 1, request)
+        else:
+            say(4, 2, request, 200, "No security definition has been found for the request", "")
+
+    def _tell_quote(self, fields: list[str], say: Callable[..., None]) -> None:
+        request = fields[2]
+        one = next((one for one in self.listed if one.fits(fields[3:15])), None)
+        if one is None or not one.data:
+            say(4, 2, request, 354, "Requested market data is not subscribed.", "")
+            return
+        say(58, 1, request, one.data)
+        late = 65 if one.data > 2 else 0  # delayed prices have numbers of their own
+        for number, price in ((1, one.bid), (2, one.ask)):
+            say(1, 6, request, number + late, price, "100" if price != "-1" else "0", "0")
+        say(57, 1, request)
+
     def book(self, order: Booked, **changes: str) -> Booked:
         booked = replace(order, perm_id=700_000_001 + len(self.orders), **changes)  # type: ignore[arg-type]  # only str fields change
         self.orders.append(booked)
         return booked
+
+
+def _named(one: Listed) -> list[object]:
+    return [one.symbol, one.kind, one.month, "0", "", one.multiplier, one.exchange]
 
 
 def frame(*fields: object) -> bytes:
@@ -169,31 +243,42 @@ def _main(order: Booked) -> list[str]:
         told["quantity"],
         told["type"],
         told["limit"],
-        "",
+        told["aux"],
         told["tif"],
-        "",
+        told["oca_group"],
         told["account"],
         "",
         "0",
     ]
 
 
+def _blanks(count: int, **told: str) -> list[str]:
+    """Empty fields, but for those at the numbers that are named `at_N`."""
+    return [told.get(f"at_{number}", "") for number in range(count)]
+
+
 def open_order(order: Booked) -> list[object]:
-    head = ["5", order.order_id, *_contract(order), *_main(order), order.fields["reference"]]
-    head += [order.client_id, str(order.perm_id), "0", "0", "0", "", "", "", "", ""]
+    told = order.fields
+    head = ["5", order.order_id, *_contract(order), *_main(order), told["reference"]]
+    head += [order.client_id, str(order.perm_id), told["outside_rth"], "0", "0", "", "", "", "", ""]
+    middle = _blanks(29, at_1=told["good_till"], at_19=told["oca_type"], at_23=told["parent"])
+    trail = _blanks(7, at_3=told["trailing_percent"])
     legs = ["0", "0", "0"]
     algo = ["0", "", "", "0", "0", ""]
     state = ["0", "0", order.status, *[""] * 14, "0", "0"]
-    return [*head, *[""] * 29, *[""] * 7, *legs, *[""] * 3, "", *algo, *state, "0", *[""] * 16, "", "", "", *[""] * 5]
+    return [*head, *middle, *trail, *legs, *[""] * 3, "", *algo, *state, "0", *[""] * 16, "", "", "", *[""] * 5]
 
 
 def completed_order(order: Booked) -> list[object]:
-    head = ["101", *_contract(order), *_main(order), order.fields["reference"], str(order.perm_id)]
-    head += ["0", "0", "0", "", "", "", ""]
+    told = order.fields
+    head = ["101", *_contract(order), *_main(order), told["reference"], str(order.perm_id)]
+    head += [told["outside_rth"], "0", "0", "", "", "", ""]
+    middle = _blanks(23, at_1=told["good_till"], at_17=told["oca_type"])
+    trail = _blanks(5, at_3=told["trailing_percent"])
     algo = ["", "", "0", "0", ""]
     state = ["0", order.status, "0", "0", "0"]
     tail = ["", "", "", "0", "0", "", order.filled, "", "0", "", "0", "0", "", "", ""]
-    return [*head, *[""] * 23, *[""] * 5, "0", "0", "0", *[""] * 3, "", *algo, *state, *tail, *[""] * 5]
+    return [*head, *middle, *trail, "0", "0", "0", *[""] * 3, "", *algo, *state, *tail, *[""] * 5]
 
 
 def execution(order: Booked, request: str) -> list[object]:
