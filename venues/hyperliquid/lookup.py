@@ -64,6 +64,8 @@ def _order(order: Body, word: str, action: OrderAction, *, coin: str | None) -> 
 def _type_of(order: Body, action: OrderAction) -> tuple[str | None, str | None]:
     """Return type and trigger term; a stop is called as the action calls it, which has two names for it."""
     kind, trigger = _TYPES.get(text(order, "orderType"), (None, None))
+    if kind == "stop" and action.order_type == "stop" and action.price != (bound := figure(order, "limitPx")):
+        kind = f"stop at {bound} or better"  # the price of a stop is compared nowhere else
     if trigger == "stop_price" and action.terms.stop_loss_price is not None:
         return "limit" if (kind, action.order_type) == ("stop_limit", "limit") else kind, "stop_loss_price"
     if trigger == "take_profit_price" and action.terms.take_profit_price is None:

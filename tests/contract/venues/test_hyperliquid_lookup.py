@@ -74,6 +74,11 @@ CASES: list[tuple[dict[str, object], dict[str, object], tuple[str, ...]]] = [
         {**TRIGGER, "orderType": "Stop Market", "limitPx": "1100.0"},
         (),
     ),
+    (
+        {"order_type": "stop", "terms": Terms(stop_price=D(1200))},
+        {**TRIGGER, "orderType": "Stop Market", "limitPx": "1090.0"},
+        ("type",),
+    ),
     ({"terms": Terms(stop_loss_price=D(1200))}, {**TRIGGER, "orderType": "Stop Limit"}, ()),
     ({"terms": Terms(stop_loss_price=D(1201))}, {**TRIGGER, "orderType": "Stop Limit"}, ("stop_loss_price",)),
     ({"terms": Terms(take_profit_price=D(1200))}, {**TRIGGER, "orderType": "Take Profit Limit"}, ()),
