@@ -109,6 +109,15 @@ async def test_a_book_without_a_time_has_the_answer_s() -> None:
         (reply(200, [BOOK]), reply(200, {"data": 1}), "open orders: an answer without a list"),
         (reply(200, [BOOK]), reply(200, {"data": [], "next_cursor": "MTA="}), "open orders: more than 10 pages"),
     ],
+    ids=[
+        "books fail",
+        "books no list",
+        "books broken",
+        "books hang up",
+        "orders refused",
+        "orders odd",
+        "orders endless",
+    ],
 )
 async def test_what_could_not_be_read_is_named(books: Answer, orders: Answer, problem: str) -> None:
     views, _ = await looked(telling(books, orders), TOKEN)
