@@ -64,7 +64,8 @@ def default_tif(action: OrderAction) -> str:
 
 def prepare(action: OrderAction, client_order_id: str) -> Prepared | Refused:
     target = quote(action.venue_order_id or "", safe="")
-    if action.verb != "new" and not target:
+    if action.verb != "new" and not target.strip("."):
+        # A path that ends in dots is another path: of all orders.
         return Refused(f"to {action.verb} an order at alpaca, its venue_order_id is needed")
     if action.verb == "cancel":
         sent = sent_order(action, None, market_id=None)

@@ -305,3 +305,11 @@ def test_a_cancel_is_named_by_the_venues_id_alone(
     assert isinstance(made, Prepared)
     assert read_order(made) == {"venue_order_id": ORDER_ID}
     assert made.sent == {"action": "cancel", "venue_order_id": ORDER_ID}
+
+
+@pytest.mark.parametrize("order_id", [None, "", ".", ".."])
+@pytest.mark.parametrize("verb", ["replace", "cancel"])
+def test_an_id_that_names_no_order_cancels_none(client: VenueClient, verb: Any, order_id: str | None) -> None:
+    refused = client.prepare(replace(LIMIT, verb=verb, venue_order_id=order_id), "c-1")
+    assert isinstance(refused, Refused)
+    assert "venue_order_id" in refused.why
