@@ -88,7 +88,10 @@ class Looker:
         """What this account holds in each contract market; both sides of a hedge added up."""
         if not self._has("fetchPositions"):
             return "position: ccxt cannot ask this exchange"
-        said = await self._asked("position", lambda: self._exchange.fetch_positions(symbols))
+        # Asked about inverse contracts by their symbols only, some exchanges answer about the linear ones.
+        inverse = self._exchange.market(symbols[0]).get("inverse") is True
+        params = {"subType": "inverse"} if inverse else {}
+        said = await self._asked("position", lambda: self._exchange.fetch_positions(symbols, params))
         if isinstance(said, str):
             return said
         held: dict[str, Decimal] = {}

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from venues.ccxt.words import TELLS_POST_ONLY, WAITS_FOR
+from venues.ccxt.request import number_of
+from venues.ccxt.words import BINANCE, TELLS_POST_ONLY, WAITS_FOR
 from venues.orders import OrderAction
 from venues.term_names import fold
-from venues.terms import NO_TERMS, WITH_PRICE, ExitTerms, Terms
+from venues.terms import WITH_PRICE, ExitTerms, Terms
 
 _TRAILS = frozenset(("trail_price", "trail_percent"))
 _RAW_TYPES = {
@@ -49,10 +50,12 @@ def terms(order: Mapping[str, Any], action: OrderAction, *, exchange_id: str) ->
         said["take_profit"] = _exit(profit, action.terms.take_profit)
     if not waits or action.terms.stop_loss:
         said["stop_loss"] = _exit(loss, action.terms.stop_loss)
+    if exchange_id in BINANCE:  # ccxt leaves these out
+        said |= {"trail_percent": _raw(order, "callbackRate"), "notional": _raw(order, "origQuoteOrderQty")}
     said["reduce_only"] = _reduces(order, action, waits=waits)
     post = order.get("postOnly")
     said["post_only"] = post if post is True or (post is False and exchange_id in TELLS_POST_ONLY) else None
-    return Terms(**{name: value for name, value in said.items() if value is not None}) if any(said) else NO_TERMS
+    return Terms(**said)
 
 
 def order_type(order: Mapping[str, Any], action: OrderAction) -> str | None:
@@ -87,6 +90,12 @@ def _prices(order: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None, D
     names = ("triggerPrice", "stopLossPrice", "takeProfitPrice")
     trigger, loss, profit = (number(order.get(name)) or None for name in names)
     return trigger or number(order.get("stopPrice")) or None, loss, profit
+
+
+def _raw(order: Mapping[str, Any], name: str) -> Decimal | None:
+    info = order.get("info")
+    held = number_of(str(info.get(name))) if isinstance(info, Mapping) else None
+    return held or None
 
 
 def _exit(told: Decimal | None, ours: ExitTerms | None) -> ExitTerms | None:

@@ -42,13 +42,13 @@ SENDS = SentTerms(
 
 CALL_TYPES = dict(zip(TYPES, ("market", "limit", "market", "limit", "market"), strict=True))
 
-_BINANCE = ("binance", "binanceus", "binanceusdm", "binancecoinm")
+BINANCE = ("binance", "binanceus", "binanceusdm", "binancecoinm")
 _BYBIT = ("bybit", "bybiteu", "bybitid")
 _OKX = ("okx", "okxus", "myokx")
 # A stop (buy above the market, sell below it) by the name that means exactly this there. ccxt's `triggerPrice`
 # has the other direction at some (coinbase) and none at others, so an exchange that is not here gets no stop.
 STOP_NAME = {
-    **dict.fromkeys((*_BINANCE, *_BYBIT, *_OKX), "triggerPrice"),
+    **dict.fromkeys((*BINANCE, *_BYBIT, *_OKX), "triggerPrice"),
     **dict.fromkeys(("alpaca", "bitfinex", "bitget", "gate", "gateeu", "hyperliquid", "krakenfutures"), "triggerPrice"),
     "phemex": "triggerPrice",
     **dict.fromkeys(("coinbase", "cryptocom", "deribit", "kraken", "kucoin"), "stopLossPrice"),
@@ -84,7 +84,7 @@ PASSED_ON: dict[str, frozenset[str]] = {
 PASSED_ON_CONTRACTS: dict[str, frozenset[str]] = {
     "reduceOnly": frozenset(
         (
-            *_BINANCE,
+            *BINANCE,
             *_BYBIT,
             *_OKX,
             "aster",
@@ -105,7 +105,7 @@ PASSED_ON_CONTRACTS: dict[str, frozenset[str]] = {
 }
 
 # Exchanges whose answers show that an order is not post-only; ccxt says so of others without knowing.
-TELLS_POST_ONLY = frozenset((*_BINANCE, *_BYBIT, *_OKX, "kucoin", "kucoinfutures"))
+TELLS_POST_ONLY = frozenset((*BINANCE, *_BYBIT, *_OKX, "kucoin", "kucoinfutures"))
 
 # Parameters, folded, that change what the quantity counts, or that an order is made at all.
 REMEASURES = {

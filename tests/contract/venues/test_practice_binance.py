@@ -195,3 +195,57 @@ async def test_an_unknown_order(exchange: PracticeExchange, method: str) -> None
     ask = binance_ask(method, "order", symbol="BTCUSDT", origClientOrderId="nobody")
     heard = await hear(exchange.url, ask)
     assert (heard.status, heard.json()["code"]) == (400, {"GET": -2013, "DELETE": -2011}[method])
+
+
+WAITING = [
+    ("BTC/USDT", "market", {"triggerPrice": 49000}, "STOP_LOSS"),
+    ("BTC/USDT", "limit", {"triggerPrice": 49000}, "STOP_LOSS_LIMIT"),
+    ("BTC/USDT", "market", {"takeProfitPrice": 70000}, "TAKE_PROFIT"),
+    ("BTC/USDT:USDT", "market", {"triggerPrice": 49000}, "STOP_MARKET"),
+    ("BTC/USDT:USDT", "limit", {"triggerPrice": 49000}, "STOP"),
+    ("BTC/USDT:USDT", "market", {"takeProfitPrice": 70000}, "TAKE_PROFIT_MARKET"),
+    ("BTC/USDT:USDT", "market", {"trailingPercent": 1.5}, "TRAILING_STOP_MARKET"),
+]
+
+
+@pytest.mark.parametrize(("symbol", "kind", "params", "named"), WAITING)
+async def test_an_order_that_waits_for_a_price_rests(
+    exchange: PracticeExchange, client: Any, symbol: str, kind: str, params: dict[str, object], named: str
+) -> None:
+    await client.load_markets()
+    price = 48000 if kind == "limit" else None
+    placed = await client.create_order(symbol, kind, "sell", 0.5, price, {"clientOrderId": "dlq-1", **params})
+    assert (placed["status"], placed["filled"]) == ("open", 0)
+    found = await client.fetch_order(None, symbol, {"clientOrderId": "dlq-1", "trigger": ":" in symbol})
+    said = found["info"].get("orderType") or found["info"]["type"]
+    assert (found["id"], found["clientOrderId"], said) == (placed["id"], "dlq-1", named)
+    assert found["triggerPrice"] == (params.get("triggerPrice") or params.get("takeProfitPrice"))
+    waiting = await client.fetch_open_orders(symbol, None, None, {"trigger": True} if ":" in symbol else {})
+    assert [order["id"] for order in waiting] == [placed["id"]]
+    await client.cancel_order(placed["id"], symbol, {"trigger": True} if ":" in symbol else {})
+    assert [order.state for order in exchange.orders] == ["cancelled"]
+
+
+async def test_spot_and_futures_are_two_markets(exchange: PracticeExchange, client: Any) -> None:
+    await client.load_markets()
+    await client.create_order("BTC/USDT:USDT", "market", "sell", 0.5, None, {"clientOrderId": "dlq-1"})
+    spot = await client.create_order("BTC/USDT", "limit", "buy", 0.5, 50000, {"clientOrderId": "dlq-1"})
+    assert [order["id"] for order in await client.fetch_open_orders("BTC/USDT")] == [spot["id"]]
+    assert await client.fetch_open_orders("BTC/USDT:USDT") == []
+    (short,) = await client.fetch_positions(["BTC/USDT:USDT"])
+    assert (short["symbol"], short["side"], short["contracts"]) == ("BTC/USDT:USDT", "short", 0.5)
+    assert "BTC" not in (await client.fetch_balance())["total"]
+    quotes = await client.fetch_bids_asks(["BTC/USDT:USDT"])
+    assert (quotes["BTC/USDT:USDT"]["bid"], quotes["BTC/USDT:USDT"]["ask"]) == (59999.99, 60000.01)
+
+
+async def test_flags_of_a_futures_order_are_kept(client: Any) -> None:
+    await client.load_markets()
+    flags = {"reduceOnly": True, "postOnly": True}
+    placed = await client.create_order("BTC/USDT:USDT", "limit", "sell", 0.5, 70000, flags)
+    found = await client.fetch_order(placed["id"], "BTC/USDT:USDT")
+    assert (found["reduceOnly"], found["postOnly"], found["timeInForce"]) == (True, True, "PO")
+    changed = await client.edit_order(placed["id"], "BTC/USDT:USDT", "limit", "sell", 0.25, 71000)
+    assert (changed["id"], changed["amount"], changed["price"]) == (placed["id"], 0.25, 71000)
+    with pytest.raises(ccxt.BadRequest):
+        await client.create_order("BTC/USDT", "limit", "sell", 0.5, 70000, {"reduceOnly": True})
