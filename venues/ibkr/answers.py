@@ -56,7 +56,7 @@ def verdict(trade: Any) -> Outcome | None:
             return None
 
 
-class Search:
+class OrderSearch:
     """Looks for the order of one action in its account, among all that the gateway shows."""
 
     def __init__(self, action: OrderAction, reference: str, *, account: str, contract: Fields) -> None:

@@ -325,7 +325,7 @@ class IbkrClient(AccountClient):
         if isinstance(account, Refused):
             return LookupFailed(account.why)
         contract = json.loads(prepared.body)["contract"]
-        search = answer.Search(prepared.action, prepared.client_order_id, account=account, contract=contract)
+        search = answer.OrderSearch(prepared.action, prepared.client_order_id, account=account, contract=contract)
         return search.find([*opened, *completed], fills)
 
     async def probe(self) -> Readiness:
