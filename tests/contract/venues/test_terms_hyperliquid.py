@@ -16,7 +16,7 @@ from hyperliquid.utils.types import Cloid
 
 from tests.support.venue.hyperliquid import CLOID, META, SPOT, action, client
 from tests.support.venue.rigs_sdk import HEX_KEY
-from tests.support.venue.wire_hyperliquid import as_read, read_order, ready_client
+from tests.support.venue.wire_hyperliquid import as_read, read_order, wire_client
 from venues import OrderAction, Prepared, Refused, venue_profile
 from venues.client import AccountClient
 from venues.term_names import TERMS
@@ -184,7 +184,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def made() -> AccountClient:
-    return ready_client()
+    return wire_client()
 
 
 def sdk_payload(shape: Shape, ours: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> object:

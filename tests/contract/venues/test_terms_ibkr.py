@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.venue.ibkr import action, opened
 from tests.support.venue.tws import AAPL, Listed, Tws
-from tests.support.venue.wire_ibkr import ACCOUNT, as_read, read_order, ready_client
+from tests.support.venue.wire_ibkr import ACCOUNT, as_read, read_order, wire_client
 from venues import Accepted, OrderAction, Prepared, Refused, venue_profile
 from venues.client import AccountClient
 from venues.term_names import TERMS
@@ -185,7 +185,7 @@ async def test_every_shape_equals_a_plain_client_s_or_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def made() -> AccountClient:
-    return ready_client()
+    return wire_client()
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name not in REFUSED | LEARNT])

@@ -26,7 +26,7 @@ _NUMBERS: dict[int, str] = {
 }
 
 
-def ready_client() -> HyperliquidClient:
+def wire_client() -> HyperliquidClient:
     """A client that knows its key and the markets of the stub, and was never connected."""
     made = connect("hyperliquid", "paper", Credentials(HYPERLIQUID_SECRETS))
     assert isinstance(made, HyperliquidClient)

@@ -17,7 +17,7 @@ ACCOUNT = "DU1234567"
 _TYPES = {"MKT": "market", "LMT": "limit", "STP": "stop", "STP LMT": "stop_limit", "TRAIL": "trailing_stop"}
 
 
-def ready_client() -> IbkrClient:
+def wire_client() -> IbkrClient:
     """A client that knows its account and was never connected."""
     made = connect("ibkr", "paper", Credentials({}))
     assert isinstance(made, IbkrClient)
