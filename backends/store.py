@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
+from backends.layouts.mask import masked_error
 from backends.records import (
     ActContext,
     Actor,
@@ -106,6 +107,13 @@ class Result:
     error: str | None = None
     evidence: str = ""  # for the audit: what the venue said
     counts: bool | None = None  # whether it counts as a retry; None: the outcome decides
+
+    def __post_init__(self) -> None:
+        """What a venue's library said may repeat the request, and neither ledger nor chain forgets."""
+        if self.error:
+            object.__setattr__(self, "error", masked_error(self.error))
+        if self.evidence:
+            object.__setattr__(self, "evidence", masked_error(self.evidence))
 
 
 @dataclass(frozen=True, slots=True)

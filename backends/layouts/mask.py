@@ -1,4 +1,4 @@
-"""Masks credentials in stored requests, by the names of fields and by known shapes. Pure.
+"""Masks credentials in stored requests, errors and audit events, by the names of fields and by known shapes. Pure.
 
 Works on the stored text, even if a page cut it, so that everything else keeps its spelling.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 MASKED = "[masked]"
 _WORDS = (
@@ -40,6 +40,12 @@ _HINTS = (
     "auth", "pass", "secret", "token", "key", "credential", "cookie", "signature", "session", "bearer", "basic", "jwt",
     "eyj", "pin", "cv", "card", "pwd", "k_", "akia", "-----begin", "://",
 )  # fmt: skip
+_ERROR_HINTS = (
+    "sig", "key", "secret", "token", "pass", "auth", "cookie", "credential", "0x", "@", "eyj", "bearer", "basic", "pwd",
+    "akia", "k_live", "k_test", "mnemonic", "hmac", "jwt", "session", "-----begin",
+)  # fmt: skip
+# Of an audit event, what may repeat an error.
+_TOLD = ("error", "evidence", "detail", "note", "reason", "summary", "text", "malformed", "body")
 _SUSPECT = re.compile(
     r"auth|passw|passphrase|secret|token|api.?key|private.?key|access.?key|credential|cookie|signature|session.?id|"
     r"bearer|basic\s|jwt|eyJ|\bpin\b|cvv|cvc|card.?number|pwd|[srp]k_live|[srp]k_test|AKIA|-----BEGIN|://[^/\s\"@]*:[^/\s\"@]*@",
@@ -89,6 +95,22 @@ def _pair(match: re.Match[str]) -> str:
     if not is_sensitive(match[1]) or match[3].lower() in ("bearer", "basic"):
         return match[0]
     return f"{match[1]}{match[2]}{MASKED}"
+
+
+def masked_error(text: str) -> str:
+    """Mask credentials in the error of an order: prose with pieces of requests in it. The prose stays whole."""
+    low = text.lower()
+    for hint in _ERROR_HINTS:
+        if hint in low:
+            from backends.layouts.error_mask import without_credentials  # its expressions are rarely needed
+
+            return without_credentials(text)
+    return text
+
+
+def masked_event(body: Mapping[str, object]) -> dict[str, object]:
+    """An audit event's fields as they are shown; the chain itself keeps what was recorded."""
+    return {name: masked_error(held) if type(held) is str and name in _TOLD else held for name, held in body.items()}
 
 
 def masked_document(text: str, hints: tuple[str, ...] = _HINTS) -> str:

@@ -12,7 +12,7 @@ from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
-from console.services.layout_fields import bytes_text
+from console.services.layout_fields import bytes_text, shown_values
 from console.text.untrusted import safe_block
 
 
@@ -55,7 +55,8 @@ async def export_verb(context: Context) -> int:
             if context.args.format == "jsonl":
                 sys.stdout.write(json_row(row) + "\n")
                 continue
-            stored = [bytes_text(one) if own and isinstance(one, bytes) else _cell(one) for one in row.entry.values]
+            values = shown_values(row.entry)
+            stored = [bytes_text(one) if own and isinstance(one, bytes) else _cell(one) for one in values]
             first = (row.entry.id, row.entry.layout) if own else ()
             writer.writerow([*first, *stored, row.entry.state, row.category, row.fingerprint])
     return DONE

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from backends.layouts.columns import spelling
+from backends.layouts.mask import masked_event
 from backends.records import Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.services import layout_fields as layout
@@ -68,7 +69,7 @@ def json_row(row: ClassifiedEntry) -> str:
 
 
 def _order_json(row: ClassifiedEntry) -> str:
-    pairs: dict[str, object] = dict(zip(row.entry.names, row.entry.values, strict=True))
+    pairs: dict[str, object] = dict(zip(row.entry.names, layout.shown_values(row.entry), strict=True))
     pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
@@ -139,7 +140,8 @@ def event_pairs(event: AuditEvent) -> dict[str, object]:
         body = json.loads(event.body)
     except ValueError:
         body = {"malformed": readable(event.body)}
-    return {**(body if isinstance(body, dict) else {"body": body}), "seq": event.seq, "hash": event.hash.hex()}
+    told = masked_event(body if isinstance(body, dict) else {"body": body})
+    return {**told, "seq": event.seq, "hash": event.hash.hex()}
 
 
 def history_lines(history: History) -> Iterable[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from backends.layouts.mask import masked_event
 from backends.records import AuditEvent, parse_time, readable
 from console.render.line import Cell, Line, Tone, clip, fit, line, middle, trusted
 from console.render.value import OUTCOMES, many, moment
@@ -29,8 +30,8 @@ def pairs(event: AuditEvent) -> dict[str, object]:
     try:
         body = json.loads(event.body)
     except ValueError:
-        return {"kind": "malformed", "note": readable(event.body)}
-    return body if isinstance(body, dict) else {"kind": "malformed", "note": readable(event.body)}
+        body = None
+    return masked_event(body if isinstance(body, dict) else {"kind": "malformed", "note": readable(event.body)})
 
 
 def event_lines(events: Iterable[AuditEvent], size: int, *, about: str | None = None) -> list[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from backends.layouts.mask import masked_error
 from backends.records import Attempt, Entry, parse_time
 from console.render import value
 from console.render.line import Line, columns, fit, line, trusted, untrusted
@@ -44,7 +45,8 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
     mode = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}  " if fields.has_modes else ""
     place = value.place(attempt.venue, entry.text("account_id") if fields.has_modes else None, attempt.account)
     key = "client order id" if fields.has_modes else fields.replay_key
-    told = attempt.error or ("its owner is gone without an answer" if attempt.outcome is None else "no answer")
+    silent = "its owner is gone without an answer" if attempt.outcome is None else "no answer"
+    told = masked_error(attempt.error) if attempt.error else silent
     rows = [
         ("entry", line(untrusted(f"{entry.id}  ", limit=60), trusted(value.order(entry), "strong"))),
         ("sent to", line(trusted(mode, "danger" if attempt.mode == "live" else "accent"), trusted(place))),

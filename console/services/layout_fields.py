@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
-from backends.layouts.mask import masked_fields
+from backends.layouts.mask import masked_error, masked_fields
 from backends.records import Entry, parse_time, readable, utc_time
 
 ORDERS, OUTBOX, INTEGRATION = "orders", "outbox", "integration"
@@ -78,8 +78,23 @@ def text(entry: Entry, name: str) -> str:
 
 
 def error_text(entry: Entry) -> str:
-    """What went wrong, in the words of whoever wrote the entry."""
+    """What went wrong, in the words of whoever wrote the entry, without credentials."""
+    told = stored_error(entry)
+    return masked_error(told) if entry.layout == ORDERS else told  # other layouts are masked as they are read
+
+
+def stored_error(entry: Entry) -> str:
     return _first(entry, layout_of(entry).errors)
+
+
+def shown_values(entry: Entry) -> tuple[object, ...]:
+    """The columns as they may leave the store: as stored, but for credentials in an order's error."""
+    if entry.layout != ORDERS or "error" not in entry.names:
+        return entry.values
+    place = entry.names.index("error")
+    told = readable(entry.values[place])
+    shown = masked_error(told)
+    return entry.values if shown == told else (*entry.values[:place], shown, *entry.values[place + 1 :])
 
 
 def _first(entry: Entry, names: tuple[str, ...]) -> str:
@@ -224,7 +239,7 @@ def hex_lines(raw: bytes) -> str:
 def exported(entry: Entry) -> dict[str, object]:
     """The columns for an export, with id and layout where the row itself does not have them."""
     if layout_of(entry).has_dlq_id:
-        return dict(entry.columns)
+        return dict(zip(entry.names, shown_values(entry), strict=True))
     texts = {name: bytes_text(held) for name, held in entry.columns.items() if isinstance(held, bytes)}
     return {"dlq_id": entry.id, "layout": entry.layout, **entry.columns, **texts}
 

@@ -10,6 +10,8 @@ from hashlib import blake2b
 from http import HTTPStatus
 from typing import Final
 
+from backends.layouts.mask import masked_error
+
 CUT: Final = "…[truncated]"
 _FRAMES: Final = 12
 _QUALIFIED: Final = re.compile(
@@ -142,7 +144,7 @@ _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? $")
 
 
 def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
-    """`masks` are the entry's own names (account, market, order ids); every occurrence is hidden."""
+    """`masks` are the entry's own names (account, market, order ids); all are hidden, as are credentials."""
     return _identify(normalise(error, masks))
 
 
@@ -152,9 +154,11 @@ def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
         text, frames = unstack(text[-READ_LENGTH:])
     elif len(text) > READ_LENGTH:
         text = text[:READ_LENGTH]
+    is_cut = len(text) == READ_LENGTH
+    text = masked_error(text)  # after the cut, so that a page's cut text and the whole one have the same group
     if "\\" in text:
         text = text.replace('\\"', "'").replace("\\'", "'").replace("\\n", " ")
-    text = unwrap(text, is_cut=len(text) == READ_LENGTH)
+    text = unwrap(text, is_cut=is_cut)
     for mask in masks:
         if mask:
             text = _hide(text, mask)

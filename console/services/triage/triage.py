@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from backends.layouts.mask import masked_error
 from backends.records import ActContext, Actor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
 from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
-from console.services.layout_fields import error_text, varying
+from console.services.layout_fields import stored_error, varying
 
 CHUNK = 500  # entries in the first transaction
 _LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
@@ -55,11 +56,11 @@ class ClassifiedEntry:
 
     @cached_property
     def _class(self) -> Class:
-        return classify(error_text(self.entry))
+        return classify(stored_error(self.entry))
 
     @cached_property
     def _mark(self) -> Fingerprint:
-        return fingerprint(error_text(self.entry), masks=varying(self.entry))
+        return fingerprint(stored_error(self.entry), masks=varying(self.entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,16 @@ def classified(entry: Entry) -> ClassifiedEntry:
 
 async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Reads whole errors where the page cut them: a traceback names its exception at the end."""
-    cut = tuple(entry.id for entry in entries if entry.clipped and len(error_text(entry)) >= READ_LENGTH)
+    cut = tuple(entry.id for entry in entries if entry.clipped and len(stored_error(entry)) >= READ_LENGTH)
     if not cut:
         return entries
     whole = await store.many(cut)
     return tuple(whole.get(entry.id, entry) for entry in entries)
+
+
+def _shown(attempt: Attempt) -> Attempt:
+    """Without credentials: an attempt of an earlier version has its error as the venue's library said it."""
+    return replace(attempt, error=masked_error(attempt.error)) if attempt.error else attempt
 
 
 def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
@@ -174,7 +180,8 @@ class Triage:
         events = await self.store.events(entry_id)
         counted = entry.get("retry_count")
         earlier = max(0, counted - recorded_retries(events)) if isinstance(counted, int) else 0
-        return History(classified(entry), attempts, events, await self.store.notes(entry_id), earlier)
+        shown = tuple(map(_shown, attempts))
+        return History(classified(entry), shown, events, await self.store.notes(entry_id), earlier)
 
     async def dismiss(
         self,
