@@ -30,7 +30,7 @@ from backends.records import (
     Version,
 )
 
-OnSuccess = Literal["delete", "soft-delete"]  # what the config may ask to do with a replayed row
+OnSuccess = Literal["delete", "soft-delete", "keep"]  # what the config may ask to do with a handled row
 
 
 class StoreError(Exception):
@@ -239,6 +239,9 @@ class PlanReads(Protocol):
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
 
+    async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:
+        """Pending entries that may name one of these logical orders: the caller reads their actions to know."""
+
     async def ask(
         self,
         plan_hash: str,
@@ -296,7 +299,16 @@ class Requests(Protocol):
 
     @property
     def after_success(self) -> OnSuccess | None:
-        """What a successful replay does with the row; None: it stays."""
+        """What a successful replay does with the row; None: the config does not say."""
+
+    async def check_success(self) -> None:
+        """Raises ActRefused where the config does not say what becomes of the row, or this role may not do it."""
+
+    async def finish_row(self, entry_id: str, actor: Actor, why: ActContext) -> str | None:
+        """Do with the row of an accepted call what the config asks. Returns what is left to do; never raises."""
+
+    async def unfinished(self, ids: tuple[str, ...]) -> dict[str, str]:
+        """What is left to do with the rows of accepted calls, by their ids; of all where no ids are given."""
 
     async def request(self, entry_id: str) -> str | None:
         """The call as stored, with its credentials: for sending, never for showing."""

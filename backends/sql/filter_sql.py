@@ -118,7 +118,7 @@ def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]
     for asked in _conditions(where, attached):
         match asked:
             case Equals():
-                choices = [_column(attached, name) == _asked(asked.name, attached) for name in asked.columns]
+                choices = [column_text(attached, name) == _asked(asked.name, attached) for name in asked.columns]
                 yield sa.or_(*choices) if choices else sa.false()
             case Bound():
                 yield _within(attached, asked)
@@ -127,7 +127,7 @@ def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]
                 yield sa.not_(contains) if asked.negated else contains
 
 
-def _column(attached: Attached, name: str) -> ColumnElement[Any]:
+def column_text(attached: Attached, name: str) -> ColumnElement[Any]:
     column = f"{attached.found.quoted}.{orders.quoted(name)}"
     if attached.info.dialect == "postgresql":
         column = text_value(column, attached.column(name).type)
@@ -156,7 +156,7 @@ def _within(attached: Attached, asked: Bound) -> ColumnElement[bool]:
 
 def _contains(attached: Attached, asked: Contains) -> ColumnElement[bool]:
     pattern, way = _asked(asked.name, attached), _way(asked.term)
-    texts = [sa.func.coalesce(_column(attached, name), sa.literal_column("''")) for name in asked.columns]
+    texts = [sa.func.coalesce(column_text(attached, name), sa.literal_column("''")) for name in asked.columns]
     if way == "bytes":  # SQLite's LIKE stops at a NUL; instr over bytes does not
         part = sa.cast(pattern, sa.BLOB)
         return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))

@@ -164,6 +164,10 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         """The source no longer has what succeeded."""
         return ()
 
+    async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - part of the contract
+        """Calls are no orders."""
+        return ()
+
     async def _known(self) -> _Known:
         attempt, settled = self._book.attempt, self._book.settled
         mine = attempt.c.source == self._attached.found.shown

@@ -140,6 +140,7 @@ class _Named(sa.types.UserDefinedType[Any]):
         return self.name
 
 
+_NAMING = ("client_order_id", "market_id", "action_json")
 _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
 
 
@@ -202,6 +203,30 @@ class OrderSelect:
             listed = sa.func.json_each(sa.bindparam("ids", type_=sa.Text)).table_valued("value")
             among = sa.literal_column(column).in_(sa.select(listed.c.value))
         return compiled(self.select(whole=whole).where(among), on_postgres=self.on_postgres)
+
+    def mentions(self) -> ColumnElement[bool]:
+        """Rows that may name one of the `keys`: by id or client order id, or in the action of one of the `markets`."""
+        among = {name: self._listed(name) for name in ("keys", "markets")}
+        texts = {
+            name: condition.column_text(self.attached, name) for name in _NAMING if name in self.attached.info.columns
+        }
+        named: list[ColumnElement[bool]] = [
+            sa.literal_column(self.order.identity).in_(sa.select(among["keys"].c.value))
+        ]
+        if "client_order_id" in texts:
+            named.append(texts["client_order_id"].in_(sa.select(among["keys"].c.value)))
+        if "action_json" in texts and "market_id" in texts:
+            one = self._listed("keys")
+            find = sa.func.strpos if self.on_postgres else sa.func.instr
+            said = sa.exists(sa.select(sa.literal_column("1")).where(find(texts["action_json"], one.c.value) > 0))
+            named.append(sa.and_(texts["market_id"].in_(sa.select(among["markets"].c.value)), said))
+        return sa.or_(*named)
+
+    def _listed(self, name: str) -> Any:
+        """A parameter that is a list, as a table of texts."""
+        if self.on_postgres:
+            return sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(sa.Text))).table_valued("value").render_derived()
+        return sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value").alias()
 
     def by_bytes(self) -> CompiledQuery:
         """For SQLite: selects a row by the bytes of its id, which is not plain text."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from backends.ledger.migrations import bare
-from backends.records import ActContext, Actor, Approval, Attempt, BreakerKey, BreakerRow, Entry, storable
+from backends.records import ActContext, Actor, Approval, Attempt, BreakerKey, BreakerRow, Entry, Filter, storable
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
 from backends.sql.history import SQLHistory
 from backends.sql.order_select import RowOrder
 from backends.sql.reads import SQLReads
 from backends.sql.writer import Transaction
+from backends.values import is_plain
 
 _CHUNK = 500
+_MOST_OF_ORDERS = 10_000
 _APPROVAL_SECONDS = 86_400.0
 _OPENS_AFTER, _CLOSES_AFTER = 5, 2
 
@@ -170,6 +173,24 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
             if not shape.with_ledger:
                 return ()
             rows = (await link.execute(shape.select(whole=False).where(*recent).limit(10_000))).fetchall()
+            return tuple(map(shape.reader(), rows))
+
+        return await self._read(self._quick, work)
+
+    async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:
+        """By id, by client order id, or, in one of these markets, by a mention in the action."""
+        on_postgres = self._attached.info.dialect == "postgresql"
+        spelled = [*keys, *(json.dumps(key)[1:-1] for key in keys)]
+        listed = {"keys": list(dict.fromkeys(spelled)), "markets": list(markets)}
+        if on_postgres:
+            listed = {name: [text for text in texts if is_plain(text)] for name, texts in listed.items()}
+
+        async def work(link: Connection, as_text: bool) -> tuple[Entry, ...]:
+            shape = await self._shape(link, as_text=as_text, look=True)
+            pending = shape.conditions(Filter(states=frozenset({"pending"})))
+            statement = shape.select(whole=True).where(*pending, shape.mentions()).limit(_MOST_OF_ORDERS)
+            given = listed if on_postgres else {name: json.dumps(texts) for name, texts in listed.items()}
+            rows = (await link.execute(statement, given)).fetchall()
             return tuple(map(shape.reader(), rows))
 
         return await self._read(self._quick, work)

@@ -14,12 +14,14 @@ import pytest
 
 from backends.records import ActContext, Selection
 from backends.store import StoreError, Unreachable
+from console import clock
 from console.services.replay import attempt as record
 from console.services.replay import flow_control as breaker
+from console.services.replay.command import Command, read_command
 from console.services.replay.outcome import EntryOutcome
 from console.settings.config import Limits, VenueConfig
 from tests.services.conftest import Make
-from tests.support.session import BOB, Stage, fresh, ident
+from tests.support.session import ANN, BOB, Stage, fresh, ident
 from tests.support.venue.in_process import PROFILE, FakeDesk, FakeVenue, soon
 from venues import Prepared, VenueError
 
@@ -213,16 +215,85 @@ async def test_a_rehearsal_supersedes_only_in_word(make: Make, at: At) -> None:
     assert await stage.shows(1) == await stage.shows(2) == ("pending", 0)
 
 
+async def _without(stage: Stage, number: int, work: Callable[[], Awaitable[EntryOutcome]]) -> EntryOutcome:
+    """Do the work while that entry is dismissed, as if it had come in later."""
+    why = ActContext(clock.now(), f"op-{number}", reason="test")
+    await stage.store.dismiss(Selection.of([await stage.entry(number)]), ANN, why)
+    ended = await work()
+    await stage.store.restore(Selection.of([await stage.entry(number)]), ANN, why)
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ("", ', "action": "cancel", "venue_order_id": "o"'),
+        ("", ', "action": "replace", "venue_order_id": "o"'),
+        (', "action": "replace", "venue_order_id": "o"', ', "action": "cancel", "venue_order_id": "o"'),
+        ("", ""),
+    ],
+)
+async def test_a_command_waits_for_a_stronger_one_that_nobody_selected(
+    make: Make, at: At, weaker: str, stronger: str
+) -> None:
+    rows = [
+        fresh(1, action_json=f'{{"order_key": "k"{weaker}}}'),
+        fresh(2, action_json=f'{{"order_key": "k"{stronger}}}'),
+        fresh(3, action_json='{"order_key": "other", "action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(make(rows))
+    ended = await stage.replay_one(1)
+    assert (ended.outcome, ended.detail) == ("refused", f"superseded: {ident(2)} waits")
+    assert (stage.venue.posts, (await stage.shows(1))[0]) == ([], "pending")
+
+
+async def test_a_cancel_by_the_client_order_id_of_its_order_holds_that_order_back(make: Make, at: At) -> None:
+    """Neither entry states an order key: the client order id is the key of both."""
+    rows = [
+        fresh(1, client_order_id="c-1"),
+        fresh(2, client_order_id="c-1", action_json='{"action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(make(rows))
+    assert (await stage.replay_one(1)).detail == f"superseded: {ident(2)} waits"
+
+
+async def test_another_accounts_or_venues_command_of_the_same_key_holds_nothing_back(make: Make, at: At) -> None:
+    cancel = '{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'
+    rows = [
+        fresh(1, action_json='{"order_key": "k"}'),
+        fresh(2, action_json=cancel, account_id="hedge"),
+        fresh(3, action_json=cancel, venue_name="other"),
+    ]
+    stage = await at(make(rows))
+    assert (await stage.replay_one(1)).outcome == "accepted"
+
+
+async def test_an_accepted_cancel_supersedes_what_it_stands_for_selected_or_not(make: Make, at: At) -> None:
+    rows = [
+        fresh(1, action_json='{"order_key": "k"}'),
+        fresh(2, action_json='{"order_key": "k", "action": "replace", "venue_order_id": "o"}'),
+        fresh(3, action_json='{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'),
+    ]
+    stage = await at(make(rows))
+    told = await stage.replay(3)
+    assert {entry_id: one.outcome for entry_id, one in told.items()} == {
+        ident(1): "superseded",
+        ident(2): "superseded",
+        ident(3): "accepted",
+    }
+    assert [(await stage.shows(number))[0] for number in (1, 2, 3)] == ["dismissed", "dismissed", "replayed"]
+
+
 async def test_what_a_cancel_superseded_is_not_sent_afterwards_either(make: Make, at: At) -> None:
-    """Its record as superseded was lost (a crash): the replayed cancel still stands for it."""
+    """It came in again after the cancel was replayed: that one still stands for it."""
     rows = [
         fresh(1, action_json='{"order_key": "k"}'),
         fresh(2, action_json='{"order_key": "k", "action": "cancel", "venue_order_id": "o"}'),
     ]
     stage = await at(make(rows))
-    assert (await stage.replay_one(2)).outcome == "accepted"
+    assert (await _without(stage, 1, lambda: stage.replay_one(2))).outcome == "accepted"
     ended = await stage.replay_one(1)
-    assert (ended.outcome, len(stage.venue.posts)) == ("skipped", 1)
+    assert (ended.outcome, len(stage.venue.posts)) == ("refused", 1)
     assert ended.detail == f"superseded: superseded by {ident(2)}, which was replayed"
 
 
@@ -235,7 +306,7 @@ async def test_a_cancel_goes_while_its_order_is_in_doubt(make: Make, at: At) -> 
     stage = await at(
         make(rows), venue=FakeVenue(script=["lost", "ok"]), settings={"fake": VenueConfig(visibility_seconds=0)}
     )
-    assert (await stage.replay_one(1)).outcome == "unknown"
+    assert (await _without(stage, 2, lambda: stage.replay_one(1))).outcome == "unknown"
     assert (await stage.replay_one(2)).outcome == "accepted"
     assert [post.verb for post in stage.venue.posts] == ["new", "cancel"]
     assert (await stage.shows(1))[0] == "in_doubt"
@@ -247,7 +318,7 @@ async def test_one_command_of_an_order_waits_for_another_that_is_in_doubt(make: 
         fresh(2, action_json='{"order_key": "k", "action": "replace", "venue_order_id": "ord_1"}', price=11.0),
     ]
     stage = await at(make(rows), venue=FakeVenue(script=["drop"]))
-    assert (await stage.replay_one(1)).outcome == "unknown"
+    assert (await _without(stage, 2, lambda: stage.replay_one(1))).outcome == "unknown"
     ended = await stage.replay_one(2)
     assert (ended.outcome, len(stage.venue.posts)) == ("refused", 1)
     assert (await stage.reconcile(1))[ident(1)].outcome == "accepted"
@@ -396,7 +467,8 @@ async def test_a_replace_of_what_was_never_placed_goes_out_as_a_new_order(
 
 async def test_what_it_replaces_and_the_venue_has_is_not_placed_again(make: Make, at: At) -> None:
     stage = await at(make(_first_and_change()))
-    first = (await stage.plan(1)).steps[0].command
+    first = read_command(await stage.entry(1), venue=None)
+    assert isinstance(first, Command)
     prepared = stage.venue.prepare(first.action, first.client_order_id)
     assert isinstance(prepared, Prepared)
     stage.venue.place(prepared)

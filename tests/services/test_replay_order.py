@@ -246,9 +246,10 @@ def test_three_calls_after_a_submit_without_an_answer_submit_once(sink: DLQSink,
 
 def test_another_entry_of_an_order_in_doubt_waits(sink: DLQSink) -> None:
     first, second = written(sink), written(sink, quantity=7.0)
-    assert replay_order(sink, first.dlq_id, Venue([TimeoutError("no answer")]))[0] is False
     venue = Venue()
-    ok, detail = replay_order(sink, second.dlq_id, venue)
+    assert replay_order(sink, first.dlq_id, venue) == (False, f"superseded: {second.dlq_id} waits")
+    assert replay_order(sink, second.dlq_id, Venue([TimeoutError("no answer")]))[0] is False
+    ok, detail = replay_order(sink, first.dlq_id, venue)
     assert (ok, detail.split(":")[0], venue.seen) == (False, "in-doubt", [])
 
 

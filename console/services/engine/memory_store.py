@@ -84,6 +84,9 @@ class MemoryStore:
         ids = [one.entry_id for one in taken if (ended := parse_time(one.finished_at)) and ended >= moment]
         return tuple(self._entry(found) for one in ids if (found := self._sink.get(one)) is not None)
 
+    async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - the caller reads each action
+        return tuple(entry for one in self._sink.list() if (entry := self._entry(one)).state == "pending")
+
     async def live_claims(self, ids: Iterable[str]) -> dict[str, str]:
         with self._book.lock:
             return {entry_id: owner for entry_id in ids if (owner := self._owner(entry_id)) is not None}

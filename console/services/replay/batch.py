@@ -107,7 +107,7 @@ class ReplayBatch:
             tell(result)
 
         for blocked in plan.blocked:
-            settled = any(guard.code in ("settled", "superseded", "changed") for guard in blocked.guards)
+            settled = any(guard.code in ("settled", "changed") for guard in blocked.guards)
             ended(EntryOutcome(blocked.entry_id, "skipped" if settled else "refused", plan.mode, detail=blocked.text))
         if not plan.steps:
             return tuple(results)

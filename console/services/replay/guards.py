@@ -115,6 +115,7 @@ class Facts:
     failures: Mapping[str, int] = field(default_factory=dict)  # of one signature
     replayed: Replayed = field(default_factory=Replayed)
     first: Mapping[str, tuple[str, Version]] = field(default_factory=dict)  # entry → the NEW entry it places instead
+    others: tuple[Command, ...] = ()  # pending commands of the same logical orders that nobody selected
     refusals: Mapping[str, Guard] = field(default_factory=dict)  # what `prepare` would not make
     overrides: frozenset[str] = frozenset()
 

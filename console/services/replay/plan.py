@@ -245,7 +245,7 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
     ordered = sorted({entry.id: entry for entry in entries}.values(), key=_insertion)
     waiting = [entry for entry in ordered if facts.states.get(entry.id, "pending") == "pending"]
     commands = [found for entry in waiting if isinstance(found := facts.commands[entry.id], Command)]
-    _, superseded = collapse(commands)
+    _, superseded = collapse(sorted((*commands, *facts.others), key=_place))
     gone = {one.entry_id for one in superseded}
     making = _Making(facts)
     ids = [entry.id for entry in ordered if entry.id not in gone]
@@ -256,10 +256,11 @@ def plan(entries: Iterable[Entry], facts: Facts) -> ReplayPlan:
             making.take(entry_id)
     blocked = [making.blocked[entry_id] for entry_id in ids if entry_id in making.blocked]
     sent = {step.command.entry_id for step in making.steps}
-    done = [one for one in superseded if one.by in sent]
     named = {entry.id for entry in ordered}
-    done += [Superseded(*one, by) for by, one in facts.first.items() if by in sent and one[0] not in named]
-    return _finished(facts, making.steps, done, _with_heads(superseded, sent, blocked))
+    held = [one for one in superseded if one.entry_id in named and one.by not in sent]
+    return _finished(
+        facts, making.steps, [one for one in superseded if one.by in sent], [*blocked, *_with_heads(held, named)]
+    )
 
 
 class _Making:
@@ -368,6 +369,10 @@ def _insertion(entry: Entry) -> tuple[str, ...]:
     return *map(_spelled, entry.row_key), entry.id
 
 
+def _place(command: Command) -> tuple[str, ...]:
+    return *map(_spelled, command.row_key), command.entry_id
+
+
 def _spelled(part: object) -> str:
     match part:
         case int():
@@ -417,15 +422,12 @@ def _wave(position: int) -> int:
     return len(WAVES)
 
 
-def _with_heads(superseded: Sequence[Superseded], sent: set[str], blocked: Sequence[Blocked]) -> list[Blocked]:
-    """What was superseded by a command that is itself held waits with it."""
-    texts = {one.entry_id: one for one in blocked}
-    waiting = [
-        Blocked(one.entry_id, (Guard("superseded", f"superseded by {one.by}, which is blocked"),))
+def _with_heads(superseded: Sequence[Superseded], named: set[str]) -> list[Blocked]:
+    """What a stronger command of its order stands for waits with that one, selected or not."""
+    return [
+        Blocked(one.entry_id, (Guard("superseded", f"{one.by} waits{' and is blocked' if one.by in named else ''}"),))
         for one in superseded
-        if one.by not in sent and one.by in texts
     ]
-    return [*blocked, *waiting]
 
 
 def _finished(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from backends.records import Attempt, Entry, Filter, Version
+from backends.records import Attempt, Entry, Version
 from backends.store import Store
 from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
@@ -47,7 +47,6 @@ from venues import (
 )
 
 Commands = Mapping[str, Command | Problem]
-_MOST_OF_A_MARKET = 500  # pending entries of one market that are looked through for the order a replace aims at
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,12 @@ class Preflight:
         ids = tuple(entry.id for entry in entries)
         rehearsal = self._environment == "live" and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
-        commands, first = await self._never_placed(await self._commands(entries, request))
+        read = await self._commands(entries, request)
+        others = await self._others(read, request)
+        commands, first = await self._never_placed(read, others)
         attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
         venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
-        identified = await self._identified(commands, venues, attempts, request.mode)
+        identified = _dated(await self._identified(commands, venues, attempts, request.mode), others, self._lost_at)
         seen = await self._prepared(identified, venues, request.mode)
         if request.probe:
             await self._look(seen, {entry.id for entry in entries if entry.state == "pending"}, request.mode)
@@ -111,6 +112,7 @@ class Preflight:
             # A rehearsal duplicates nothing.
             replayed=Replayed() if rehearsal else await self._replayed(max(here, there), request.mode),
             first=first,
+            others=others,
             refusals=seen.refusals,
             overrides=request.overrides,
         )
@@ -119,25 +121,35 @@ class Preflight:
         whole = [(await self._store.get(entry.id) or entry) if entry.clipped else entry for entry in entries]
         return {entry.id: read_command(entry, venue=request.venue) for entry in whole}
 
-    async def _never_placed(self, commands: Commands) -> tuple[Commands, dict[str, tuple[str, Version]]]:
+    async def _others(self, commands: Commands, request: ReplayRequest) -> tuple[Command, ...]:
+        """The pending commands of the same logical orders that were not selected."""
+        chosen = [one for one in commands.values() if isinstance(one, Command)]
+        if not chosen:
+            return ()
+        keys = tuple(dict.fromkeys(one.action.order_key for one in chosen))
+        found = await self._store.of_orders(keys, tuple(dict.fromkeys(one.action.market_id for one in chosen)))
+        orders = {(one.own_venue, one.key) for one in chosen}
+        read = [read_command(entry, venue=request.venue) for entry in found if entry.id not in commands]
+        return tuple(one for one in read if isinstance(one, Command) and (one.own_venue, one.key) in orders)
+
+    async def _never_placed(
+        self, commands: Commands, others: Sequence[Command]
+    ) -> tuple[Commands, dict[str, tuple[str, Version]]]:
         """With each replace of an order that was never placed as a new order; and the NEW entries they stand for."""
         made = dict(commands)
         first: dict[str, tuple[str, Version]] = {}
         for entry_id, command in commands.items():
             if isinstance(command, Command) and command.action.verb == "replace" and not command.action.venue_order_id:
-                found = await self._first_of(command, commands)
+                found = await self._first_of(command, commands, others)
                 if found is not None:
                     made[entry_id] = as_new(command, found)
                     first[entry_id] = (found.entry_id, found.version)
         return made, first
 
-    async def _first_of(self, change: Command, commands: Commands) -> Command | None:
+    async def _first_of(self, change: Command, commands: Commands, others: Sequence[Command]) -> Command | None:
         """The NEW entry of the same order that waits and of which no order was ever accepted."""
         known = [one for one in commands.values() if isinstance(one, Command)]
-        where = Filter(states=frozenset({"pending"}), venue=change.own_venue, market=change.action.market_id or None)
-        page = await self._store.page(where, limit=_MOST_OF_A_MARKET, newest_first=True)
-        listed = [read_command(entry, venue=change.venue) for entry in page.entries if entry.id not in commands]
-        for one in (*known, *(found for found in listed if isinstance(found, Command))):
+        for one in (*known, *others):
             if one.action.verb == "new" and one.key == change.key:
                 tried = await self._store.attempts(one.entry_id)
                 return None if any(attempt.outcome == "accepted" for attempt in tried) else one
@@ -183,7 +195,7 @@ class Preflight:
                 tried = [one for one in attempts.get(command.places or entry_id, ()) if one.mode == mode]
                 command = _identify(command, profile, venues, store_id=store_id, attempts=tried)
             fitted[entry_id] = command
-        return _dated(fitted, self._lost_at)
+        return fitted
 
     async def _replayed(self, at: datetime, mode: Mode) -> Replayed:
         """What went out in this mode: a paper order duplicates no live one."""
@@ -256,13 +268,13 @@ def _identify(
     return replace(fitted, elsewhere_id=with_client_id(command, own, store_id=store_id, attempts=there).client_order_id)
 
 
-def _dated(commands: Commands, lost_at: datetime | None) -> Commands:
+def _dated(commands: Commands, others: Iterable[Command], lost_at: datetime | None) -> Commands:
     """With the newest capture of each logical order: until the venue shows that one, "not found" proves nothing.
 
     Where the ledger was restored from a backup, an older entry may have been sent from here until then.
     """
     newest: dict[Key, datetime] = {}
-    for command in commands.values():
+    for command in (*commands.values(), *others):
         if isinstance(command, Command) and command.captured_at is not None:
             newest[command.key] = max(newest.get(command.key, command.captured_at), command.captured_at)
     dated: dict[str, Command | Problem] = {}
