@@ -243,6 +243,8 @@ class _Reading:
                 self._find("missing", f"{name}: neither in the JSON nor in the column")
         elif not _is_plain(text, blanks=blanks):
             self._find("unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen")
+        elif name == "venue_order_id" and not text.strip("."):
+            self._find("bad-id", f"{name}: {shown(text)} would be read as another path at the venue")
         elif not text.isascii():
             self.notes.append(f"{name} has characters outside ASCII: {shown(text)}")
         return text

@@ -44,7 +44,7 @@ def order_text(action: OrderAction, currency: str | None = None) -> str:
     what = f"{verb}{safe(action.side, 12)} {_size(action, currency)} {_market(action)}".replace("  ", " ")
     if action.verb == "cancel":
         return what.strip()
-    price = "market" if action.price is None else f"@ {action.price:f}"
+    price = _price(action)
     stop = "" if action.terms.stop_price is None else f" stop {action.terms.stop_price:f}"
     tif = f" {safe(action.time_in_force, 12)}" if action.time_in_force else ""
     more = "".join(f" {word}" for word in term_words(action))
@@ -82,6 +82,13 @@ def market_text(worth: Worth) -> str:
     if worth.open_orders:
         parts.append(f"{worth.open_orders} open there")
     return ", ".join(parts)
+
+
+def _price(action: OrderAction) -> str:
+    """An order with exits alone may be a limit order without a price of its own."""
+    if action.price is not None:
+        return f"@ {action.price:f}"
+    return "limit" if action.order_type == "limit" else "market"
 
 
 def _size(action: OrderAction, currency: str | None) -> str:

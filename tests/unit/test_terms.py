@@ -172,6 +172,12 @@ def test_of_a_cancel_only_what_names_the_order_counts() -> None:
     assert found({"action": "cancel", "subaccount": 1, "sub_account": 2}) == ["two-names"]
 
 
+@pytest.mark.parametrize("aim", [".", "..", "..."])
+def test_an_order_id_of_dots_is_none(aim: str) -> None:
+    """In a path they would name the folder of all orders, and a DELETE of that cancels all."""
+    assert found({"action": "cancel", "venue_order_id": aim}) == ["bad-id"]
+
+
 def test_blanks_inside_a_market_are_fine() -> None:
     assert read({}, market_id="ES 202612").market_id == "ES 202612"
     assert read({}, market_id="AAPL  261218C00200000").market_id == "AAPL  261218C00200000"

@@ -72,7 +72,8 @@ def seen_by(action: OrderAction, view: MarketView) -> MarketView:
         quote = Quote(_other(quote.ask), _other(quote.bid), quote.at)
     if quote is not None and action.price_unit == "cents":
         quote = Quote(_cents(quote.bid), _cents(quote.ask), quote.at)
-    return replace(view, quote=quote, position=-position if no and position is not None else position)
+    held = -position if no and position is not None else position
+    return replace(view, quote=quote, position=held, flipped=no)
 
 
 def _other(price: Decimal | None) -> Decimal | None:

@@ -27,7 +27,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class BookedTerms:
     """What an order asks for, in neutral words; `wire` keeps what only its venue understands."""
 
     client_order_id: str
@@ -41,14 +41,14 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft(Terms):
+class Draft(BookedTerms):
     """An order as a client sends it."""
 
     mark: Decimal = Decimal(100)  # the price of a market order's fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order(Terms):
+class Order(BookedTerms):
     """An order as the book holds it."""
 
     order_id: str
