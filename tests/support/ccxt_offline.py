@@ -48,6 +48,18 @@ SPECIAL = {
     ("pacifica", "privateKey"): base58(bytes(range(1, 65))),
     ("revolutx", "privateKey"): PEM,
 }
+SPOT_TYPES = ("LIMIT", "MARKET", "LIMIT_MAKER", "STOP_LOSS", "STOP_LOSS_LIMIT", "TAKE_PROFIT", "TAKE_PROFIT_LIMIT")
+ORDER_TYPES = [*SPOT_TYPES, "STOP", "STOP_MARKET", "TAKE_PROFIT_MARKET", "TRAILING_STOP_MARKET"]
+# What ccxt would ask some exchanges about the account before its first order.
+ASKED_BEFORE = {
+    "enableUnifiedMargin": False,
+    "enableUnifiedAccount": True,
+    "unifiedMarginStatus": 6,
+    "unifiedAccount": False,
+    "uta": False,
+}
+# Where spot and the perpetual have two names.
+IDS = dict.fromkeys(("okx", "okxus", "myokx"), ("BTC-USDT", "BTC-USDT-SWAP"))
 # Most count precision in ticks; these in decimals.
 PRECISION = {"bitfinex": {"amount": 8, "price": 5}, "bithumb": {"amount": 5, "price": 2}}
 
@@ -60,7 +72,7 @@ def secrets_of(exchange_id: str) -> dict[str, str]:
 def market(exchange_id: str, *, spot: bool) -> dict[str, Any]:
     limits = {"min": None, "max": None}
     return {
-        "id": "BTCUSDT",
+        "id": IDS.get(exchange_id, ("BTCUSDT", "BTCUSDT"))[not spot],
         "lowercaseId": "btcusdt",
         "uppercaseId": "BTCUSDT",
         "numericId": 1,
@@ -86,7 +98,7 @@ def market(exchange_id: str, *, spot: bool) -> dict[str, Any]:
         "maker": 0.001,
         "precision": PRECISION.get(exchange_id, {"amount": 0.00001, "price": 0.01}),
         "limits": dict.fromkeys(("amount", "price", "cost", "leverage"), limits),
-        "info": {"orderTypes": ["LIMIT", "MARKET"], "orderType": ["LIMIT", "MARKET"]},
+        "info": {"orderTypes": ORDER_TYPES, "orderType": ORDER_TYPES},
     }
 
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from venues.ccxt import words
-from venues.ccxt.order import Call
+from venues.ccxt.order import Call, says_reduce_only
 from venues.ccxt.params import Part
 from venues.ccxt.request import number_of
 from venues.term_names import TERMS, fold
@@ -25,7 +25,6 @@ Change = Mapping[str, tuple[str | None, str | None]]  # field → (without the p
 Build = Callable[[Call, int], Fields | None]
 
 _SIGNED = re.compile(r"sign|nonce|digest|hash|timestamp|\bsig\b", re.IGNORECASE)
-_TRUE = frozenset(("true", "yes", "1"))
 _OTHER_MODE = {"isolated": "cross", "cross": "isolated"}
 _WHOSE = frozenset(("side", "symbol", "instid", "pair", "market", "productid", "instrumentname", "currencypair"))
 _EXITS = frozenset(("take_profit", "stop_loss"))
@@ -101,7 +100,9 @@ def _fault(part: Part, change: Change | None, *, call: Call, here: Fields, passe
     if not _numbers_in(part, values):
         return "has other digits in the request"
     if part.name in TERMS or part.name == "time_in_force":
-        if _handed_on(part, change, call.params) and not {*part.keys} <= passed_on:
+        # A term that ccxt has no name for can only have come under the exchange's own.
+        named = part.name in words.UNIFIED or part.name == "time_in_force"
+        if named and _handed_on(part, change, call.params) and not {*part.keys} <= passed_on:
             return "is not known to ccxt there, which would hand it on as it is"
         if part.name in words.WAITS_FOR and len(change) == 1:
             return "would not keep the order from trading at once"
@@ -125,11 +126,10 @@ def _handed_on(part: Part, change: Change, params: Mapping[str, object]) -> bool
     if any(before is not None for before, _ in change.values()):
         return False
     if part.name in _EXITS:
-        shown = ("triggerPrice", "stopPrice", "price")
+        given = {str(inner) for key in part.keys if isinstance(held := params[key], Mapping) for inner in held}
         return all(
-            any(f"{key}{mark}" in name for key in part.keys for mark in ".[")
-            or (_last(name) in part.keys and any(word in str(after) for word in shown))
-            for name, (_, after) in change.items()
+            any(f"{key}{mark}" in name for key in part.keys for mark in ".[") and _last(name) in given
+            for name in change
         )
     return all(_last(name) in part.keys and _same(after, params[_last(name)]) for name, (_, after) in change.items())
 
@@ -138,7 +138,7 @@ def _same(said: str | None, given: object) -> bool:
     if said is None:
         return False
     number = number_of(said)
-    return said.lower() == _text(given).lower() or (number is not None and number == number_of(_text(given)))
+    return said == _text(given) or (number is not None and number == number_of(_text(given)))
 
 
 def _overwritten(part: Part, change: Change) -> str:
@@ -155,7 +155,7 @@ def _said_anyway(part: Part, build: Build, *, call: Call, here: Fields, noise: s
     """Tell whether the request says a part that makes no difference, as it is the default or follows from another."""
     match part.name:
         case "reduce_only":
-            return any(fold(_last(name)) == "reduceonly" and value.lower() in _TRUE for name, value in here.items())
+            return says_reduce_only(here)
         case "margin_mode":
             modes = {key: _OTHER_MODE.get(str(call.params[key]).lower()) for key in part.keys}
             other = build(replace(call, params=call.params | modes), now)

@@ -142,8 +142,8 @@ class CcxtClient(AccountClient):
         if caught is None:
             return Refused(f"{self.profile.name} needs another request before this one, which prepare does not make")
         sent_id = client_order_id if order.sends_id(action.verb, symbol, row=self._row) else None
-        if (why := order.unlike(caught, action, client_order_id=sent_id)) is not None:
-            return Refused(f"{self.profile.name} would not send what was asked: {why}")
+        if (lacks := order.unlike(caught, action, client_order_id=sent_id)) is not None:
+            return Refused(f"{self.profile.name} would not send what was asked: {lacks[0]}", unsent=lacks[1])
         if (why := self._setup.refuses(caught, public=False)) is not None:
             return Refused(f"not sent in {self.mode} mode: {why}")
         verdict = check.judge(

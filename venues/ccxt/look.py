@@ -32,7 +32,7 @@ class Looker:
     async def views(self, symbols: Sequence[str]) -> dict[str, MarketView]:
         groups: dict[str, list[str]] = {}
         for symbol in symbols:
-            groups.setdefault(_kind(self._exchange.market(symbol)), []).append(symbol)
+            groups.setdefault(_kind(self._exchange.markets[symbol]), []).append(symbol)
         seen = await asyncio.gather(*(self._group(kind, group) for kind, group in groups.items()))
         return {symbol: view for views in seen for symbol, view in views.items()}
 
@@ -41,7 +41,7 @@ class Looker:
         holdings = self._balances() if kind == "spot" else self._positions(symbols)
         quotes, held, orders = await asyncio.gather(self._quotes(symbols), holdings, each(symbols, self._open_orders))
         return {
-            symbol: _view(self._exchange.market(symbol), quotes[symbol], held, orders[symbol]) for symbol in symbols
+            symbol: _view(self._exchange.markets[symbol], quotes[symbol], held, orders[symbol]) for symbol in symbols
         }
 
     def _has(self, name: str) -> bool:
@@ -89,7 +89,7 @@ class Looker:
         if not self._has("fetchPositions"):
             return "position: ccxt cannot ask this exchange"
         # Asked about inverse contracts by their symbols only, some exchanges answer about the linear ones.
-        inverse = self._exchange.market(symbols[0]).get("inverse") is True
+        inverse = self._exchange.markets[symbols[0]].get("inverse") is True
         params = {"subType": "inverse"} if inverse else {}
         said = await self._asked("position", lambda: self._exchange.fetch_positions(symbols, params))
         if isinstance(said, str):

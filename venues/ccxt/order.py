@@ -142,26 +142,30 @@ def _aimed(call: Call, action: OrderAction) -> Call | Refused:
     return Refused(f"to {action.verb} an order, its venue_order_id is needed")
 
 
-def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> str | None:
-    """Return what the request lacks of the order: its id if it sends one, its numbers, its time in force."""
+def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> tuple[str, tuple[str, ...]] | None:
+    """Return what the request lacks of the order, in words and by name: its ids, its numbers, its time in force."""
     if action.verb != "new":
         aim = action.venue_order_id or action.client_order_id or ""
         if not mentions(wire, aim) or aims_at_nothing(wire):
-            return "its first request does not name the order (or it needs another request first)"
+            return "its first request does not name the order (or it needs another request first)", ()
     if action.verb == "cancel":
         return None
     if client_order_id is not None and not mentions(wire, client_order_id):
-        return "its first request does not carry the client order id (or it needs another request first)"
+        return "its first request does not carry the client order id (or it needs another request first)", ()
+    priced = action.order_type in WITH_PRICE
+    wanted = {
+        "quantity": action.quantity or None,
+        "notional": action.terms.notional,
+        "price": action.price if priced else None,
+    }
     there = numbers(wire)
-    for name, wanted in (("quantity", action.quantity or None), ("notional", action.terms.notional)):
-        if wanted is not None and wanted not in there:
-            return f"the {name} {plain(wanted)} is not in the request"
-    if action.order_type in WITH_PRICE and action.price not in there:
-        return f"the price {action.price} is not in the request"
-    words = _TIF_WORDS.get(action.time_in_force or "", ()) if action.order_type in WITH_PRICE else ()
+    for name, figure in wanted.items():
+        if figure is not None and figure not in there:
+            return f"the {name} {plain(figure)} is not in the request", (name,)
+    words = _TIF_WORDS.get(action.time_in_force or "", ()) if priced else ()
     said = (wire.path + payload(wire)).lower()
     if words and not any(word in said for word in words):
-        return f"the time in force {action.time_in_force} is not in the request"
+        return f"the time in force {action.time_in_force} is not in the request", ("time_in_force",)
     return None
 
 
@@ -177,7 +181,14 @@ def sent(action: OrderAction, client_order_id: str | None, *, fields: Mapping[st
     elif tif in (None, "gtc"):
         tif = "gtc" if any(fold(value) in _GTC for value in fields.values()) else None
     rest = {key: value for key, value in action.params.items() if fold(key) not in IN_PARAMS_OF and is_set(key, value)}
-    return sent_order(action, client_order_id, time_in_force=tif, price=action.price, params=rest or None)
+    made = sent_order(action, client_order_id, time_in_force=tif, price=action.price, params=rest or None)
+    # ccxt makes some exchanges' stop-loss orders reduce-only by itself.
+    return made | ({"reduce_only": True} if says_reduce_only(fields) else {})
+
+
+def says_reduce_only(fields: Mapping[str, str]) -> bool:
+    named = (value for name, value in fields.items() if fold(name.rpartition(".")[2].lstrip("?")) == "reduceonly")
+    return any(value.lower() in ("true", "yes", "1") for value in named)
 
 
 def notes(action: OrderAction, market: dict[str, Any], *, row: Row) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ def merged(
     _direct(action, made, row=row, contract=contract)
     if client_order_id is not None:
         made[ID_PARAMS.get(row.exchange_id, "clientOrderId")] = client_order_id
+        if row.exchange_id in words.WAITING_ID and words.WAITS_FOR & {*action.terms.names}:
+            made[words.WAITING_ID[row.exchange_id]] = client_order_id
     return made
 
 

@@ -56,6 +56,9 @@ STOP_NAME = {
 # Exchanges that must be told from which side the price comes.
 DIRECTED = frozenset((*_BYBIT, "phemex"))
 
+# Exchanges that know an order which waits by another client order id than ccxt sends.
+WAITING_ID = dict.fromkeys(_OKX, "algoClOrdId")
+
 # ccxt hands a name that it does not know on as it is, and most exchanges ignore it. Under these names the exchange
 # itself takes the term, so as it is is right; the last ones only in contract markets.
 PASSED_ON: dict[str, frozenset[str]] = {
