@@ -154,13 +154,14 @@ def test_a_view_is_turned_to_the_action_s_contract_and_unit(
     client = client_of("http://127.0.0.1:1")
     seen = client.seen_by(replace(YES, **changes), VIEW)  # type: ignore[arg-type]  # a table of fields
     assert seen.quote == Quote(Decimal(bid), Decimal(ask), NOW)
-    assert seen == replace(VIEW, quote=seen.quote, position=Decimal(position))
+    turned = seen.quote is not None and VIEW.position is not None and seen.position == -VIEW.position
+    assert seen == replace(VIEW, quote=seen.quote, position=Decimal(position), flipped=turned)
 
 
 def test_what_is_not_known_stays_unknown() -> None:
     client = client_of("http://127.0.0.1:1")
     no = replace(YES, side="no", price_unit="cents")
-    assert client.seen_by(no, MarketView()) == MarketView()
+    assert client.seen_by(no, MarketView()) == MarketView(flipped=True)
     half = MarketView(Quote(None, Decimal("0.3"), None))
     assert client.seen_by(no, half).quote == Quote(Decimal("70"), None, None)
 
