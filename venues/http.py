@@ -39,6 +39,7 @@ class _Wire:
     connecting: bool = False
     further: bool = False  # httpx has begun something after connecting
     half_open: _Stream | None = None  # connected, but TLS is not set up yet
+    answer: Reply | None = None  # its status, once that has come
 
     @property
     def begun(self) -> bool:
@@ -71,12 +72,24 @@ class _TooLongError(Exception):
 class Transport:
     """Sends requests to one base URL: `request` for what changes an order, `ask` for what only reads."""
 
-    def __init__(self, base_url: str, timeout: float, *, max_reply: int = MAX_REPLY, says_json: bool = True) -> None:
-        """`says_json` adds the JSON headers to a request that does not set its own."""
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float,
+        *,
+        max_reply: int = MAX_REPLY,
+        says_json: bool = True,
+        status_counts: bool = False,
+    ) -> None:
+        """`says_json` adds the JSON headers to a request that does not set its own.
+
+        `status_counts`: an answer whose body does not come whole is still the answer, with what came of it.
+        """
         self._base_url = base_url.rstrip("/")
         self._timeout = timeout
         self._max_reply = max_reply
         self._says_json = says_json
+        self._status_counts = status_counts
         self._tls = _tls(self._base_url)
         self._kept: httpx.AsyncHTTPTransport | None = None
 
@@ -101,7 +114,9 @@ class Transport:
         call = self._build(method, path, headers=headers, body=body, params=params)
         call.headers["connection"] = "close"
         call.extensions["trace"] = wire.trace
-        result = await self._guarded(self._alone(call), wire)
+        result = await self._guarded(self._alone(call, wire), wire)
+        if self._status_counts and wire.answer is not None and not isinstance(result, Reply):
+            return wire.answer
         return wire.lost("cancelled") if result is None else result
 
     async def ask(
@@ -121,7 +136,7 @@ class Transport:
         call.extensions["trace"] = wire.trace
         if self._kept is None:
             self._kept = self._pool()
-        result = await self._guarded(_exchange(self._kept, call, self._max_reply), wire)
+        result = await self._guarded(_exchange(self._kept, call, self._max_reply, wire), wire)
         if result is None:
             # Raise a new one, because the frames of the first hold the request's bytes.
             raise asyncio.CancelledError
@@ -153,9 +168,9 @@ class Transport:
         request.headers.update(headers)
         return request
 
-    async def _alone(self, call: httpx.Request) -> Reply:
+    async def _alone(self, call: httpx.Request, wire: _Wire) -> Reply:
         async with self._pool() as pool:
-            return await _exchange(pool, call, self._max_reply)
+            return await _exchange(pool, call, self._max_reply, wire)
 
     async def _guarded(self, exchange: Coroutine[object, object, Reply], wire: _Wire) -> Result | None:
         """Return the result within the deadline; None if cancelled. Leaves out error texts that may repeat a header."""
@@ -182,18 +197,19 @@ _WORDS: Mapping[type[httpx.TransportError], str] = {
 }
 
 
-async def _exchange(pool: httpx.AsyncHTTPTransport, call: httpx.Request, most: int) -> Reply:
+async def _exchange(pool: httpx.AsyncHTTPTransport, call: httpx.Request, most: int, wire: _Wire) -> Reply:
     response = await pool.handle_async_request(call)
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    body = bytearray()
     try:
-        body = bytearray()
         async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
             async for chunk in chunks:
                 body += chunk
                 if len(body) > most:
                     raise _TooLongError
     finally:
+        wire.answer = Reply(response.status_code, headers, bytes(body[:most]))
         await response.aclose()
-    headers = {name.lower(): value for name, value in response.headers.items()}
     return Reply(response.status_code, headers, bytes(body))
 
 

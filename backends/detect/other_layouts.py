@@ -186,21 +186,40 @@ class OtherAttached(Attached):
     def with_options(self, options: Options) -> OtherAttached:
         """With the options of the store's config, and findings where the store cannot follow them."""
         findings = [] if self.layout.sends else outbox_findings(self.outboxes, options.outbox_table)
-        if options.on_success == "soft-delete" and self.layout.sends and self.soft_delete is None:
-            text = f"{self.found.shown} has no soft-delete column: on_success marks a replayed call in our ledger alone"
-            findings.append(Finding("no-soft-delete", text))
+        findings += self._row_findings(options) if self.layout.sends else []
         info = replace(self.info, findings=(*self.info.findings, *findings))
         return replace(self, info=info, options=options)
 
+    def _row_findings(self, options: Options) -> list[Finding]:
+        """What an operator must know of the rows of handled calls before the first act."""
+        findings = []
+        shown = self.found.shown
+        if options.on_success is None:
+            text = f"{shown}: the config does not say what becomes of a row whose call was accepted: replay is refused"
+            remedy = 'on_success = "delete", "soft-delete" or "keep" in the store\'s config'
+            findings.append(Finding("no-on-success", text, remedy))
+        if options.on_success == "keep":
+            text = f"{shown}: on_success = keep: rows of accepted calls stay live for their hub, which may retry them"
+            findings.append(Finding("rows-stay", text))
+        for key, wanted, refused in (
+            ("on_success", options.on_success, "replay"),
+            ("on_dismiss", options.on_dismiss, "dismiss"),
+        ):
+            if wanted == "soft-delete" and self.soft_delete is None:
+                text = f"{shown} has no soft-delete column: {key} = soft-delete cannot be done, {refused} is refused"
+                findings.append(Finding("no-soft-delete", text))
+        return findings
+
     def grants(self) -> tuple[str, ...]:
         table = self.found.quoted
-        delete = self.options.delete_after_replay or self.options.on_success == "delete"
+        row_acts = (self.options.on_success, self.options.on_dismiss)
+        delete = self.options.delete_after_replay or "delete" in row_acts
         read = f"SELECT{', DELETE' if delete else ''} ON {table}"
         if not self.layout.sends:
             there = candidates(self.outboxes, self.options.outbox_table)
             return (read, *(right for one in there for right in one.grants()))
         written = [actual for name in self.layout.seen if (actual := self.actual(name))]
-        if self.soft_delete is not None and self.options.on_success == "soft-delete":
+        if self.soft_delete is not None and "soft-delete" in row_acts:
             written.append(self.soft_delete[1])
         return (read, f"UPDATE ({', '.join(map(quoted, written))}) ON {table}")
 

@@ -52,14 +52,12 @@ class Options:
     outbox_table: str | None = None  # which outbox takes a replay
     delete_after_replay: bool = False  # of an outbox's dead-lettered row
     replay_header: bool = True  # a replayed message names in a header what it replays
-    on_success: OnSuccess | None = None  # what happens to an integration's row; None: only the ledger records it
+    on_success: OnSuccess | None = None  # what happens to the row of a call that was sent again; None: not said
+    on_dismiss: OnSuccess = "keep"  # what happens to a dismissed row
 
 
 def read_options(given: Mapping[str, object]) -> Options:
     """Raises BadTarget for a value of the wrong type; ignores names it does not know."""
-    on_success = given.get("on_success")
-    if on_success not in (None, "delete", "soft-delete"):
-        raise BadTarget("on_success is delete or soft-delete")
     table = given.get("outbox_table")
     if table is not None and not (isinstance(table, str) and table):
         raise BadTarget("outbox_table is the name of a table")
@@ -67,8 +65,19 @@ def read_options(given: Mapping[str, object]) -> Options:
         outbox_table=table,
         delete_after_replay=_flag(given, "delete_after_replay", default=False),
         replay_header=_flag(given, "replay_header", default=True),
-        on_success="delete" if on_success == "delete" else "soft-delete" if on_success else None,
+        on_success=_row_act(given, "on_success"),
+        on_dismiss=_row_act(given, "on_dismiss") or "keep",
     )
+
+
+def _row_act(given: Mapping[str, object], name: str) -> OnSuccess | None:
+    match given.get(name):
+        case None:
+            return None
+        case "delete" | "soft-delete" | "keep" as known:
+            return known
+        case _:
+            raise BadTarget(f"{name} is delete, soft-delete or keep")
 
 
 def _flag(given: Mapping[str, object], name: str, *, default: bool) -> bool:

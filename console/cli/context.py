@@ -69,7 +69,7 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
         token = await asyncio.to_thread(vault_of(config).hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
-    hub = HubStore(settings.hub_url, settings.url, password, deletes=settings.on_dismiss == "delete")
+    hub = HubStore(settings.hub_url, settings.url, password, on_dismiss=settings.options.on_dismiss)
     return await open_hub(hub, token, read_only=read_only)
 
 

@@ -63,7 +63,6 @@ class StoreConfig:
     table: str | None = None
     hub_url: str | None = None  # None if the store is a database
     hub_wait: float = HUB_WAIT
-    on_dismiss: Literal["delete"] | None = None  # whether dismissing also deletes the hub's entry
     options: Options = field(default_factory=Options)  # passed to the backend that opens the store
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from backends.layouts.columns import Options, read_options
 from backends.store import BadTarget
 from backends.target import PostgresTarget, parse_target
 
-HUB_WAIT = 60.0  # seconds to wait for a hub's queued retry
+HUB_WAIT = 120.0  # seconds to wait for a queued retry: a hub's own tries take up to 83
 MOST_HUB_WAIT = 3600.0
 STORE_SETTINGS = (
     "outbox_table",
@@ -45,7 +45,6 @@ class LayoutSettings(NamedTuple):
 
     hub_url: str | None
     hub_wait: float
-    on_dismiss: Literal["delete"] | None
     options: Options
 
 
@@ -55,12 +54,9 @@ def read_layout_settings(url: str, table: Mapping[str, object]) -> LayoutSetting
         options = read_options(table)
     except BadTarget as problem:
         raise BadSetting(str(problem)) from None
-    if table.get("on_dismiss") not in (None, "delete"):
-        raise BadSetting("on_dismiss is delete, or absent")
     return LayoutSettings(
         hub_url=_hub_url(url, table.get("hub_url")),
         hub_wait=_hub_wait(table.get("hub_wait", HUB_WAIT)),
-        on_dismiss="delete" if table.get("on_dismiss") else None,
         options=options,
     )
 

@@ -247,7 +247,7 @@ async def test_a_dry_run_names_what_could_not_be_sent(integration: IntegrationRi
         1, failed_row(2, originalRequest=json.dumps(elsewhere)), failed_row(3, providerId="p", providerName=None)
     )
     rest = '[providers.prov-1]\nbase_url = "http://127.0.0.1:9"\n'
-    dlq = Command(tmp_path, integration.target, rest=rest)
+    dlq = Command(tmp_path, integration.target, {"on_success": "keep"}, rest)
     ran = await dlq("replay", *(entry_id(n) for n in (1, 2, 3)), "--dry-run", "--json")
     assert (ran.code, [ran.outcomes[entry_id(n)] for n in (1, 2, 3)]) == (0, ["planned", "refused", "refused"])
     details = {row["dlq_id"]: row["detail"] for row in ran.rows}
@@ -260,7 +260,7 @@ async def test_a_refused_call_is_rejected_and_counted(integration: IntegrationRi
     await integration.failed(1)
     async with Loopback(lambda _: reply(422, {"error": "bad iban"})) as server:
         rest = f'[providers."Acme Pay"]\nbase_url = "{server.url}"\n'
-        ran = await Command(tmp_path, integration.target, rest=rest)("replay", entry_id(1), "--json")
+        ran = await Command(tmp_path, integration.target, {"on_success": "keep"}, rest)("replay", entry_id(1), "--json")
     assert (ran.code, ran.rows[0]["outcome"], "bad iban" in ran.rows[0]["detail"]) == (1, "rejected", True)
     assert await integration.column("attempts", 1) == 7
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from backends.records import Filter
-from console.services.resend.provider import OrphanedCalls
+from backends.sql.other.store import IntegrationStore
+from console.services.resend.orphans import OrphanedCalls
 from tests.support.http_server import Loopback, reply
 from tests.support.integration import IntegrationRig, clock, entries, entry_id, failed_row, providers, redelivery
 from tests.support.store import ACTOR, ids, only, verdict
@@ -28,7 +29,7 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 async def send(target, url, entry_id, what, step):
-    store = await open_store(target)
+    store = await open_store(target, options={"on_success": "delete"})
     seen = await entries(store, entry_id)
     execute, commit, counts = Transaction.execute, AsyncConnection.commit, {"statement": 0, "commit": 0}
 
@@ -91,30 +92,42 @@ async def test_killed_at_every_step_nothing_is_lost_and_nothing_sent_unseen(rig:
         await rig.failed(request(1), request(2))
         assert (await _run(rig, server.url, f"{entry_id(1)}:none:0"))[-1] == "ended 0"  # makes the ledger
         statements, commits = map(int, (await _run(rig, server.url, f"{entry_id(2)}:none:0"))[0].split())
-        assert (statements > 10, commits) == (True, 3)
+        assert (statements > 10, commits) == (True, 4)
         points = [("statement", n) for n in range(statements)]
         points += [(kind, n) for kind in ("commit", "commit-behind") for n in range(commits)]
         await rig.failed(*(request(n) for n in range(10, 10 + len(points))))
         told = [f"{entry_id(n)}:{what}:{step}" for n, (what, step) in enumerate(points, 10)]
         assert await _run(rig, server.url, *told) == ["killed"] * len(points)
 
-        store = await rig.store()
+        store = await rig.store(on_success="delete")
         sent = {int(got.path[1:]): got.headers["idempotency-key"] for got in server.requests}
         assert len(sent) == len(server.requests), "no entry was sent twice"
         listed = set(await ids(store, Filter()))
         for number in range(10, 10 + len(points)):
             kept = [one.client_order_id for one in await store.attempts(entry_id(number))]
             assert number not in sent or kept == [sent[number]], "the intent came first"
-            assert entry_id(number) in listed or number == 10 + len(points) - 1, points[number - 10]
+            assert entry_id(number) in listed or await _is_accepted(store, entry_id(number)), points[number - 10]
         before = len(server.requests)
         await rig.sql("UPDATE dlq_console.claim SET expires_at = 0")
-        await OrphanedCalls(store, ACTOR, clock).run(())
+        settled = await OrphanedCalls(store, ACTOR, clock).run(())
         assert len(server.requests) == before, "recovery sends nothing"
-        assert await ids(store, only("in_flight", "in_doubt")) == []
+        yes = {entry_id(number) for number in sent}
+        doubted = set(await ids(store, only("in_flight", "in_doubt")))
+        assert {one.entry_id for one in settled if one.outcome == "unknown"} == doubted
+        assert yes <= doubted | {one for one in yes if await _is_accepted(store, one)}, (
+            "a yes is never free to go again"
+        )
+        assert await store.unfinished(()) == {}, "what was left of an accepted row is done"
         there = providers(server.url)
-        left = await ids(store, Filter())
+        left = await ids(store, only("pending"))
         results = await redelivery(store, there).run(await entries(store, *left))
         await there.aclose()
     assert {one.outcome for one in results} == {"accepted"}
-    assert await ids(store, Filter()) == []
+    again = [int(got.path[1:]) for got in server.requests[before:]]
+    assert not set(again) & set(sent), "no call is sent again after a yes"
+    assert await ids(store, only("pending")) == []
     assert (await verdict(store))[0] is None
+
+
+async def _is_accepted(store: IntegrationStore, entry_id: str) -> bool:
+    return [one.outcome for one in await store.attempts(entry_id)] == ["accepted"]

@@ -17,7 +17,8 @@ from backends import open_store
 from console import clock
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker
 from console.services.resend import provider as redelivery
-from console.services.resend.provider import Backoff, Pulse
+from console.services.resend.delivery import Backoff
+from console.services.resend.provider import Pulse
 from console.settings.config import ProviderConfig, StoreConfig
 from tests.support.app import (
     answer,

@@ -195,7 +195,7 @@ def provider_side(
             await left_open(target, BOB, over=left == "abandoned")
 
     apart(fill())
-    return Side(folder, target, sections=f'[providers.prov-1]\nbase_url = "{url}"\n{rest}')
+    return Side(folder, target, {"on_success": "keep"}, sections=f'[providers.prov-1]\nbase_url = "{url}"\n{rest}')
 
 
 NOBODY = {"row": {"providerId": "prov-9", "providerName": "Nobody"}}
@@ -217,7 +217,7 @@ PROVIDER = {
     "tried by the hub meanwhile": Case(
         act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(ProviderBatch, "run", counted_up)
     ),
-    "reconciled, abandoned": Case(act("reconcile", CALL), 1, {CALL: "rejected"}, ("outcome",), given=ABANDONED),
+    "reconciled, abandoned": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, ("outcome",), given=ABANDONED),
     "reconciled while in flight": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, given=UNDER_WAY),
 }  # fmt: skip
 

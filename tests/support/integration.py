@@ -13,7 +13,8 @@ from typing import Any, cast
 from backends import open_store
 from backends.records import Entry
 from backends.sql.other.store import IntegrationStore
-from console.services.resend.provider import Backoff, ProviderBatch, Providers, Pulse
+from console.services.resend.delivery import Backoff
+from console.services.resend.provider import ProviderBatch, Providers, Pulse
 from console.settings.config import ProviderConfig
 from tests.support.store import ACTOR, PostgresRig
 from venues.credentials import Credentials
@@ -87,7 +88,8 @@ class IntegrationRig(PostgresRig):
         return made
 
     async def store(self, *, target: str | None = None, read_only: bool = False, **options: Any) -> IntegrationStore:
-        opened = await open_store(target or self.target, read_only=read_only, options=options)
+        told = {"on_success": "keep"} | options
+        opened = await open_store(target or self.target, read_only=read_only, options=told)
         store = cast("IntegrationStore", opened)
         self.opened.append(store)
         return store

@@ -48,14 +48,15 @@ def test_the_settings_of_a_store_are_read(tmp_path: Path) -> None:
     hub = 'url = "postgresql://x/y"\nhub_url = "https://hub.example"\nhub_wait = 5\non_dismiss = "delete"\n'
     rest = 'outbox_table = "events"\nreplay_header = false\non_success = "delete"\n'
     desk = load(tmp_path, f"[stores.desk]\n{hub}{rest}").stores["desk"]
-    assert (desk.hub_url, desk.hub_wait, desk.on_dismiss) == ("https://hub.example", 5.0, "delete")
-    assert desk.options == Options(outbox_table="events", replay_header=False, on_success="delete")
+    assert (desk.hub_url, desk.hub_wait) == ("https://hub.example", 5.0)
+    assert desk.options == Options(outbox_table="events", replay_header=False, on_success="delete", on_dismiss="delete")
 
 
 def test_a_store_of_which_the_config_says_nothing_more_has_the_defaults(tmp_path: Path) -> None:
     desk = load(tmp_path, '[stores.desk]\nurl = "orders.db"\n').stores["desk"]
     assert desk == StoreConfig("desk", "orders.db")
-    assert (desk.hub_url, desk.hub_wait, desk.on_dismiss, desk.options) == (None, 60.0, None, Options())
+    assert (desk.hub_url, desk.hub_wait, desk.options) == (None, 120.0, Options())
+    assert (desk.options.on_success, desk.options.on_dismiss) == (None, "keep")
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ def test_a_store_of_which_the_config_says_nothing_more_has_the_defaults(tmp_path
         ('hub_url = ""', "hub_url is the address of a hub"),
         ('hub_url = "hub.example"', r"hub_url: not a plain http\(s\)"),
         ('hub_url = "http://hub.example"', "hub_url hub.example: plain http only on loopback"),
-        ('on_dismiss = "archive"', "on_dismiss is delete, or absent"),
-        ('on_success = "archive"', "on_success is delete or soft-delete"),
+        ('on_dismiss = "archive"', "on_dismiss is delete, soft-delete or keep"),
+        ('on_success = "archive"', "on_success is delete, soft-delete or keep"),
         ("outbox_table = 3", "outbox_table is the name of a table"),
         ('outbox_table = ""', "outbox_table is the name of a table"),
         ('delete_after_replay = "yes"', "delete_after_replay is true or false"),

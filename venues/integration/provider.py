@@ -48,7 +48,7 @@ class Provider:
         self.host = urlsplit(check_base(route.base_url)).netloc
         self._route = route
         self._authorization = authorization
-        self._transport = Transport(route.base_url, route.timeout, says_json=False)
+        self._transport = Transport(route.base_url, route.timeout, says_json=False, status_counts=True)
 
     async def send(self, call: StoredCall, key: str) -> Answer:
         ours = {self._route.auth_header.lower(), self._route.key_header.lower()}

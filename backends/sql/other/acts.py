@@ -1,4 +1,4 @@
-"""Acts on rows of other owners: dismisses and restores in the ledger alone, claims them, and requeues messages."""
+"""Acts on rows of other owners: dismisses and restores them, and requeues messages."""
 
 from __future__ import annotations
 
@@ -11,21 +11,14 @@ from sqlalchemy.exc import IntegrityError
 from backends.detect import other_layouts as detected
 from backends.detect.other_layouts import OtherAttached, Outbox
 from backends.layouts import outbox
-from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, storable
 from backends.sql.acts import POSTGRES_NOW, SQLLog, describe, verbatim
-from backends.sql.claims import SendMode, SQLClaims
+from backends.sql.other.owner_row import IMPATIENT, REMOVED, TEXTS, OwnerRow, Removal, statement
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import Select
 from backends.sql.writer import StoreWriter, Transaction
-from backends.store import ActRefused, ClaimRefused, OnSuccess, Requeued, StoreError
-
-_TEXTS = sa.ARRAY(sa.Text)
-
-
-def statement(sql: str, **types: Any) -> sa.TextClause:
-    return sa.text(sql).bindparams(*(sa.bindparam(name, type_=kind) for name, kind in types.items()))
+from backends.store import ActRefused, ClaimRefused, OnSuccess, Requeued, StoreError, Unreachable
 
 
 class OtherActs(SQLLog):
@@ -37,14 +30,42 @@ class OtherActs(SQLLog):
         self._reads = reads
 
     async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
-        return await self._act("dismiss", self._dismissal(), selection, actor, why)
+        wanted = self._table.options.on_dismiss
+        if wanted == "keep":
+            return await self._act("dismiss", self._dismissal(), selection, actor, why)
+        await self._reads.check_row("on_dismiss", wanted, counts=False)
+        try:
+            return await self._act("dismiss", self._dismissal(), selection, actor, why, removal=wanted)
+        except (ActRefused, Unreachable):
+            return await self._one_by_one(selection, actor, why, wanted)
+
+    async def _one_by_one(self, selection: Selection, actor: Actor, why: ActContext, removal: Removal) -> ActResult:
+        """After a row that stayed took the others back with it: each alone, the stubborn ones with their reason."""
+        done: list[str] = []
+        changed: list[tuple[str, str]] = []
+        for pick in selection.picks:
+            try:
+                one = await self._act("dismiss", self._dismissal(), Selection((pick,)), actor, why, removal=removal)
+                done += one.done
+                changed += one.changed
+            except (ActRefused, Unreachable) as problem:
+                changed.append((pick[0], f"not dismissed, its row stays: {str(problem).partition('; an owner')[0]}"))
+        return ActResult(tuple(done), tuple(changed))
 
     async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
         return await self._act("restore", self._return(), selection, actor, why)
 
     async def _act(
-        self, kind: str, moving: sa.TextClause, selection: Selection, actor: Actor, why: ActContext
+        self,
+        kind: str,
+        moving: sa.TextClause,
+        selection: Selection,
+        actor: Actor,
+        why: ActContext,
+        *,
+        removal: Removal | None = None,
     ) -> ActResult:
+        """Dismiss or restore in the ledger and, with `removal`, remove the rows in the same transaction."""
         select = Select(self._table, with_ledger=True)
         picks = [(entry_id, str(version[0])) for entry_id, version in selection.picks if select.is_id(entry_id)]
         asked = {"ids": [entry_id for entry_id, _ in picks], "stamps": [stamp for _, stamp in picks]}
@@ -54,13 +75,24 @@ class OtherActs(SQLLog):
             done = [str(row[0]) for row in await tx.execute(moving, {**asked, **asked_at, "source": tx.source})]
             if done:
                 seen = dict(picks)
+                after: dict[str, object] = {"dismissed": kind == "dismiss"}
+                if removal is not None:
+                    after |= await self._remove(tx, removal, done, [seen[one] for one in done])
                 detail = {"entries": [[one, seen[one]] for one in done], "before": ["id", "seen"]}
-                await tx.audit(kind, done, actor, why, detail={**detail, "after": {"dismissed": kind == "dismiss"}})
+                await tx.audit(kind, done, actor, why, detail={**detail, "after": after})
             return done
 
         done = await self.writing.run(work)
         missed = tuple(entry_id for entry_id in selection.ids if entry_id not in set(done))
         return ActResult(tuple(done), tuple(await self._now(missed, kind)))
+
+    async def _remove(self, tx: Transaction, how: Removal, ids: list[str], stamps: list[str]) -> dict[str, object]:
+        """Raises, and so undoes the dismissal, unless every row goes."""
+        await tx.execute(IMPATIENT)
+        gone = (await tx.execute(OwnerRow(self._table).removal(how), {"ids": ids, "stamps": stamps})).fetchall()
+        if {str(row[0]) for row in gone} != set(ids):
+            raise ActRefused("a trigger or a rule of the table keeps it, or somebody changed it meanwhile")
+        return dict(REMOVED[how])
 
     async def _now(self, missed: tuple[str, ...], kind: str) -> list[tuple[str, str]]:
         found = await self._reads.states(missed)
@@ -75,8 +107,8 @@ class OtherActs(SQLLog):
             f"{self._picked(select)} AND {verbatim(select.is_open)} AND {verbatim(select.held())} IS NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {claim} AND h.expires_at > {POSTGRES_NOW}) "
             "ON CONFLICT DO NOTHING RETURNING entry_id",
-            ids=_TEXTS,
-            stamps=_TEXTS,
+            ids=TEXTS,
+            stamps=TEXTS,
             source=sa.Text,
             at=sa.Text,
             operation=sa.Text,
@@ -86,11 +118,11 @@ class OtherActs(SQLLog):
         select = Select(self._table, with_ledger=True)
         return statement(
             f"DELETE FROM {SCHEMA}.settled g USING (SELECT {verbatim(select.identity)} AS id, "
-            f"{verbatim(select.born)} AS born {self._picked(select)}) r "
+            f"{verbatim(select.born)} AS born {self._picked(select)} AND {verbatim(select.is_open)}) r "
             "WHERE g.source = :source AND g.entry_id = r.id AND g.born = r.born AND g.state = 'dismissed' "
             "RETURNING g.entry_id",
-            ids=_TEXTS,
-            stamps=_TEXTS,
+            ids=TEXTS,
+            stamps=TEXTS,
             source=sa.Text,
         )
 
@@ -108,94 +140,6 @@ def _described(entry: Entry | None, kind: str) -> str:
     if kind == "restore" and entry is not None and entry.state == "dismissed":
         return "its owner has deleted it: not ours to restore"
     return describe(entry)
-
-
-class OtherClaims(SQLClaims):
-    def __init__(self, attached: OtherAttached, book: LedgerTables, acts: SQLLog) -> None:
-        SQLClaims.__init__(self, attached, book, acts)
-        self._table = attached
-
-    async def _obstacle(
-        self,
-        tx: Transaction,
-        entry_id: str,
-        version: Version,
-        asked: SendMode | None = None,  # noqa: ARG002 - these layouts have no modes
-        *,
-        lock: bool = False,
-    ) -> ClaimRefused | None:
-        if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
-            return ClaimRefused(entry_id, "halt is set on this store", "halt")
-        select = Select(self._table, with_ledger=True)
-        if not select.is_id(entry_id):
-            return ClaimRefused(entry_id, "no such entry", "gone")
-        columns = ", ".join((select.stamp, select.held(), select.settled(), select.is_open))
-        looking = self._this(f"SELECT {verbatim(columns)} FROM", tail=" FOR UPDATE OF t" if lock else "")
-        rows = (await tx.execute(looking, {"id": entry_id})).fetchall()
-        if not rows:
-            return ClaimRefused(entry_id, "no such entry", "gone")
-        if len(rows) > 1:
-            return ClaimRefused(entry_id, "several rows have this id: cannot tell which is meant", "changed")
-        stamp, held, settled, is_open = tuple(rows[0])
-        if held == "accepted":
-            return ClaimRefused(entry_id, "already replayed", "settled")
-        if held is not None:
-            return ClaimRefused(entry_id, "in doubt: reconcile first", "in-doubt")
-        if settled is not None or not is_open:
-            return ClaimRefused(entry_id, "dismissed meanwhile", "settled")
-        if (stamp,) != tuple(version):
-            return ClaimRefused(entry_id, "changed since it was looked at", "changed")
-        return None
-
-    async def _mark(self, tx: Transaction, entry_id: str, *, settled: bool, bump: bool) -> dict[str, object]:
-        """Writes only the columns that the layout's module allows."""
-        if settled:
-            return await self._succeed(tx, entry_id)
-        if not bump:
-            return {}
-        counted = {"attempts": f"coalesce({quoted(self._table.actual('attempts') or '')}, 0) + 1"}
-        if self._table.actual("lastRetryAt"):
-            counted["lastRetryAt"] = self._this_moment("lastRetryAt")
-        returned = f"CAST({self._table.sql('attempts')} AS text)"
-        row = (await self._update(tx, entry_id, counted, returned)).first()
-        return {"attempts": row[0]} if row else {"row": "gone"}
-
-    async def _succeed(self, tx: Transaction, entry_id: str) -> dict[str, object]:
-        match self._table.options.on_success:
-            case "delete":
-                await tx.execute(self._this("DELETE FROM"), {"id": entry_id})
-                return {"deleted": True}
-            case "soft-delete" if (marked := self._table.soft_delete) is not None:
-                name, _ = marked
-                await self._update(tx, entry_id, {name: self._this_moment(name)}, self._table.sql(name))
-                return {"soft_deleted": True}
-            case _:
-                return {"handled": True}
-
-    async def _update(self, tx: Transaction, entry_id: str, values: dict[str, str], returned: str) -> Any:
-        sets = ", ".join(f"{quoted(self._table.actual(name) or '')} = {value}" for name, value in values.items())
-        table = verbatim(self._table.found.quoted)
-        kind = self._table.part("id").type
-        where = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {kind})"
-        update = f"UPDATE {table} t SET {verbatim(sets)} WHERE {where} RETURNING {verbatim(returned)}"
-        return await tx.execute(statement(update, id=sa.Text), {"id": entry_id})
-
-    def _this_moment(self, name: str) -> str:
-        """The current time in the column's type; true for a flag."""
-        declared = self._table.part(name).type
-        if declared.startswith("boolean"):
-            return "true"
-        if declared.startswith("timestamp with time zone"):
-            return "now()"
-        utc = "timezone('UTC', now())"
-        if declared.startswith(("timestamp", "date")):
-            return utc
-        return f"""to_char({utc}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
-
-    def _this(self, verb: str, *, tail: str = "") -> sa.TextClause:
-        kind = self._table.part("id").type
-        here = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {kind})"
-        return statement(f"{verb} {verbatim(self._table.found.quoted)} t WHERE {here}{tail}", id=sa.Text)
 
 
 _UNIQUE = "23505"

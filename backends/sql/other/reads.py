@@ -13,6 +13,7 @@ from backends.ledger.schema import SCHEMA, LedgerTables, shown_state
 from backends.records import CLIP, STATES, Entry, Filter, utc_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.sql.other.owner_row import OwnerRow, Removal
 from backends.sql.other.select import FilterQuestion, Select, matching
 from backends.sql.postgres_columns import INFINITE, TIME_TYPES
 
@@ -147,6 +148,22 @@ class OtherReads(EntryReads[Select]):
         rows = await link.fetch(select.page(only, None, descending=False, most=1), {})
         moment = self._table.actual(self._table.layout.moment) or ""
         return utc_time(entries(select, rows)[0].get(moment)) if rows else None
+
+    async def check_row(self, key: str, how: Removal | None, *, counts: bool) -> None:
+        """Raises ActRefused with the grants where this role may not do to a row what `key` of the config asks."""
+        row = OwnerRow(self._table)
+        if how is not None:
+            row.possible(key, how)
+        if not (needed := row.rights(how, counts=counts)):
+            return
+
+        async def work(link: Connection) -> Sequence[Any]:
+            held: Sequence[Any] = await link.driver.fetchrow(f"SELECT {', '.join(needed.values())}")
+            return held
+
+        held = await self._quick.run(work)
+        if missing := [grant for grant, there in zip(needed, held, strict=True) if not there]:
+            raise row.refusal(missing)
 
     async def _first_row(self) -> Sequence[Any]:
         async def work(link: Connection, as_text: bool) -> Sequence[Any]:

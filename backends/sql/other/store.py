@@ -9,12 +9,13 @@ from backends.engine import writer_engine
 from backends.ledger.schema import ledger
 from backends.records import Entry
 from backends.sql.connection import Connection, ReadConnection
-from backends.sql.other.acts import OtherActs, OtherClaims, RequeueStatements
+from backends.sql.other.acts import OtherActs, RequeueStatements
+from backends.sql.other.claims import OtherClaims
 from backends.sql.other.reads import OtherReads
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, close_store
-from backends.store import OnSuccess
+from backends.store import ActRefused, OnSuccess
 from backends.target import Target
 
 
@@ -45,6 +46,10 @@ class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
         attempts = await self._attempts(recent, attempt.c.id)
         return tuple((await self.many(tuple({one.entry_id for one in attempts}))).values())
 
+    async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - part of the contract
+        """Messages and calls are no orders."""
+        return ()
+
     async def aclose(self) -> None:
         await close_store(self._writer, self._lanes)
 
@@ -58,8 +63,22 @@ class IntegrationStore(OtherStore):
 
     @property
     def after_success(self) -> OnSuccess | None:
+        return self._table.options.on_success
+
+    async def check_success(self) -> None:
         wanted = self._table.options.on_success
-        return None if wanted == "soft-delete" and self._table.soft_delete is None else wanted
+        if wanted is None:
+            raise ActRefused(
+                "on_success is not set for this store: nothing was sent. The config says what becomes of a row whose "
+                'call was accepted: on_success = "delete", "soft-delete" or "keep" (it stays, and its hub may retry it)'
+            )
+        await self.check_row("on_success", None if wanted == "keep" else wanted, counts=True)
+
+    async def unfinished(self, ids: tuple[str, ...]) -> dict[str, str]:
+        attempt = self._book.attempt
+        these = (attempt.c.entry_id.in_(ids),) if ids else ()
+        owed = (attempt.c.state == "accepted", attempt.c.holds == 1, attempt.c.error.is_not(None), *these)
+        return {one.entry_id: one.error or "" for one in await self._attempts(owed, attempt.c.id)}
 
     async def request(self, entry_id: str) -> str | None:
         column = self._table.sql("originalRequest")

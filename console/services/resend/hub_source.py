@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from backends.layouts.mask import masked_document, masked_text
 from backends.records import Entry, Filter, readable
-from backends.store import BadTarget, Change, Store, StoreError, Unreachable
+from backends.store import BadTarget, Change, OnSuccess, Store, StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console.services.browse.filter_match import fits
 from console.services.layout_fields import INTEGRATION
@@ -89,7 +89,7 @@ class HubStore:
     url: str
     ledger: str
     password: str | None = field(default=None, repr=False)
-    deletes: bool = False
+    on_dismiss: OnSuccess = "keep"
 
 
 async def open_hub(settings: HubStore, token: Credentials | None, *, read_only: bool) -> Store:
@@ -108,7 +108,7 @@ async def open_hub(settings: HubStore, token: Credentials | None, *, read_only: 
         hub = Hub(settings.url, token)
     except VenueError as problem:
         raise BadTarget(f"hub_url: {problem}") from None
-    return await open_remote(target, HubSource(hub, deletes=settings.deletes), read_only=read_only)
+    return await open_remote(target, HubSource(hub, deletes=settings.on_dismiss == "delete"), read_only=read_only)
 
 
 def hub_of(store: Store) -> Hub | None:

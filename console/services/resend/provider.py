@@ -11,29 +11,29 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
-from backends.layouts.mask import masked_document, masked_text
-from backends.records import ActContext, Actor, Attempt, Entry
-from backends.store import Intent, Requests, Result, Store, StoreError
+from backends.layouts.mask import masked_document
+from backends.records import Actor, Entry
+from backends.store import ActRefused, Intent, Requests, Store, StoreError
 from console.clock import Clock
 from console.services import layout_fields as layout
 from console.services.layout_fields import text
 from console.services.replay.attempt import AttemptLedger, Lease, unsent
-from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Sleep, wait_unless_stopped
+from console.services.replay.flow_control import OPEN_SECONDS, Breaker, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, not_begun
+from console.services.resend.delivery import Backoff, deliver, outcome
 from console.settings.config import ProviderConfig
 from console.settings.secret_remedies import tenant_missing
 from venues.client import BadCredentials, MissingCredentials, UnknownVenue, VenueError
 from venues.credentials import Credentials
 from venues.integration.call import StoredCall, read_call
-from venues.integration.provider import Answer, Delivered, Provider, ProviderRoute
-from venues.orders import NotSent, RateLimited, Refused, Rejected, Unknown
+from venues.integration.provider import Delivered, Provider, ProviderRoute
+from venues.orders import RateLimited, Refused, Rejected
 
 # By the provider's name in the config and a tenant, None for the provider's own. None: that one is not set.
 AuthorizationSource = Callable[[str, str | None], Credentials | None]
@@ -125,56 +125,6 @@ class Providers:
 
 def tenant_of(entry: Entry) -> str | None:
     return text(entry, "tenantId") or None
-
-
-WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)  # seconds before each further try
-JITTER = 0.2  # share of a wait by which it is longer or shorter
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The waits between tries. `spread` gives a number between -1 and 1; `sleep` waits so many seconds."""
-
-    sleep: Sleep = asyncio.sleep
-    spread: Callable[[], float] = lambda: random.uniform(-1, 1)  # noqa: S311 - spreads load, guards nothing
-
-    def wait(self, number: int) -> float:
-        return WAITS[number] * (1 + JITTER * self.spread())
-
-    @property
-    def longest(self) -> float:
-        return sum(WAITS) * (1 + JITTER)
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """The last answer to a retry and the number of its tries; `may_have_arrived`: one of them got no clear answer."""
-
-    answer: Answer
-    tries: int
-    may_have_arrived: bool
-
-
-async def deliver(
-    send: Callable[[], Awaitable[Answer]], backoff: Backoff, stopped: Callable[[], bool] = lambda: False
-) -> Delivery:
-    """Send until there is a definite answer, the tries are used up or the batch is stopped."""
-    doubted, tries = False, 0
-    while True:
-        answer = await send()
-        tries += 1
-        match answer:
-            case Delivered() | Rejected() | RateLimited():
-                return Delivery(answer, tries, doubted)
-            case Unknown():
-                doubted = True
-            case NotSent():
-                pass
-        if tries > len(WAITS) or stopped():
-            return Delivery(answer, tries, doubted)
-        await backoff.sleep(backoff.wait(tries - 1))
-        if stopped():
-            return Delivery(answer, tries, doubted)
 
 
 Tell = Callable[[EntryOutcome], None]
@@ -307,35 +257,28 @@ class ProviderBatch:
         healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
         result = outcome(done, key)
         told = EntryOutcome(entry.id, result.outcome, None, None, key, result.error or result.evidence)
-        return await ledger.conclude(held, result, told), healthy
+        return await self._with_row(await ledger.conclude(held, result, told)), healthy
+
+    async def _with_row(self, told: EntryOutcome) -> EntryOutcome:
+        """The outcome with what is left to do with the row of an accepted call."""
+        if told.outcome != "accepted":
+            return told
+        try:
+            left = (await self._requests.unfinished((told.entry_id,))).get(told.entry_id)
+        except StoreError as problem:
+            left = f"what became of its row is not known: {problem}"
+        return told if left is None else replace(told, detail=f"{told.detail}; {left}; dlq reconcile tries again")
 
     async def _prepare(self, entry: Entry, provider: Provider, key: str) -> tuple[Intent, StoredCall] | EntryOutcome:
+        try:
+            await self._requests.check_success()
+        except ActRefused as problem:
+            return EntryOutcome(entry.id, "refused", None, detail=str(problem))
         stored = await self._requests.request(entry.id)
         call = Refused("the entry is gone") if stored is None else read_call(stored)
         if isinstance(call, Refused):
             return EntryOutcome(entry.id, "refused", None, detail=f"unparsable: {call.why}")
         return replace(_intent(provider, call, key), account=tenant_of(entry)), call
-
-
-def outcome(done: Delivery, key: str) -> Result:
-    """The result of an attempt after this delivery. Pure."""
-    tries = f"{done.tries} {'try' if done.tries == 1 else 'tries'}"
-    doubt = f"; an earlier try may have reached the provider under key {key}" if done.may_have_arrived else ""
-    match done.answer:
-        case Delivered(status):
-            return Result("accepted", evidence=f"HTTP {status} after {tries}")
-        case Rejected(code, said):
-            return Result("rejected", error=masked_text(f"{code}: {said}" if said else code) + doubt, counts=True)
-        case RateLimited(seconds):
-            told = f"HTTP 429, retry after {seconds:g} s" if seconds else "HTTP 429"
-            return Result("not_sent", error=told + doubt, evidence=told, counts=done.may_have_arrived)
-        case NotSent(reason) if not done.may_have_arrived:
-            return Result("not_sent", error=f"{reason} ({tries}): nothing reached the provider", counts=True)
-        case NotSent(reason) | Unknown(reason):
-            error = f"no clear answer in {tries}, the last: {reason}; counted as failed"
-            return Result("rejected", error=f"{error}, but the provider may have acted on key {key}", counts=True)
-        case _:
-            assert_never(done.answer)
 
 
 def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
@@ -351,44 +294,3 @@ def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:
         key_digest=provider.key_digest,
         detail=f"to {provider.host}" + (f"; not sent again: {', '.join(call.dropped)}" if call.dropped else ""),
     )
-
-
-class OrphanedCalls:
-    """Settles calls whose outcome nobody recorded as failed, once their lease is over. Sends nothing."""
-
-    def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
-        self._store = store
-        self._actor = actor
-        self._clock = clock
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Settle no further attempt."""
-        self._stopped = True
-
-    async def run(self, ids: tuple[str, ...], *, tell: Tell = lambda _: None) -> tuple[EntryOutcome, ...]:
-        """Settle the open attempts of these entries, or of all when there are no ids."""
-        attempts = [one for one in await self._store.open_attempts() if not ids or one.entry_id in ids]
-        asked = {one.entry_id for one in attempts}
-        results = [EntryOutcome(one, "skipped", None, detail="not in doubt") for one in ids if one not in asked]
-        for ended in results:
-            tell(ended)
-        for attempt in attempts:
-            ended = await self._one(attempt)
-            results.append(ended)
-            tell(ended)
-        return tuple(results)
-
-    async def _one(self, attempt: Attempt) -> EntryOutcome:
-        key = attempt.client_order_id or None
-        if self._stopped:
-            return EntryOutcome(attempt.entry_id, "skipped", None, None, key, "stopped")
-        now = await self._store.clock()
-        if attempt.outcome is None and attempt.lease_until > now.timestamp():
-            return EntryOutcome(attempt.entry_id, "unknown", None, None, key, "its owner may still be sending it")
-        text = f"its end was not recorded; counted as failed, but the provider may have acted on key {key}"
-        why = ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="reconcile")
-        settled = await self._store.settle(attempt, Result("rejected", error=text, counts=True), self._actor, why)
-        if not settled:
-            return EntryOutcome(attempt.entry_id, "skipped", None, None, key, "settled elsewhere meanwhile")
-        return EntryOutcome(attempt.entry_id, "rejected", None, None, key, text)

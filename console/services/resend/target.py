@@ -82,6 +82,7 @@ class ProviderTarget:
         assert isinstance(store, Requests)
 
         async def route(going: list[Entry], left: list[EntryOutcome]) -> ResendPlan:
+            await store.check_success()
             readable, unparsable = await _readable(store, going)
             # A keyring may ask its owner: never on the caller's loop.
             plan = await asyncio.to_thread(asyncio.run, _to_providers(readable, [*left, *unparsable], self.tools))
@@ -205,7 +206,7 @@ def _no_evidence(why: str) -> Settled:
 async def _orphans_settled(
     store: Store, ids: tuple[str, ...], tools: ResendTools, handle: RunHandle
 ) -> tuple[EntryOutcome, ...]:
-    from console.services.resend.provider import OrphanedCalls
+    from console.services.resend.orphans import OrphanedCalls
 
     orphans = OrphanedCalls(store, tools.actor, tools.clock)
     handle.attend(orphans)

@@ -50,7 +50,7 @@ async def attach(postgres_db: str, stack: AsyncExitStack) -> Open:
         handler: Any, *, token: str = TOKEN, read_only: bool = False, deletes: bool = False
     ) -> RemoteStore:
         server = await stack.enter_async_context(Loopback(handler))
-        settings = HubStore(server.url, postgres_db, deletes=deletes)
+        settings = HubStore(server.url, postgres_db, on_dismiss="delete" if deletes else "keep")
         store = await open_hub(settings, Credentials({"token": token}), read_only=read_only)
         stack.push_async_callback(store.aclose)
         return cast("RemoteStore", store)

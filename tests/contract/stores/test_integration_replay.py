@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from backends.records import Filter
-from backends.store import Claim, Intent, StoreError, Unreachable
+from backends.store import Claim, Intent, Result, StoreError, Unreachable
 from console.services.replay import attempt as record
 from console.services.replay.outcome import EntryOutcome
-from console.services.resend.provider import OrphanedCalls
+from console.services.resend.orphans import OrphanedCalls
 from tests.support.http_server import Answer, Loopback, Received, full_port, never, reply
 from tests.support.integration import (
     REQUEST,
@@ -177,12 +177,28 @@ async def test_no_answer_in_time_is_tried_again(rig: IntegrationRig) -> None:
 
 async def test_a_broken_answer_is_tried_again_and_may_succeed(rig: IntegrationRig) -> None:
     await rig.failed(1)
-    script = [None, b"not http at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ncut", reply(204)]
+    script = [None, b"not http at all\r\n\r\n", b"HTTP/1.1 503 X\r\nContent-Length: 99\r\n\r\ncut", reply(204)]
     async with Loopback(answers(*script)) as server:
         (ended,) = await resend(rig, server.url, 1)
     assert len({got.headers["idempotency-key"] for got in server.requests}) == 1
     assert (ended.outcome, ended.detail) == ("accepted", "HTTP 204 after 4 tries")
     assert await ids(rig.opened[0], Filter()) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ncut",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        reply(201, b"x" * ((1 << 20) + 1)),
+    ],
+    ids=["broken off", "badly framed", "too long"],
+)
+async def test_a_yes_whose_body_does_not_come_whole_is_a_yes(rig: IntegrationRig, answer: bytes) -> None:
+    await rig.failed(1)
+    async with Loopback(answers(answer)) as server:
+        (ended,) = await resend(rig, server.url, 1)
+    assert (ended.outcome, len(server.requests)) == ("accepted", 1)
 
 
 async def test_the_secret_is_kept_nowhere(rig: IntegrationRig) -> None:
@@ -367,14 +383,19 @@ async def test_a_retry_whose_owner_is_gone_is_settled_by_hand_and_never_sent(rig
     assert (busy.outcome, busy.detail) == ("unknown", "its owner may still be sending it")
     await rig.sql("UPDATE dlq_console.claim SET expires_at = 0")
     results = await abandoned.run((entry_id(1), entry_id(2)))
-    assert {one.entry_id: one.outcome for one in results} == {entry_id(1): "rejected", entry_id(2): "skipped"}
+    assert {one.entry_id: one.outcome for one in results} == {entry_id(1): "unknown", entry_id(2): "skipped"}
     assert await rig.column("attempts", 1) == 7
     (attempt,) = await store.attempts(entry_id(1))
-    assert "key-1" in (attempt.error or "")
+    assert (attempt.outcome, "key-1" in (attempt.error or "")) == ("unknown", True)
+    assert [one.outcome for one in await abandoned.run(())] == ["unknown"]
     async with Loopback(answers(reply(200))) as server:
+        (refused,) = await resend(rig, server.url, 1)
+        assert (refused.outcome, server.requests) == ("refused", [])
+        assert await store.settle(attempt, Result("not_sent", evidence="their support looked"), ACTOR, why())
         (again,) = await resend(rig, server.url, 1)
     assert (again.outcome, len(server.requests)) == ("accepted", 1)
     assert again.client_order_id != "key-1"
+    assert await rig.column("attempts", 1) == 7
 
 
 async def test_a_cancelled_batch_still_records_what_became_of_its_call(rig: IntegrationRig) -> None:

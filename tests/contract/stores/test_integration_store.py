@@ -34,7 +34,7 @@ async def test_found_however_its_columns_are_spelt(rig: IntegrationRig, names: l
     store = await rig.store()
     assert (store.info.layout, store.info.table) == ("integration", "calls_that_failed")
     assert store.info.columns == tuple(names)
-    assert [finding.code for finding in store.info.findings] == ["no-created-index"]
+    assert [finding.code for finding in store.info.findings] == ["no-created-index", "rows-stay"]
     (first,) = await entries(store, entry_id(1))
     assert first.names == tuple(names)
     assert (origin(first), request_line(first)) == ("Acme Pay", "POST /v1/charges?expand=1")
@@ -117,7 +117,8 @@ async def _accepted(store: IntegrationStore, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "left"), [({}, None), ({"on_success": "delete"}, "gone"), ({"on_success": "soft-delete"}, "marked")]
+    ("options", "left"),
+    [({"on_success": "keep"}, None), ({"on_success": "delete"}, "gone"), ({"on_success": "soft-delete"}, "marked")],
 )
 async def test_success_removes_as_the_config_says(
     rig: IntegrationRig, options: dict[str, Any], left: str | None
@@ -188,7 +189,10 @@ async def test_stored_credentials_are_masked_and_named(rig: IntegrationRig) -> N
     assert "hunter2" in str(await store.request(entry_id(1)))
 
 
-@pytest.mark.parametrize("options", [{}, {"on_success": "delete"}, {"on_success": "soft-delete"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"on_success": "keep"}, {"on_success": "delete"}, {"on_success": "soft-delete"}, {"on_dismiss": "delete"}],
+)
 async def test_the_least_privileges_are_enough(rig: IntegrationRig, options: dict[str, Any]) -> None:
     await rig.tables()
     await rig.failed(1, 2)
@@ -225,7 +229,7 @@ async def test_times_without_a_zone_are_utc(rig: IntegrationRig) -> None:
     assert {one.code: one.text.rpartition(": ")[2] for one in store.info.findings} == {
         "changed-type": "read as UTC",
         "no-created-index": "pages of a large store are slow",
-        "no-soft-delete": "on_success marks a replayed call in our ledger alone",
+        "no-soft-delete": "on_success = soft-delete cannot be done, replay is refused",
     }
 
 

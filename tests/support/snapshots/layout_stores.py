@@ -130,7 +130,7 @@ class LayoutStage(StillStage):
     target: str = ""
     providers: dict[str, ProviderConfig] = field(default_factory=lambda: dict(PROVIDERS))
     secret: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=lambda: {"on_success": "keep"})
 
     @property
     def store_config(self) -> StoreConfig:
