@@ -166,7 +166,7 @@ LOOP["self"] = LOOP
 )
 def test_an_action_of_any_shape_is_kept(action: Any) -> None:
     entry = dead_letter(Venue(), action, "e")
-    assert (entry.market_id, entry.side, entry.quantity, entry.order_type) == ("AAPL", "buy", 3.0, "market")
+    assert (entry.market_id, entry.side, entry.quantity, entry.order_type) == ("AAPL", "buy", 3.0, "")
     assert json.loads(entry.action_json)["market_id"] == "AAPL"
     assert "no" not in json.loads(entry.action_json).values()
 
@@ -183,8 +183,8 @@ def test_an_action_of_no_shape_is_kept_all_the_same(action: Any) -> None:
     "left_open",
     [
         {"venue_name": None},
-        {"order_type": None, "price": None},
-        {"order_type": "", "venue_name": ""},
+        {"quantity": None, "qty": "100"},
+        {"venue_name": ""},
         {"symbol": "AAPL", "market_id": None},
         {"action": "cancel", "venue_order_id": "ord_0", "quantity": None, "price": None},
     ],

@@ -1,26 +1,32 @@
 """For engines: a failed submit becomes an entry. Synchronous, beside any event loop.
 
-Knows the sink; the venue is whatever the engine passes.
+Knows the sink; the venue is whatever the engine passes. Never guesses: what an action does not say, its entry does not
+say either, so that the console refuses it until somebody has looked.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
 from dataclasses import fields as fields_of
-from datetime import datetime
+from dataclasses import is_dataclass
+from datetime import date
 from enum import Enum
 from typing import Any, Protocol
 
 from backends import DeadLetteredOrder, DLQSink, new_dlq_id
+from backends.layouts.mask import masked_error
 from backends.records import ERROR_LIMIT
 from console import clock
+from venues.orders import OrderAction
+from venues.term_names import FIELD_OF, IN_PARAMS, IN_PARAMS_OF, PARAMS, fold, is_set
 
 REJECTS = "horizon_order_rejects_total"
 _FILLED_IN = ("venue_name", "market_id", "side", "quantity", "order_type")  # columns that are never without a value
+_ASYNC_SUBMIT = "submit is async: submit_or_dead_letter needs a plain function; nothing was sent"
 _log = logging.getLogger("dlq_console.capture")
 
 
@@ -44,7 +50,7 @@ def submit_or_dead_letter(
     Raises only what the sink raises: an order that is neither placed nor kept must not pass in silence.
     """
     try:
-        return order_id_of(venue.submit(action))
+        return order_id_of(_answered(venue.submit(action)))
     except Exception as problem:  # noqa: BLE001 - whatever a venue raises, the order must not be lost
         error = f"{type(problem).__name__}: {problem}"
     entry = dead_letter(venue, action, error)
@@ -59,6 +65,16 @@ def submit_or_dead_letter(
     return None
 
 
+def _answered(answer: object) -> object:
+    """The answer itself. The promise of one is no order id; a coroutine that is closed has sent nothing."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise RuntimeError(_ASYNC_SUBMIT)
+    if inspect.isawaitable(answer):
+        raise RuntimeError("unknown outcome: submit returned the promise of an answer")
+    return answer
+
+
 def quietly(report: Callable[[], object]) -> None:
     try:
         report()
@@ -67,29 +83,45 @@ def quietly(report: Callable[[], object]) -> None:
 
 
 def dead_letter(venue: object, action: Any, error: str) -> DeadLetteredOrder:
-    """The entry for an action of any shape: mapping, dataclass or plain object. Never fails: it is the last net."""
+    """The entry for an action of any shape: mapping, model, dataclass or plain object. Never fails: the last net."""
     fields = _fields(action)
-    price = _number(fields.get("price"))
-    venue_name = fields.get("venue_name") or getattr(venue, "name", None) or type(venue).__name__.lower()
+    said = _said(fields)
+    venue_name = said.get("venue_name") or getattr(venue, "name", None) or type(venue).__name__.lower()
     return DeadLetteredOrder(
         dlq_id=new_dlq_id(),
         captured_at=clock.now(),
         venue_name=_text(venue_name) or "",
-        account_id=_text(fields.get("account_id")),
-        market_id=_text(fields.get("market_id") or fields.get("symbol")) or "",
-        side=(_text(fields.get("side")) or "").lower(),
-        quantity=_number(fields.get("quantity")) or 0.0,
-        order_type=(_text(fields.get("order_type")) or ("market" if price is None else "limit")).lower(),
-        price=price,
-        client_order_id=_text(fields.get("client_order_id")),
-        error=error[:ERROR_LIMIT],
+        account_id=_text(said.get("account_id")),
+        market_id=_text(said.get("market_id")) or "",
+        side=(_text(said.get("side")) or "").lower(),
+        quantity=_number(said.get("quantity")) or 0.0,
+        order_type=(_text(said.get("order_type")) or "").lower(),
+        price=_number(said.get("price")),
+        client_order_id=_text(said.get("client_order_id")),
+        error=masked_error(error)[:ERROR_LIMIT],
         action_json=_json(_stated(fields)),
     )
 
 
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are set, by neutral name, whichever name the action has for them."""
+    found: dict[str, Any] = {}
+    for key, held in fields.items():
+        if (name := FIELD_OF.get(fold(key))) is not None and is_set(name, held):
+            found.setdefault(name, held)
+        if fold(key) == PARAMS and isinstance(held, Mapping):
+            inner = {IN_PARAMS_OF.get(fold(str(one))): value for one, value in held.items()}
+            found = {name: inner[name] for name in IN_PARAMS if is_set(name, inner.get(name))} | found
+    return found
+
+
 def _fields(action: Any) -> dict[str, Any]:
     if isinstance(action, Mapping):
-        return {str(key): value for key, value in action.items()}
+        return {str(_bare(key)): value for key, value in action.items()}
+    if isinstance(action, OrderAction):
+        return _neutral(action)
+    if (dumped := _dumped(action)) is not None:
+        return dumped
     if is_dataclass(action) and not isinstance(action, type):
         names = [field.name for field in fields_of(action)]
     else:
@@ -99,9 +131,28 @@ def _fields(action: Any) -> dict[str, Any]:
     return found or {"action_text": str(action)}
 
 
+def _neutral(action: OrderAction) -> dict[str, Any]:
+    """An action that `replay_order` gave to the engine's venue, with its terms as keys of their own."""
+    held = {one.name: getattr(action, one.name) for one in fields_of(action)}
+    terms, extra = held.pop("terms").document(), held.pop("extra")
+    return {"action": held.pop("verb"), **held, **terms, **extra}
+
+
+def _dumped(model: Any) -> dict[str, Any] | None:
+    """What a pydantic model says of itself, such as a request of alpaca-py."""
+    dump = None if isinstance(model, type) else getattr(model, "model_dump", None)
+    if not callable(dump):
+        return None
+    try:
+        found = dump(mode="json")
+    except Exception:  # noqa: BLE001 - a model that cannot dump itself still has its attributes
+        return None
+    return {str(key): held for key, held in found.items()} if isinstance(found, Mapping) else None
+
+
 def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is empty in the action and filled in for its column: the two would contradict each other."""
-    return {name: held for name, held in fields.items() if name not in _FILLED_IN or _text(held)}
+    return {key: held for key, held in fields.items() if FIELD_OF.get(fold(key)) not in _FILLED_IN or _text(held)}
 
 
 def _slots(kind: type) -> tuple[str, ...]:
@@ -120,27 +171,34 @@ def _number(value: object) -> float | None:
 
 def _json(fields: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(fields, default=_plain)
+        return json.dumps(_plain(fields))
     except (TypeError, ValueError, RecursionError):
         return json.dumps({name: _text(value) for name, value in fields.items()})
 
 
 def _bare(value: object) -> object:
-    return value.value if isinstance(value, Enum) else value
+    while isinstance(value, Enum):
+        value = value.value
+    return value
 
 
 def _plain(value: object) -> object:
-    match value:
-        case Enum():
-            return value.value
-        case datetime():
-            return value.isoformat()
-        case Mapping():
-            return dict(value)
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return asdict(value)
-        case _:
-            return str(value)
+    """The value as JSON can hold it, with its own names."""
+    match _bare(value):
+        case None | bool() | int() | float() | str() as held:
+            return held
+        case date() as moment:
+            return moment.isoformat()
+        case Mapping() as held:
+            return {str(_bare(key)): _plain(one) for key, one in held.items()}
+        case list() | tuple() | set() | frozenset() as held:
+            return [_plain(one) for one in held]
+        case held if (dumped := _dumped(held)) is not None:
+            return _plain(dumped)
+        case held if is_dataclass(held) and not isinstance(held, type):
+            return {one.name: _plain(getattr(held, one.name)) for one in fields_of(held)}
+        case held:
+            return str(held)
 
 
 def _text(value: object) -> str | None:
