@@ -29,6 +29,7 @@ from tests.faults.mutants_ledger import LEDGER
 from tests.faults.mutants_planning import PLANNING
 from tests.faults.mutants_sending import SENDING
 from tests.faults.mutants_settling import SETTLING
+from tests.faults.mutants_worth import WORTH
 
 ROOT = Path(__file__).parents[2]
 MUTATIONS: tuple[Mutation, ...] = (
@@ -38,6 +39,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *EVIDENCE,
     *SETTLING,
     *LEDGER,
+    *WORTH,
     *ANSWERS,
 )
 _COPIED = ("console", "backends", "venues", "sink", "tests", "pyproject.toml")

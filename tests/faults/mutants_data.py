@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SUITES = {
+    "action": "tests/unit/test_action.py",
     "alpaca_answer": "tests/contract/venues/test_alpaca_answer.py",
     "ccxt_answers": "tests/contract/venues/test_ccxt_answers.py",
     "flow_control": "tests/services/test_flow_control.py",
@@ -27,8 +28,10 @@ SUITES = {
     "store_modes": "tests/contract/stores/test_store_modes.py",
     "store_outcomes": "tests/contract/stores/test_store_outcomes.py",
     "submit": "tests/services/test_submit.py",
+    "terms": "tests/unit/test_terms.py",
     "transport": "tests/contract/venues/test_transport.py",
     "transport_doubt": "tests/contract/venues/test_transport_doubt.py",
+    "worth": "tests/services/test_worth.py",
 }
 
 

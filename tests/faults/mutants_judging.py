@@ -7,6 +7,9 @@ from tests.faults.mutants_data import File, Mutation
 _still_fit = File("console/services/replay/still_fit.py")
 _moment = File("console/services/replay/moment.py")
 _guards = File("console/services/replay/guards.py")
+_worth = File("console/services/market/worth.py")
+_exposure = File("console/services/market/exposure.py")
+_terms = File("venues/terms.py")
 _flow_control = File("console/services/replay/flow_control.py")
 
 JUDGING: tuple[Mutation, ...] = (
@@ -42,8 +45,8 @@ JUDGING: tuple[Mutation, ...] = (
     ),
     _still_fit.but(
         "size is not judged again",
-        "too_big(step.command, now))",
-        "None)",
+        "        too_big(step.command, step.worth, now, is_live=step.is_live),\n",
+        "",
         "send_path_moment::test_an_order_is_judged_again_as_it_goes",
     ),
     _still_fit.but(
@@ -124,10 +127,10 @@ JUDGING: tuple[Mutation, ...] = (
         "command.action.time_in_force",
         "guards::test_each_guard_stops_its_case_and_no_other",
     ),
-    _moment.but(
+    _terms.but(
         "milliseconds are seconds",
-        "number / 1000 if number > _MILLISECONDS else number",
-        "number",
+        "float(number / 1000), UTC)",
+        "float(number / 1), UTC)",
         "send_path_moment::test_a_stated_end_counts_in_every_form",
     ),
     _guards.but(
@@ -202,16 +205,16 @@ JUDGING: tuple[Mutation, ...] = (
         "if times <= facts.limits.poison_after:",
         "guards::test_each_guard_stops_its_case_and_no_other",
     ),
-    _guards.but(
+    _worth.but(
         "cents are dollars",
-        'return amount / 100 if action.price_unit == "cents" else amount',
+        'return amount / _CENTS if action.price_unit == "cents" else amount',
         "return amount",
         "guards::test_each_guard_stops_its_case_and_no_other",
     ),
     _guards.but(
         "twice the money",
-        "amount > limits.max_notional:",
-        "amount > limits.max_notional * 2:",
+        "limit is not None and amount > limit:",
+        "limit is not None and amount > limit * 2:",
         "send_path_moment::test_an_order_is_judged_again_as_it_goes",
     ),
     _guards.but(

@@ -7,6 +7,7 @@ from tests.faults.mutants_data import File, Mutation
 _attempt = File("console/services/replay/attempt.py")
 _submit = File("console/services/replay/submit.py")
 _batch = File("console/services/replay/batch.py")
+_guards = File("console/services/replay/guards.py")
 
 SENDING: tuple[Mutation, ...] = (
     _attempt.but(
@@ -321,10 +322,10 @@ SENDING: tuple[Mutation, ...] = (
         "mode=plan.mode\n        )",
         "send_path_held::test_a_second_rehearsal_asks_nobody_while_the_first_is_in_doubt",
     ),
-    _submit.but(
+    _guards.but(
         "a wrong account is unparsable",
-        "'unknown-account' if why.wrong_account else 'unparsable'",
-        "'unparsable'",
+        '"unknown-account" if refused.wrong_account else "unparsable"',
+        '"unparsable"',
         "send_path_held::test_an_account_that_is_not_the_clients_is_named_as_that",
     ),
     _submit.but(
