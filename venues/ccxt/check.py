@@ -85,8 +85,9 @@ def _differing(one: Fields, other: Fields, *, but: set[str] | None = None) -> Ch
 
 
 def _without(call: Call, part: Part) -> Call:
-    if part.name == "price":
-        return replace(call, arguments=(*call.arguments[:-1], None))
+    if part.name == "notional" and not part.keys:
+        params = {key: held for key, held in call.params.items() if key != "cost"}
+        return replace(call, method="create_order", arguments=call.as_quantity, params=params)
     return replace(call, params={key: held for key, held in call.params.items() if key not in part.keys})
 
 
@@ -104,6 +105,8 @@ def _fault(part: Part, change: Change | None, *, call: Call, here: Fields, passe
         named = part.name in words.UNIFIED or part.name == "time_in_force"
         if named and _handed_on(part, change, call.params) and not {*part.keys} <= passed_on:
             return "is not known to ccxt there, which would hand it on as it is"
+        if part.name == "reduce_only" and ":" not in call.symbol and not says_reduce_only(here):
+            return "means something else there"  # as paying back a loan by itself
         if part.name in words.WAITS_FOR and len(change) == 1:
             return "would not keep the order from trading at once"
         return ""

@@ -20,6 +20,7 @@ from venues.ccxt import request as wire
 from venues.ccxt.exchange import Setup
 from venues.ccxt.look import Looker
 from venues.ccxt.transport import Capturing, Line, Lost, Reading, Rehearsing, Sending, at
+from venues.ccxt.words import WAITS_FOR
 from venues.client import AccountClient, NoPaperMode, Profile, Route, VenueError
 from venues.credentials import Credentials
 from venues.orders import (
@@ -143,7 +144,8 @@ class CcxtClient(AccountClient):
             return Refused(f"{self.profile.name} needs another request before this one, which prepare does not make")
         sent_id = client_order_id if order.sends_id(action.verb, symbol, row=self._row) else None
         if (lacks := order.unlike(caught, action, client_order_id=sent_id)) is not None:
-            return Refused(f"{self.profile.name} would not send what was asked: {lacks[0]}", unsent=lacks[1])
+            names = lacks[1] or tuple(name for name in action.terms.names if name in WAITS_FOR)
+            return Refused(f"{self.profile.name} would not send what was asked: {lacks[0]}", unsent=names)
         if (why := self._setup.refuses(caught, public=False)) is not None:
             return Refused(f"not sent in {self.mode} mode: {why}")
         verdict = check.judge(

@@ -5,15 +5,16 @@ ccxt truncates amounts, rounds prices and drops unknown terms in silence; here e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from venues.ccxt.params import TIF_SENT, Part, merged, number, parts
+from venues.ccxt.params import TIF_SENT, Part, merged, number, own_numbers, parts
 from venues.ccxt.request import Wire, aims_at_nothing, mentions, numbers, payload
 from venues.ccxt.table import RENAMED_BY_EDIT, Row
-from venues.ccxt.words import CALL_TYPES, PASSED_ON, PASSED_ON_CONTRACTS
+from venues.ccxt.words import CALL_TYPES, PASSED_ON, PASSED_ON_CONTRACTS, WAITS_FOR
 from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain, sent_order
 from venues.term_names import IN_PARAMS_OF, fold, is_set
 from venues.terms import WITH_PRICE
@@ -33,6 +34,7 @@ class Call:
     symbol: str
     arguments: tuple[object, ...]
     params: dict[str, object]
+    as_quantity: tuple[object, ...] = ()  # of an order by money: the arguments if the money were a quantity
 
 
 def symbol_of(exchange: Any, market_id: str) -> str | Refused:
@@ -82,11 +84,14 @@ def call(
         cost = params.pop("cost")
         if not by_cost or action.order_type != "market" or action.verb != "new":
             return Refused(f"ccxt has no {action.side} of an amount of money there", unsent=("notional",))
-        return Call(f"create_market_{action.side}_order_with_cost", symbol, (symbol, cost), params)
+        plain_order = (symbol, "market", action.side, cost, None)
+        return Call(f"create_market_{action.side}_order_with_cost", symbol, (symbol, cost), params, plain_order)
     price = None if action.price is None else number(action.price)
     order = (symbol, CALL_TYPES[action.order_type], action.side, number(action.quantity), price)
     if action.verb == "new":
-        return Call("create_order", symbol, order, params)
+        money = action.terms.notional
+        as_quantity = () if money is None else (*order[:3], number(money), price)
+        return Call("create_order", symbol, order, params, as_quantity)
     return _aimed(Call("edit_order", symbol, order, params), action)
 
 
@@ -97,10 +102,15 @@ def _unfit(action: OrderAction) -> Refused | None:
         action.order_type in ("stop", "stop_limit") and not (action.terms.stop_price or action.terms.stop_loss_price)
     ) or (action.order_type == "trailing_stop" and not (action.terms.trail_price or action.terms.trail_percent)):
         return Refused(f"a {action.order_type} order needs what it waits for")
+    waits = [name for name in action.terms.names if name in WAITS_FOR]
+    if len(waits) > 1:
+        return Refused(f"one order waits for one price, not for {' and '.join(waits)}", unsent=tuple(waits))
+    if waits and action.terms.notional is not None:
+        return Refused("an order that waits for a price has a quantity", unsent=("notional",))
     tif, stated = action.time_in_force, any(IN_PARAMS_OF.get(fold(key)) == "time_in_force" for key in action.params)
     if tif is None or stated:
         return None
-    takes = {"limit": ("gtc", *TIF_SENT), "stop_limit": ("gtc", *TIF_SENT), "market": ("ioc",)}
+    takes = {"limit": ("gtc", *TIF_SENT), "stop_limit": ("gtc", *TIF_SENT), "market": ("gtc",) if waits else ("ioc",)}
     if tif not in takes.get(action.order_type, ("gtc",)):
         return Refused(
             f"time in force {tif} for a {action.order_type} order: ccxt takes gtc, ioc, fok and po for one with a price"
@@ -113,11 +123,8 @@ def parts_of(action: OrderAction, call: Call) -> tuple[Part, ...]:
     if action.verb == "cancel":
         return ()
     found = parts(action, call.params)
-    if call.method.endswith("_with_cost"):
-        return tuple(part for part in found if part.name != "notional")
-    if action.price is not None and action.order_type not in WITH_PRICE:
-        return (*found, Part("price", (), (action.price,)))
-    return found
+    # Money that makes the same request as a quantity would be taken for one.
+    return (*found, Part("notional", ())) if call.as_quantity else found
 
 
 def passed_on(exchange_id: str, *, contract: bool) -> frozenset[str]:
@@ -158,10 +165,11 @@ def unlike(wire: Wire, action: OrderAction, *, client_order_id: str | None) -> t
         "notional": action.terms.notional,
         "price": action.price if priced else None,
     }
-    there = numbers(wire)
+    left = numbers(wire) - Counter(own_numbers(action.terms))  # one number in the request is not two of the order's
     for name, figure in wanted.items():
-        if figure is not None and figure not in there:
+        if figure is not None and left[figure] < 1:
             return f"the {name} {plain(figure)} is not in the request", (name,)
+        left -= Counter([figure] if figure is not None else [])
     words = _TIF_WORDS.get(action.time_in_force or "", ()) if priced else ()
     said = (wire.path + payload(wire)).lower()
     if words and not any(word in said for word in words):
@@ -181,7 +189,7 @@ def sent(action: OrderAction, client_order_id: str | None, *, fields: Mapping[st
     elif tif in (None, "gtc"):
         tif = "gtc" if any(fold(value) in _GTC for value in fields.values()) else None
     rest = {key: value for key, value in action.params.items() if fold(key) not in IN_PARAMS_OF and is_set(key, value)}
-    made = sent_order(action, client_order_id, time_in_force=tif, price=action.price, params=rest or None)
+    made = sent_order(action, client_order_id, time_in_force=tif, params=rest or None)
     # ccxt makes some exchanges' stop-loss orders reduce-only by itself.
     return made | ({"reduce_only": True} if says_reduce_only(fields) else {})
 

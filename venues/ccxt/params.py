@@ -14,7 +14,7 @@ from venues.ccxt import options, words
 from venues.ccxt.table import ID_PARAMS, Row
 from venues.orders import OrderAction, Refused, plain
 from venues.term_names import IN_PARAMS_OF, fold, is_set
-from venues.terms import WITH_PRICE, ExitTerms
+from venues.terms import WITH_PRICE, ExitTerms, Terms
 
 # Every name under which an exchange takes a client order id.
 _ID_NAMES = re.compile(
@@ -81,6 +81,15 @@ def parts(action: OrderAction, made: Mapping[str, object]) -> tuple[Part, ...]:
         if {*found.get(name, ())} & {*twins}:  # two names of one thing: neither makes a difference alone
             found[name] = twins
     return tuple(Part(name, tuple(keys), _numbers(action, name, made=made, keys=keys)) for name, keys in found.items())
+
+
+def own_numbers(terms: Terms) -> list[Decimal]:
+    """Return the numbers that the terms may have in a request; money is counted apart."""
+    held = [getattr(terms, name) for name in terms.names if name != "notional"]
+    exits = [price for one in held if isinstance(one, ExitTerms) for price in (one.stop_price, one.limit_price)]
+    percent = terms.trail_percent
+    scaled = [] if percent is None else [percent / 100, percent * 100]  # as exchanges count it
+    return [one for one in (*held, *exits, *scaled) if isinstance(one, Decimal)]
 
 
 def _posts(value: object) -> bool:

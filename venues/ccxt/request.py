@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -98,10 +99,10 @@ def aims_at_nothing(wire: Wire) -> bool:
     return _NO_ID.search(wire.path) is not None or _NO_ID.search(payload(wire)) is not None
 
 
-def numbers(wire: Wire) -> frozenset[Decimal]:
-    """Return every number in query and body, exactly."""
+def numbers(wire: Wire) -> Counter[Decimal]:
+    """Return every number in query and body, exactly, and how often it stands there."""
     texts = [value for _, value in parse_qsl(urlsplit(wire.url).query)]
-    return frozenset(_numbers([*texts, *_leaves(payload(wire))]))
+    return Counter(_numbers([*texts, *_leaves(payload(wire))]))
 
 
 def fields(wire: Wire) -> dict[str, str]:

@@ -32,8 +32,8 @@ WAITS_FOR = frozenset({"stop_price", "stop_loss_price", "take_profit_price", "tr
 # The wire decides what an exchange gets; here is what may get as far as that.
 _EXITS = ("take_profit", "stop_loss")
 SENDS = SentTerms(
-    new=for_types((*UNIFIED, *_ONLY_IN_PARAMS, "price")),
-    replace=for_types((*UNIFIED, *_ONLY_IN_PARAMS, "price")),
+    new=for_types((*UNIFIED, *_ONLY_IN_PARAMS)),
+    replace=for_types((*UNIFIED, *_ONLY_IN_PARAMS)),
     own=frozenset(
         f"{name}.{key}" for name in _EXITS for key in ("type", "price_type", "trigger_price_type", "trigger_type")
     ),

@@ -251,8 +251,21 @@ def test_digits_of_a_trigger_that_do_not_fit_are_refused(name: str, number: str)
 
 
 def test_a_price_that_a_market_order_does_not_say_is_refused() -> None:
-    assert refused(wire_client("kraken"), order_type="market").unsent == ("price",)
-    assert refused(wire_client(), order_type="market").unsent == ("quantity",)  # ccxt would spend price × quantity
+    """ccxt would spend price × quantity at some exchanges, and make a limit order of a stop at others."""
+    assert refused(wire_client(), order_type="market").unsent == ("price",)
+    assert refused(wire_client("okx"), **{**STOP, "price": Decimal(48000)}).unsent == ("price",)
+
+
+def test_an_order_waits_for_one_price_and_no_time_in_force_is_lost() -> None:
+    both = Terms(stop_loss_price=Decimal(49000), take_profit_price=Decimal(61000))
+    client = wire_client("okx", spot=False)
+    assert set(refused(client, **{**SELL, "terms": both}).unsent) == {"stop_loss_price", "take_profit_price"}
+    loss = Terms(stop_loss_price=Decimal(49000))
+    assert "time in force ioc" in refused(client, **{**SELL, "terms": loss, "time_in_force": "ioc"}).why
+
+
+def test_a_loan_paid_back_is_no_order_that_only_reduces() -> None:
+    assert refused(wire_client(), terms=Terms(margin_mode="cross", reduce_only=True)).unsent == ("reduce_only",)
 
 
 def test_an_order_by_money_counts_no_quantity() -> None:
@@ -262,6 +275,13 @@ def test_an_order_by_money_counts_no_quantity() -> None:
     assert form(sent(wire_client("kraken"), **market)).items() >= {"volume": "500", "oflags": "viqc"}.items()
     assert "quantity" in refused(wire_client(), **{**market, "quantity": Decimal(1)}).why
     assert refused(wire_client("luno"), **market).unsent == ("notional",)
+    waits = {**market, "terms": Terms(notional=Decimal(500), take_profit_price=Decimal(61000), margin_mode="cross")}
+    assert refused(wire_client(), **waits).unsent == ("notional",)  # ccxt would sell 500 BTC
+
+
+def test_one_number_in_the_request_is_not_two_of_the_order_s() -> None:
+    trail = {"side": "sell", "price": Decimal("0.5"), "terms": Terms(trail_percent=Decimal(2))}
+    assert refused(wire_client(spot=False), **trail).unsent == ("price",)
 
 
 @pytest.mark.parametrize("exchange_id", ["binance", "bybit", "okx"])
