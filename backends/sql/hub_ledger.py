@@ -40,6 +40,8 @@ from backends.sql.writer import StoreWriter, Transaction, close_store
 from backends.store import Change, ClaimRefused
 from backends.target import PostgresTarget
 
+_GIVE_UP = 3  # removals that fail in a row, before the rest is left as it is
+
 
 class EntrySource(Protocol):
     """Brings the entries; raises store errors."""
@@ -55,8 +57,12 @@ class EntrySource(Protocol):
 
     def fits(self, entry: Entry, where: Filter) -> bool: ...
 
-    async def dismissed(self, ids: Iterable[str]) -> None:
-        """Called once the ledger holds the dismissal."""
+    @property
+    def removes(self) -> bool:
+        """Whether a dismissal also removes the entry there. Raises ActRefused where it cannot do what is asked."""
+
+    async def remove(self, entry_id: str) -> str | None:
+        """Remove an entry whose dismissal the ledger holds. Returns why it may still be there; never raises."""
 
     def changes(self) -> AsyncIterator[Change]: ...
 
@@ -183,9 +189,47 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         return (self._source.name,)
 
     async def dismiss(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
-        settled = self._book.settled
+        removes = self._source.removes
         now = await self.many(selection.ids)
         free = {entry_id: now[entry_id] for entry_id, seen in selection.picks if _is_free(now.get(entry_id), seen)}
+        if not removes:
+            return await self._told(selection, await self._dismissed(free, actor, why))
+        again = [one for one, entry in now.items() if entry.state == "dismissed"]  # its removal failed before
+        return await self._removed(selection, free, again, actor, why)
+
+    async def _removed(
+        self, selection: Selection, free: dict[str, Entry], again: list[str], actor: Actor, why: ActContext
+    ) -> ActResult:
+        """One entry after the other: the ledger holds each dismissal before the entry is removed at its source."""
+        done: list[str] = []
+        left: dict[str, str] = {}
+        down = 0
+        for entry_id in (*free, *again):
+            if down >= _GIVE_UP:
+                left[entry_id] = f"not dismissed: {self._source.name} does not remove entries now"
+                continue
+            if entry_id in free and not await self._dismissed({entry_id: free[entry_id]}, actor, why):
+                continue
+            problem = await self._source.remove(entry_id)
+            down = 0 if problem is None else down + 1
+            if problem is None:
+                done.append(entry_id)
+            else:
+                left[entry_id] = f"dismissed here, not removed there: {problem}; dismiss it again to try again"
+            detail = {"entries": [entry_id], "after": {"deleted": True}} if problem is None else {"left": problem}
+            await self._note_row(entry_id, {"entries": [entry_id], **detail}, actor, why)
+        told = await self._told(Selection(tuple(one for one in selection.picks if one[0] not in left)), done)
+        return ActResult(told.done, (*told.changed, *left.items()))
+
+    async def _note_row(self, entry_id: str, detail: dict[str, object], actor: Actor, why: ActContext) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.audit("row", (entry_id,), actor, why, detail=detail)
+
+        await self.writing.run(work)
+
+    async def _dismissed(self, free: dict[str, Entry], actor: Actor, why: ActContext) -> list[str]:
+        """Record the dismissals of entries that are still free. Returns their ids."""
+        settled = self._book.settled
 
         async def work(tx: Transaction) -> list[str]:
             done = []
@@ -198,16 +242,15 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
                 await tx.audit("dismiss", done, actor, why)
             return done
 
-        done = await self.writing.run(work)
-        await self._source.dismissed(done)
-        return await self._told(selection, done)
+        return await self.writing.run(work)
 
     async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
         settled = self._book.settled
+        there = tuple(await self.many(selection.ids))  # what is gone from the source cannot come back
 
         async def work(tx: Transaction) -> list[str]:
             mine = (settled.c.source == tx.source, settled.c.state == "dismissed")
-            these = sa.delete(settled).where(*mine, settled.c.entry_id.in_(selection.ids)).returning(settled.c.entry_id)
+            these = sa.delete(settled).where(*mine, settled.c.entry_id.in_(there)).returning(settled.c.entry_id)
             done = [str(row[0]) for row in await tx.execute(these)]
             if done:
                 await tx.audit("restore", done, actor, why)

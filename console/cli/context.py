@@ -66,11 +66,12 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
     from venues import BadCredentials
 
     try:
-        token = await asyncio.to_thread(vault_of(config).hub_token, settings.name)
+        vault = vault_of(config)
+        token = await asyncio.to_thread(vault.hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
     hub = HubStore(settings.hub_url, settings.url, password, on_dismiss=settings.options.on_dismiss)
-    return await open_hub(hub, token, read_only=read_only)
+    return await open_hub(hub, token, read_only=read_only, renewed=lambda: vault.hub_token(settings.name))
 
 
 def vault_of(config: Config) -> Vault:

@@ -18,12 +18,15 @@ from backends.store import Intent, Result, Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease, unsent
 from console.services.replay.outcome import EntryOutcome, not_begun
+from console.services.resend.hub_list import HubLook
+from console.services.resend.pace import Pace, Waiting
 from console.settings.config import HUB_WAIT
 from venues.client import VenueError
-from venues.integration.hub import Hub, Queued
+from venues.integration.hub import AlreadyQueued, Failed, Hub, NotFound, Queued
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
 Tell = Callable[[EntryOutcome], None]
+GONE = "gone from the hub"
 POLL_SECONDS = 1.0
 _SLACK_SECONDS = 60.0
 _UNCHANGED = Result("unknown", error="the hub's entry has not changed: its retry may still be queued")
@@ -58,12 +61,22 @@ class Patience:
 class HubBatch:
     """Every entry gets exactly one outcome. What counts is the hub's entry after the retry, not the queueing."""
 
-    def __init__(self, store: Store, hub: Hub, actor: Actor, clock: Clock, *, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        actor: Actor,
+        clock: Clock,
+        *,
+        patience: Patience | None = None,
+        waiting: Waiting = lambda _, __: None,
+    ) -> None:
         self._store = store
         self._hub = hub
         self._actor = actor
         self._clock = clock
         self._patience = patience or Patience()
+        self._pace = Pace(f"hub {hub.host}", self._patience.sleep, waiting)
         self._stopped = asyncio.Event()
         self._halted = False
 
@@ -91,8 +104,10 @@ class HubBatch:
         return tuple(results)
 
     async def _ask(self, entry: Entry, ledger: AttemptLedger) -> _Asked | EntryOutcome:
-        if self._halted or self._stopped.is_set():
-            return not_begun(entry.id, "halt" if self._halted else "stopped")
+        if self._halted:
+            return not_begun(entry.id, "halt")
+        if not await self._pace.may_go(self._stopped):
+            return self._pace.not_begun(entry.id)
         lease = Lease(self._patience.wait + _SLACK_SECONDS, self._patience.wait)
         try:
             begun = await ledger.begin(entry.id, entry.version, lease, lambda: self._prepare(entry))
@@ -103,19 +118,17 @@ class HubBatch:
             return begun
         held, _ = begun
         answer = await self._hub.retry(entry.id)
+        self._pace.heard(answer)
         match answer:
             case Queued(key):
                 return _Asked(entry, held, key)
-            case Rejected(code, said):
-                result = Result("rejected", error=f"{code}: {said}")
-            case RateLimited():
-                result = Result("not_sent", error="HTTP 429 from the hub")
-            case NotSent(reason):
-                result = Result("not_sent", error=reason)
             case Unknown(reason):
                 return _Asked(entry, held, None, reason)  # following the hub's entry shows whether it was queued
+            case NotFound():
+                look = HubLook(self._hub, self._patience.sleep)
+                result = await self._verdict(look.listed(entry.id), entry.version)
             case _:
-                assert_never(answer)
+                result = _refusal(answer)
         return await _concluded(ledger, held, result, None)
 
     async def _prepare(self, entry: Entry) -> tuple[Intent, None] | EntryOutcome:
@@ -133,8 +146,9 @@ class HubBatch:
         for _ in range(self._patience.looks):
             if not waiting:
                 return
+            look = HubLook(self._hub, self._patience.sleep)
             for asked in list(waiting):
-                result = await self.verdict(asked.entry.id, asked.entry.version, asked.key)
+                result = await self._verdict(look.find(asked.entry.id), asked.entry.version)
                 if result.outcome != "unknown":
                     waiting.remove(asked)
                     yield await _concluded(ledger, asked.held, result, asked.key)
@@ -144,15 +158,20 @@ class HubBatch:
             text = f"{asked.words}, no end within {self._patience.wait:g} s"
             yield await _concluded(ledger, asked.held, Result("unknown", error=text), asked.key)
 
-    async def verdict(self, entry_id: str, seen: tuple[object, ...], key: str | None) -> Result:
-        """The result of a retry by the hub's entry; unknown while that has not changed since it was `seen`."""
+    async def verdict(self, attempt: Attempt) -> Result:
+        """The result of a retry that has no end yet, by the hub's entry; unknown while that has not changed."""
+        look = HubLook(self._hub, self._patience.sleep)
+        return await self._verdict(look.find(attempt.entry_id), seen_version(attempt))
+
+    async def _verdict(self, looking: Awaitable[Failed | None], seen: tuple[object, ...]) -> Result:
         try:
-            now = await self._hub.get(entry_id)
+            now = await looking
         except VenueError as problem:
             return Result("unknown", error=str(problem))
         if now is None:
-            return Result("accepted", evidence=f"the hub no longer has it: its retry{_under(key)} succeeded")
-        if (f"{now.attempts}|{now.last_retry_at}",) == tuple(seen):
+            return Result("accepted", evidence=GONE)
+        before = _attempts(seen)
+        if (now.mark,) == tuple(seen) or before is None or now.attempts < before:
             return _UNCHANGED
         said = masked_text(readable(now.columns.get("error") or ""))
         return Result("rejected", error=f"the hub's retry failed, attempts {now.attempts}: {said}"[:1000])
@@ -173,7 +192,7 @@ class HubBatch:
         return tuple(results)
 
     async def _settled(self, attempt: Attempt) -> EntryOutcome:
-        result = await self.verdict(attempt.entry_id, seen_version(attempt), None)
+        result = await self.verdict(attempt)
         ended = EntryOutcome(attempt.entry_id, result.outcome, None, None, None, result.error or result.evidence)
         if result.outcome == "unknown":
             return ended
@@ -186,6 +205,28 @@ class HubBatch:
 async def _concluded(ledger: AttemptLedger, held: HeldClaim, result: Result, key: str | None) -> EntryOutcome:
     told = EntryOutcome(held.entry_id, result.outcome, None, None, key, result.error or result.evidence)
     return await ledger.conclude(held, result, told)
+
+
+def _refusal(answer: AlreadyQueued | Rejected | RateLimited | NotSent) -> Result:
+    match answer:
+        case AlreadyQueued():
+            return Result(
+                "unknown", error="HTTP 409: the hub holds a retry of it already, and how that ends is not known"
+            )
+        case Rejected(code, said):
+            return Result("rejected", error=f"{code}: {said}")
+        case RateLimited(seconds):
+            return Result("not_sent", error=f"HTTP 429 from the hub{f', retry after {seconds:g} s' if seconds else ''}")
+        case NotSent(reason):
+            return Result("not_sent", error=reason)
+        case _:
+            assert_never(answer)
+
+
+def _attempts(seen: tuple[object, ...]) -> int | None:
+    """How many attempts an entry had when it was seen; None where that is not known."""
+    text = str(seen[0]).partition("|")[0] if seen else ""
+    return int(text) if text.isdecimal() else None
 
 
 def _under(key: str | None) -> str:

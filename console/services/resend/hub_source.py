@@ -6,60 +6,80 @@ A retry is only queued by the hub. Its end shows in the entry: gone = it succeed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
 
 from backends.layouts.mask import masked_document, masked_text
 from backends.records import Entry, Filter, readable
-from backends.store import BadTarget, Change, OnSuccess, Store, StoreError, Unreachable
+from backends.store import ActRefused, BadTarget, Change, OnSuccess, Store, StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console.services.browse.filter_match import fits
 from console.services.layout_fields import INTEGRATION
+from console.services.resend.hub_list import HubLook, Sleep, whole_list
 from venues.client import VenueError
 from venues.credentials import Credentials
-from venues.integration.hub import COLUMNS, MOST, Failed, Hub
+from venues.integration.hub import COLUMNS, MOST, Failed, Hub, HubError, NotFound
 
 T = TypeVar("T")
-MOST_PAGES = 100  # of a hundred entries: what is looked at, at most
 _POLL_SECONDS = 5.0
+_DELETE_WAITS = (0.5, 2.0)  # seconds before each further try; deleting twice does no harm
+_LONGEST_WAIT = 10.0
 
 
 class HubSource:
     """Entries of a hub, credentials masked."""
 
-    def __init__(self, hub: Hub, *, deletes: bool = False) -> None:
-        """`deletes`: what is dismissed here is deleted there."""
+    def __init__(self, hub: Hub, *, on_dismiss: OnSuccess = "keep", sleep: Sleep = asyncio.sleep) -> None:
+        """`on_dismiss`: what happens at the hub to an entry that is dismissed here."""
         self.name = f"hub {hub.host}"
         self.columns: tuple[str, ...] = COLUMNS
         self.hub = hub
         self.shortfall: str | None = None
-        self._deletes = deletes
+        self._on_dismiss = on_dismiss
+        self._sleep = sleep
 
     async def every(self) -> tuple[Entry, ...]:
-        found: dict[str, Entry] = {}
-        total = 0
-        for number in range(1, MOST_PAGES + 1):
-            page = await _answered(self.hub.list(page=number, limit=MOST))
-            found |= {item.id: entry_of(item) for item in page.items}
-            total = page.total
-            if not page.items or number * MOST >= page.total:
-                break
-        most = MOST_PAGES * MOST
-        self.shortfall = f"only {most:,} of the hub's {total:,} entries are looked at" if total > most else None
-        return tuple(sorted(found.values(), key=lambda entry: entry.row_key))
+        there = await _answered(whole_list(self.hub, self._sleep))
+        self.shortfall = there.shortfall
+        return tuple(sorted(map(entry_of, there.items.values()), key=lambda entry: entry.row_key))
 
     async def one(self, entry_id: str) -> Entry | None:
-        found = await _answered(self.hub.get(entry_id))
-        return None if found is None or found.id != entry_id else entry_of(found)
+        try:
+            return entry_of(await self.hub.get(entry_id))
+        except NotFound:
+            return None  # not shown; whether it is gone is asked where that counts
+        except VenueError as problem:
+            raise Unreachable(str(problem)) from None
 
     def fits(self, entry: Entry, where: Filter) -> bool:
         return fits(entry, where)
 
-    async def dismissed(self, ids: Iterable[str]) -> None:
-        for entry_id in ids if self._deletes else ():
-            await _answered(self.hub.delete(entry_id))
+    @property
+    def removes(self) -> bool:
+        if self._on_dismiss == "soft-delete":
+            raise ActRefused(
+                'on_dismiss = "soft-delete": a hub can only delete; say "delete" or "keep". Nothing was done'
+            )
+        return self._on_dismiss == "delete"
+
+    async def remove(self, entry_id: str) -> str | None:
+        for wait in (*_DELETE_WAITS, None):
+            try:
+                await self.hub.delete(entry_id)
+                return None
+            except NotFound as problem:
+                try:
+                    gone = await HubLook(self.hub, self._sleep).listed(entry_id) is None
+                except HubError as doubt:
+                    return str(doubt)
+                return None if gone else f"{problem}, though its list has the entry"
+            except HubError as problem:
+                if wait is None:
+                    return str(problem)
+                await self._sleep(max(wait, min(problem.wait or 0.0, _LONGEST_WAIT)))
+        raise AssertionError("the last try returns")
 
     async def changes(self) -> AsyncIterator[Change]:
         """Asked for now and then; a hub tells nobody."""
@@ -68,7 +88,7 @@ class HubSource:
         while True:
             try:
                 page = await _answered(self.hub.list(page=1, limit=MOST))
-                mark = (page.total, [(item.id, item.attempts, item.last_retry_at) for item in page.items])
+                mark = (page.total, [(item.id, item.mark) for item in page.items])
                 if lost or mark != seen:
                     yield Change("back" if lost else "changed")
                 seen, lost = mark, False
@@ -92,8 +112,14 @@ class HubStore:
     on_dismiss: OnSuccess = "keep"
 
 
-async def open_hub(settings: HubStore, token: Credentials | None, *, read_only: bool) -> Store:
-    """Raises BadTarget where it cannot be reached as the config has it."""
+async def open_hub(
+    settings: HubStore,
+    token: Credentials | None,
+    *,
+    read_only: bool,
+    renewed: Callable[[], Credentials | None] = lambda: None,
+) -> Store:
+    """Raises BadTarget where it cannot be reached as the config has it. `renewed` reads the token once more."""
     from backends.sql.hub_ledger import open_remote
 
     if token is None:
@@ -105,10 +131,10 @@ async def open_hub(settings: HubStore, token: Credentials | None, *, read_only: 
     if target.password is None and settings.password is not None:
         target = replace(target, password=settings.password)
     try:
-        hub = Hub(settings.url, token)
+        hub = Hub(settings.url, token, renewed=renewed)
     except VenueError as problem:
         raise BadTarget(f"hub_url: {problem}") from None
-    return await open_remote(target, HubSource(hub, deletes=settings.on_dismiss == "delete"), read_only=read_only)
+    return await open_remote(target, HubSource(hub, on_dismiss=settings.on_dismiss), read_only=read_only)
 
 
 def hub_of(store: Store) -> Hub | None:
@@ -127,8 +153,7 @@ async def _answered(asking: Awaitable[T]) -> T:
 def entry_of(item: Failed) -> Entry:
     values = tuple(_stored(name, item.columns.get(name)) for name in COLUMNS)
     created = readable(item.columns.get("createdAt") or "")
-    version = (f"{item.attempts}|{item.last_retry_at}",)
-    return Entry(INTEGRATION, item.id, "pending", version, (created, item.id), COLUMNS, values)
+    return Entry(INTEGRATION, item.id, "pending", (item.mark,), (created, item.id), COLUMNS, values)
 
 
 def _stored(name: str, value: object) -> object:

@@ -27,6 +27,7 @@ from console.services.replay.attempt import AttemptLedger, Lease, unsent
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.resend.delivery import Backoff, deliver, outcome
+from console.services.resend.pace import Pace, Waiting
 from console.settings.config import ProviderConfig
 from console.settings.secret_remedies import tenant_missing
 from venues.client import BadCredentials, MissingCredentials, UnknownVenue, VenueError
@@ -153,6 +154,7 @@ class ProviderBatch:
         clock: Clock,  # noqa: ARG002 - taken as by every batch; the ledger dates attempts by the store's clock
         *,
         pulse: Pulse | None = None,
+        waiting: Waiting = lambda _, __: None,
     ) -> None:
         if not isinstance(store, Requests):
             raise TypeError("this store's replays are no calls to a provider")
@@ -163,6 +165,7 @@ class ProviderBatch:
         self._stop = asyncio.Event()
         self._halted = False
         self._called: dict[str, tuple[ProviderTenant, ...]] = {}  # by the id or name of a provider
+        self._waiting = waiting
         given = pulse or Pulse()
         self._ticks = given.ticks
         self._sleep = given.backoff.sleep
@@ -210,22 +213,34 @@ class ProviderBatch:
     ) -> None:
         """Send one call at a time. Wait for an open breaker until it lets a try through."""
         breaker, holds = self._providers.breaker(at), 0
+        pace = Pace(at.label, self._sleep, self._waiting)
         for entry in entries:
             breaker = breaker.at(self._ticks())
             if breaker.state == "open" and holds < _HOLDS and not self._stop.is_set():
                 holds += 1
-                await self._wait(max(0.0, OPEN_SECONDS - (self._ticks() - breaker.opened_at)))
+                await self._held(at, max(0.0, OPEN_SECONDS - (self._ticks() - breaker.opened_at)))
                 breaker = breaker.at(self._ticks())
             if self._is_stopping() or breaker.state == "open":
                 ended(self._not_begun(entry))
                 continue
-            result, healthy = await self._one(entry, self._providers.client(at), ledger)
+            if not await pace.may_go(self._stop):
+                ended(pace.not_begun(entry.id))
+                continue
+            result, healthy = await self._one(entry, self._providers.client(at), ledger, pace)
             if healthy is not None:
                 breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
                 self._providers.breakers[at.key] = breaker
             if breaker.state == "closed":
                 holds = 0
             ended(result)
+
+    async def _held(self, at: ProviderTenant, seconds: float) -> None:
+        """Wait for an open breaker, and say so."""
+        self._waiting(at.label, f"waits {seconds:.0f} s: it failed several times in a row")
+        try:
+            await self._wait(seconds)
+        finally:
+            self._waiting(at.label, None)
 
     def _not_begun(self, entry: Entry) -> EntryOutcome:
         return not_begun(entry.id, "halt" if self._halted else "stopped" if self._is_stopping() else "breaker open")
@@ -238,7 +253,9 @@ class ProviderBatch:
     async def _wait(self, seconds: float) -> None:
         await wait_unless_stopped(seconds, self._stop, self._sleep)
 
-    async def _one(self, entry: Entry, provider: Provider, ledger: AttemptLedger) -> tuple[EntryOutcome, bool | None]:
+    async def _one(
+        self, entry: Entry, provider: Provider, ledger: AttemptLedger, pace: Pace
+    ) -> tuple[EntryOutcome, bool | None]:
         """The outcome, and whether the provider is healthy; None when nothing was sent to it."""
         key = str(uuid.uuid4())
         sending = self._backoff.longest + 6 * provider.timeout
@@ -254,6 +271,7 @@ class ProviderBatch:
             return begun, None
         held, call = begun
         done = await deliver(lambda: provider.send(call, key), self._backoff, self._is_stopping)
+        pace.heard(done.answer)
         healthy = isinstance(done.answer, Delivered | Rejected | RateLimited)
         result = outcome(done, key)
         told = EntryOutcome(entry.id, result.outcome, None, None, key, result.error or result.evidence)

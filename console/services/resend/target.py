@@ -97,7 +97,8 @@ class ProviderTarget:
 
         providers = Providers(self.tools.providers, self.tools.authorization, self.tools.breakers)
         try:
-            batch = ProviderBatch(work.store, providers, self.tools.actor, self.tools.clock)
+            actor, clock = self.tools.actor, self.tools.clock
+            batch = ProviderBatch(work.store, providers, actor, clock, waiting=handle.wait_for)
             return await _sent(batch, plan, handle, note)
         finally:
             await providers.aclose()
@@ -138,7 +139,8 @@ class HubTarget:
         hub = hub_of(work.store)
         assert hub is not None
         patience = Patience(wait=self.tools.hub_wait)
-        batch = HubBatch(work.store, hub, self.tools.actor, self.tools.clock, patience=patience)
+        actor, clock = self.tools.actor, self.tools.clock
+        batch = HubBatch(work.store, hub, actor, clock, patience=patience, waiting=handle.wait_for)
         return await _sent(batch, plan, handle, note)
 
     async def reconcile(
@@ -155,13 +157,13 @@ class HubTarget:
 
     async def evidence(self, work: WorkTools, attempt: Attempt) -> Settled:
         from console.services.evidence.reconcile import Settled
-        from console.services.resend.hub import HubBatch, seen_version
+        from console.services.resend.hub import HubBatch
         from console.services.resend.hub_source import hub_of
 
         hub = hub_of(work.store)
         assert hub is not None
         retry = HubBatch(work.store, hub, self.tools.actor, self.tools.clock)
-        result = await retry.verdict(attempt.entry_id, seen_version(attempt), None)
+        result = await retry.verdict(attempt)
         text = result.error or result.evidence
         return Settled(result.outcome, text, None if result.outcome == "unknown" else result)
 

@@ -146,6 +146,26 @@ async def test_too_many_requests_is_not_sent_and_counts_nothing(rig: Integration
     assert await rig.column("lastRetryAt", 1) is None
 
 
+async def test_a_busy_provider_is_waited_for_within_a_batch(rig: IntegrationRig) -> None:
+    await rig.failed(*range(1, 6))
+    time = Time()
+    script = [reply(429, Retry_After="7"), reply(200), reply(429), reply(429), reply(200)]
+    async with Loopback(answers(*script)) as server:
+        results = await resend(rig, server.url, *range(1, 6), time=time)
+    assert [one.outcome for one in results] == ["not_sent", "accepted", "not_sent", "not_sent", "accepted"]
+    assert (time.waits, len(server.requests)) == ([7.0, 1.0, 2.0], 5)
+
+
+async def test_a_provider_that_asks_for_an_hour_gets_no_more_of_the_batch(rig: IntegrationRig) -> None:
+    await rig.failed(*range(1, 41))
+    time = Time()
+    async with Loopback(answers(reply(429, Retry_After="3600"))) as server:
+        results = await resend(rig, server.url, *range(1, 41), time=time)
+    assert ({one.outcome for one in results}, len(server.requests), time.waits) == ({"not_sent"}, 1, [])
+    assert "asks for a wait of 3600 s: nothing was sent" in (results[-1].detail or "")
+    assert await rig.column("attempts", 1) == 6
+
+
 async def test_no_connection_is_tried_again_and_named_as_not_sent(rig: IntegrationRig) -> None:
     await rig.failed(1)
     time = Time()
