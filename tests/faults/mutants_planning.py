@@ -74,7 +74,7 @@ PLANNING: tuple[Mutation, ...] = (
         "one more than the batch holds",
         "len(self.steps) >= facts.limits.max_batch",
         "len(self.steps) > facts.limits.max_batch",
-        "plan::test_no_entry_is_lost_and_no_order_has_two_commands",
+        "worth::test_exits_take_the_room_of_a_full_batch",
     ),
     _plan.but(
         "any gross with one pair of eyes",

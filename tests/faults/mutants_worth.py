@@ -129,7 +129,7 @@ WORTH = (
         "names: list[str] = []",
         "terms::test_what_a_client_does_not_declare_is_unsent",
     ),
-    _terms.but("a market order's price is forgotten", '        names.append("price")\n', "        pass\n", "terms"),
+    _terms.but("a market order's price is forgotten", '        names.append("price")\n', "        pass\n", "action"),
     _terms.but(
         "a cancel's terms count",
         'if action.verb == "cancel" or self.everything:\n            return ()\n        sent',

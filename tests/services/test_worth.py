@@ -28,6 +28,7 @@ QUOTES = {
     "crossed": (ASK, BID, 1),
     "no bid": (None, ASK, 1),
     "zero ask": (BID, Decimal(0), 1),
+    "zero bid": (Decimal(0), ASK, 1),
     "none": None,
 }
 PRICES = ("50", "94.05", "94.04", "99", "100", "101", "106.05", "106.06", "200")
