@@ -101,9 +101,7 @@ def _fault(part: Part, change: Change | None, *, call: Call, here: Fields, passe
     if not _numbers_in(part, values):
         return "has other digits in the request"
     if part.name in TERMS or part.name == "time_in_force":
-        # A term that ccxt has no name for can only have come under the exchange's own.
-        named = part.name in words.UNIFIED or part.name == "time_in_force"
-        if named and _handed_on(part, change, call.params) and not {*part.keys} <= passed_on:
+        if _handed_on(part, change, call.params) and not {*part.keys} <= passed_on:
             return "is not known to ccxt there, which would hand it on as it is"
         if part.name == "reduce_only" and ":" not in call.symbol and not says_reduce_only(here):
             return "means something else there"  # as paying back a loan by itself

@@ -83,6 +83,7 @@ PASSED_ON: dict[str, frozenset[str]] = {
     ),
     "postOnly": frozenset(("backpack", "btcmarkets", "btse", "kucoin", "kucoinfutures", "whitebit")),
     "leverage": frozenset(("kraken",)),
+    **dict.fromkeys(("extended_hours", "position_intent"), frozenset(("alpaca",))),
 }
 PASSED_ON_CONTRACTS: dict[str, frozenset[str]] = {
     "reduceOnly": frozenset(
@@ -105,6 +106,7 @@ PASSED_ON_CONTRACTS: dict[str, frozenset[str]] = {
         )
     ),
     "leverage": frozenset(("kucoin", "kucoinfutures", "mexc")),
+    "goodTillDate": frozenset(BINANCE),
 }
 
 # Exchanges whose answers show that an order is not post-only; ccxt says so of others without knowing.

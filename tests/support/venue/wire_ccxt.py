@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -80,6 +81,10 @@ def _flag(fields: Fields, name: str) -> bool | None:
     return True if str(fields.get(name)).lower() == "true" else None
 
 
+def _moment(fields: Fields, name: str) -> datetime | None:
+    return datetime.fromtimestamp(int(fields[name]) / 1000, UTC) if name in fields else None
+
+
 def _binance(fields: Fields) -> dict[str, object]:
     kind, tif = fields.get("type", ""), fields.get("timeInForce")
     stop, price = _number(fields, "stopPrice", "triggerPrice"), _number(fields, "price")
@@ -101,6 +106,9 @@ def _binance(fields: Fields) -> dict[str, object]:
         "client_order_id": fields.get("newClientOrderId") or fields.get("clientAlgoId"),
         "venue_order_id": fields.get("cancelOrderId") or fields.get("orderId"),
         "margin_mode": "isolated" if _flag(fields, "isIsolated") else None,
+        "expire_at": datetime.fromtimestamp(int(fields["goodTillDate"]) / 1000, UTC)
+        if "goodTillDate" in fields
+        else None,
         "aimed_at": fields.get("origClientOrderId"),
     }
 

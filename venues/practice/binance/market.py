@@ -26,7 +26,7 @@ PRECISIONS = ("baseAssetPrecision", "quotePrecision", "quoteAssetPrecision", "ba
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class Pair:
     base: str
     mark: Decimal
     step: Decimal
@@ -37,11 +37,11 @@ class Market:
         return f"{self.base}USDT"
 
 
-def _market(base: str, mark: str, *, step: str, tick: str) -> Market:
-    return Market(base, Decimal(mark), Decimal(step), Decimal(tick))
+def _market(base: str, mark: str, *, step: str, tick: str) -> Pair:
+    return Pair(base, Decimal(mark), Decimal(step), Decimal(tick))
 
 
-MARKETS: Mapping[str, Market] = {
+MARKETS: Mapping[str, Pair] = {
     market.symbol: market
     for market in (
         _market("BTC", "60000", step="0.00001", tick="0.01"),
@@ -101,7 +101,7 @@ def depth(params: Mapping[str, str], desk: Desk, *, futures: bool) -> WireReply:
     return WireReply(200, {"lastUpdateId": 1, **moment, "bids": [] if empty else bids, "asks": [] if empty else asks})
 
 
-def _ticker(market: Market, desk: Desk, *, futures: bool) -> dict[str, object]:
+def _ticker(market: Pair, desk: Desk, *, futures: bool) -> dict[str, object]:
     quote = desk.quote(book_symbol(market.symbol, futures=futures), tick=market.tick)
     bid, ask = (quote.bid, quote.ask) if quote else (Decimal(0), Decimal(0))
     sizes = dict.fromkeys(("bidQty", "askQty"), "1.00000000" if quote else "0.00000000")
@@ -109,7 +109,7 @@ def _ticker(market: Market, desk: Desk, *, futures: bool) -> dict[str, object]:
     return {"symbol": market.symbol, "bidPrice": format(bid, ".8f"), "askPrice": format(ask, ".8f"), **sizes, **moment}
 
 
-def _filters(market: Market) -> list[dict[str, object]]:
+def _filters(market: Pair) -> list[dict[str, object]]:
     step, tick = plain(market.step), plain(market.tick)
     return [
         {"filterType": "PRICE_FILTER", "minPrice": tick, "maxPrice": "1000000.00000000", "tickSize": tick},
@@ -117,7 +117,7 @@ def _filters(market: Market) -> list[dict[str, object]]:
     ]
 
 
-def _listing(market: Market, closed: bool) -> dict[str, object]:
+def _listing(market: Pair, closed: bool) -> dict[str, object]:
     least = {"filterType": "NOTIONAL", "minNotional": plain(MIN_NOTIONAL), "applyMinToMarket": True, "avgPriceMins": 5}
     return {
         "symbol": market.symbol,
@@ -138,7 +138,7 @@ def _listing(market: Market, closed: bool) -> dict[str, object]:
     }
 
 
-def _perpetual(market: Market, closed: bool) -> dict[str, object]:
+def _perpetual(market: Pair, closed: bool) -> dict[str, object]:
     return {
         "symbol": market.symbol,
         "pair": market.symbol,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import cast
 
-from venues.practice.binance.market import CONDITIONAL, MARKETS, MIN_NOTIONAL, SPOT_TYPES, Market, book_symbol
+from venues.practice.binance.market import CONDITIONAL, MARKETS, MIN_NOTIONAL, SPOT_TYPES, Pair, book_symbol
 from venues.practice.book import Draft
 from venues.practice.wire import WireReply, decimal
 
@@ -98,7 +98,7 @@ def _wrong_words(params: Params, *, futures: bool, algo: bool, name: str) -> Wir
     return None
 
 
-def _wrong_figures(market: Market, quantity: Decimal | None, *, price: Decimal | None) -> WireReply | None:
+def _wrong_figures(market: Pair, quantity: Decimal | None, *, price: Decimal | None) -> WireReply | None:
     if quantity is None or price is None:
         return missing("quantity" if quantity is None else "price")
     if quantity <= 0 or quantity % market.step:
