@@ -118,5 +118,5 @@ def _shown(held: object) -> str:
 
 
 def _number(number: Decimal) -> str:
-    text = format(number, "f")
+    text = format(number, "f").replace("-", "−")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -70,11 +70,13 @@ def over_limit(gross: Mapping[str, Decimal], limits: Amounts) -> str | None:
 
 
 def by_currency(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
+    """Sums; what is worth nothing, as a cancel, has no currency either."""
     total: dict[str, Decimal] = {}
     for currency, amount in amounts:
-        total[currency] = total.get(currency, Decimal(0)) + amount
+        if amount or currency:
+            total[currency] = total.get(currency, Decimal(0)) + amount
     return total
 
 
 def amounts_text(amounts: Mapping[str, Decimal]) -> str:
-    return " + ".join(f"{amount:f} {currency}".rstrip() for currency, amount in amounts.items()) or "0"
+    return ", ".join(f"{amount:f} {currency}".rstrip() for currency, amount in amounts.items()) or "0"
