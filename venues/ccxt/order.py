@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from venues.ccxt.params import TIF_SENT, Part, merged, number, own_numbers, parts
-from venues.ccxt.request import Wire, aims_at_nothing, mentions, numbers, payload
+from venues.ccxt.request import Wire, aims_at_nothing, mentions, number_of, numbers, payload
 from venues.ccxt.table import RENAMED_BY_EDIT, Row
 from venues.ccxt.words import CALL_TYPES, PASSED_ON, PASSED_ON_CONTRACTS, WAITS_FOR
 from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain, sent_order
@@ -190,12 +190,18 @@ def sent(action: OrderAction, client_order_id: str | None, *, fields: Mapping[st
         tif = "gtc" if any(fold(value) in _GTC for value in fields.values()) else None
     rest = {key: value for key, value in action.params.items() if fold(key) not in IN_PARAMS_OF and is_set(key, value)}
     made = sent_order(action, client_order_id, time_in_force=tif, params=rest or None)
-    # ccxt makes some exchanges' stop-loss orders reduce-only by itself.
-    return made | ({"reduce_only": True} if says_reduce_only(fields) else {})
+    # By itself, ccxt makes some exchanges' stop-loss orders reduce-only and gives some orders a leverage.
+    made |= {"reduce_only": True} if says_reduce_only(fields) else {}
+    given = [number_of(value) for name, value in fields.items() if fold(_last(name)) == "leverage"]
+    return made | ({"leverage": given[0]} if given and given[0] is not None else {})
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2].lstrip("?")
 
 
 def says_reduce_only(fields: Mapping[str, str]) -> bool:
-    named = (value for name, value in fields.items() if fold(name.rpartition(".")[2].lstrip("?")) == "reduceonly")
+    named = (value for name, value in fields.items() if fold(_last(name)) == "reduceonly")
     return any(value.lower() in ("true", "yes", "1") for value in named)
 
 

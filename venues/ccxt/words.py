@@ -46,10 +46,11 @@ BINANCE = ("binance", "binanceus", "binanceusdm", "binancecoinm")
 _BYBIT = ("bybit", "bybiteu", "bybitid")
 _OKX = ("okx", "okxus", "myokx")
 # A stop (buy above the market, sell below it) by the name that means exactly this there. ccxt's `triggerPrice`
-# has the other direction at some (coinbase) and none at others, so an exchange that is not here gets no stop.
+# has the other direction at some (coinbase) and none at others, so an exchange that is not here gets no stop; nor does
+# gate, where ccxt lets it expire after a day.
 STOP_NAME = {
     **dict.fromkeys((*BINANCE, *_BYBIT, *_OKX), "triggerPrice"),
-    **dict.fromkeys(("alpaca", "bitfinex", "bitget", "gate", "gateeu", "hyperliquid", "krakenfutures"), "triggerPrice"),
+    **dict.fromkeys(("alpaca", "bitfinex", "bitget", "hyperliquid", "krakenfutures"), "triggerPrice"),
     "phemex": "triggerPrice",
     **dict.fromkeys(("coinbase", "cryptocom", "deribit", "kraken", "kucoin"), "stopLossPrice"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
@@ -138,6 +139,18 @@ def test_an_order_that_waits_at_okx_is_named_as_it_is_looked_up() -> None:
     made = sent(wire_client("okx", spot=False), **STOP)
     assert (made.path, form(made)["algoClOrdId"]) == ("/api/v5/trade/order-algo", COID)
     assert made.request["apart"] == "/api/v5/trade/order-algo"
+
+
+def test_the_numbers_that_kraken_takes_once_do_not_run_ahead_of_the_clock() -> None:
+    client = wire_client("kraken")
+    for _ in range(3):
+        made = sent(client, **STOP)
+        assert int(form(made)["nonce"]) <= time.time() * 1000 + 100
+    assert isinstance(client._exchange.milliseconds(), int)
+
+
+def test_a_leverage_that_ccxt_fills_in_is_shown() -> None:
+    assert sent(wire_client("kucoin", spot=False), quantity=Decimal(2)).sent["leverage"] == 1
 
 
 CASES: tuple[dict[str, object], ...] = (
