@@ -20,11 +20,11 @@ async def list_verb(context: Context) -> int:
     args = context.args
     if args.limit is not None and args.limit < 0:
         raise UsageError("--limit must not be negative")
-    show = json_row if args.json else plain_entry
+    show, types = json_row if args.json else plain_entry, context.venue_types
     async with context.triage() as triage:
         _say_blind(triage.store)
         async for row in triage.stream(context.query(everything=args.all), limit=args.limit):
-            sys.stdout.write(show(row) + "\n")
+            sys.stdout.write(show(row, types) + "\n")
     return DONE
 
 
@@ -35,9 +35,9 @@ async def show_verb(context: Context) -> int:
     if history is None:
         raise UsageError("no entry of that id in this store")
     if context.args.json:
-        print(history_json(history))
+        print(history_json(history, context.venue_types))
     else:
-        for line in history_lines(history):
+        for line in history_lines(history, context.venue_types):
             print(line)
     return DONE
 
@@ -47,13 +47,14 @@ async def export_verb(context: Context) -> int:
         _say_blind(triage.store)
         info = triage.store.info
         own = () if "dlq_id" in info.columns else ("dlq_id", "layout")
+        types = context.venue_types
         names = (*own, *info.columns, "state", "category", "fingerprint")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":
             writer.writerow(names)
         async for row in triage.stream(context.query(everything=context.args.all)):
             if context.args.format == "jsonl":
-                sys.stdout.write(json_row(row) + "\n")
+                sys.stdout.write(json_row(row, types) + "\n")
                 continue
             values = shown_values(row.entry)
             stored = [bytes_text(one) if own and isinstance(one, bytes) else _cell(one) for one in values]

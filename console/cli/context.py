@@ -115,6 +115,11 @@ class Context:
         known = self.config.stores.get(self.target)
         return known or StoreConfig(name=self.target, url=self.target)
 
+    @property
+    def venue_types(self) -> dict[str, str]:
+        """The types of the venues to which the config gives one."""
+        return {name: venue.type for name, venue in self.config.venues.items() if venue.type}
+
     def now(self) -> datetime:
         return clock.now()
 

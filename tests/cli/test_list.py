@@ -29,11 +29,11 @@ def test_the_plain_list_is_horizons(dlq: Dlq, make: Make) -> None:
     )
 
 
-def test_json_rows_carry_the_fourteen_columns_and_three_more(dlq: Dlq, make: Make) -> None:
+def test_json_rows_carry_the_fourteen_columns_and_six_more(dlq: Dlq, make: Make) -> None:
     target = make([row(1, quantity=1e-12, price=0.30000000000000004, account_id=None)])
     ran = dlq("list", "--db", target, "--json")
     (only,) = ran.rows
-    assert COLUMNS | {"state", "category", "fingerprint"} == set(only)
+    assert COLUMNS | {"state", "category", "fingerprint", "notional", "currency", "origin"} == set(only)
     assert only["quantity"] == 1e-12
     assert "0.30000000000000004" in ran.out
     assert only["account_id"] is None
