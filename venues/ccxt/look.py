@@ -95,8 +95,8 @@ class Looker:
         if isinstance(said, str):
             return said
         held: dict[str, Decimal] = {}
-        for one in said:
-            symbol, many = one.get("symbol"), told.number(one.get("contracts"))
+        for one in (position for position in said if position.get("symbol") in symbols):
+            symbol, many = one["symbol"], told.number(one.get("contracts"))
             if many is None or (many and one.get("side") not in ("long", "short")):
                 return "position: the answer has one without its size or side"
             held[symbol] = held.get(symbol, Decimal(0)) + (-abs(many) if one.get("side") == "short" else abs(many))
