@@ -15,6 +15,7 @@ from venues.orders import Lookup, Mode, OrderAction, Outcome, Prepared, Readines
 from venues.quote import MarketView
 from venues.terms import SentTerms
 
+_SOME_ORDER = "1"  # only to see whether the rest of a request can be built
 Dedup = Literal["lifetime", "open", "none"]
 Reach = Literal["all", "day"]
 
@@ -183,7 +184,20 @@ class AccountClient(ABC):
         """Refuse an action with a term that its request would not carry, before anything is built."""
         if names := self.profile.sends.unsent(action):
             return Refused(f"{self.profile.name} would not be sent: {', '.join(names)}", unsent=names)
-        return self._prepare(action, client_order_id)
+        made = self._prepare(action, client_order_id)
+        return self._unaimed(action, client_order_id) or made if isinstance(made, Refused) else made
+
+    def _unaimed(self, action: OrderAction, client_order_id: str) -> Prepared | None:
+        """A cancel or replace whose order has to be found by its client order id first; None if that is not all."""
+        aim = action.client_order_id
+        if action.verb == "new" or action.venue_order_id or not aim or not self.profile.lookup:
+            return None
+        made = self._prepare(replace(action, venue_order_id=_SOME_ORDER), client_order_id)
+        if isinstance(made, Refused):
+            return None
+        notes = (*made.notes, f"its order is found by client order id {aim} before it is sent")
+        sent = {name: value for name, value in made.sent.items() if name != "venue_order_id"}
+        return Prepared(action.verb, client_order_id, "", "", b"", action, notes=notes, sent=sent, found_by=aim)
 
     @abstractmethod
     def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:

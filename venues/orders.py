@@ -6,7 +6,7 @@ Standard library only. Must not know stores, entries, venues or transports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -58,6 +58,14 @@ class Prepared:
     notes: tuple[str, ...] = ()  # for the operator, as "time in force: day (the venue's default)"
     # The order as the request says it, by neutral names: for people, made anew with the request.
     sent: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    # A cancel or replace that names its order by client order id only, at a venue that takes its own ids: nothing can
+    # be sent before the order is found by this one.
+    found_by: str = ""
+
+    @property
+    def by_aim(self) -> Prepared:
+        """As its order is looked up: by the client order id that it aims at, where that is all it has."""
+        return replace(self, verb="new", client_order_id=self.found_by) if self.found_by else self
 
 
 @dataclass(frozen=True, slots=True)

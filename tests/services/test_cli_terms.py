@@ -188,3 +188,38 @@ def test_four_eyes_count_what_a_market_order_is_worth(console: Any, exchange: Ex
     ran = pool.inline("replay", ident(2), "--paper", "--json")
     assert (ran.code, exchange.posts) == (4, [])
     assert "gross 360.20 USD is over 300" in ran.err
+
+
+def test_a_cancel_without_an_order_id_finds_its_order_at_the_venue(console: Any, exchange: Exchange) -> None:
+    placed = exchange.place(symbol="AAPL", qty="1", side="buy", limit_price="18", client_order_id="c-1")
+    pool = console([order(1, {"action": "cancel"}, client_order_id="c-1")])
+    (one,) = planned(pool, 1)
+    assert one["order"] == {"action": "cancel"}
+    assert "its order is found by client order id c-1 before it is sent" in one["notes"]
+    ran = pool.inline("replay", ident(1), "--paper", "--json")
+    assert (ran.code, ran.row["outcome"]) == (0, "accepted")
+    assert (exchange.posts[-1]["method"], exchange.posts[-1]["path"]) == ("DELETE", f"/v2/orders/{placed['id']}")
+    assert [one["state"] for one in exchange.orders] == ["cancelled"]
+
+
+def test_a_replace_without_an_order_id_finds_its_order_at_the_venue(console: Any, exchange: Exchange) -> None:
+    placed = exchange.place(symbol="AAPL", qty="1", side="buy", limit_price="18", client_order_id="c-1")
+    action = {"action": "replace", "order_key": "c-1"}
+    pool = console([order(1, action, client_order_id="c-2", price=19.0)])
+    ran = pool.inline("replay", ident(1), "--paper", "--json")
+    assert (ran.code, ran.row["outcome"]) == (0, "accepted")
+    assert (exchange.posts[-1]["method"], exchange.posts[-1]["path"]) == ("PATCH", f"/v2/orders/{placed['id']}")
+
+
+def test_a_new_order_and_its_cancel_that_never_reached_the_venue_cancel_out(console: Any, exchange: Exchange) -> None:
+    old = datetime.now(UTC) - timedelta(minutes=3)
+    rows = [
+        order(1, client_order_id="c-1", captured_at=old),
+        order(2, {"action": "cancel"}, client_order_id="c-1", captured_at=old),
+    ]
+    pool = console(rows)
+    alone = pool.inline("replay", ident(1), "--paper", "--json")
+    assert (alone.code, alone.row["detail"]) == (4, f"superseded: {ident(2)} waits")
+    ran = pool.inline("replay", ident(2), "--paper", "--json")
+    assert {one["dlq_id"]: one["outcome"] for one in ran.rows} == {ident(2): "accepted", ident(1): "superseded"}
+    assert (ran.code, exchange.posts) == (0, [])

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from backends.records import ActContext, Selection
 from backends.store import StoreError, Unreachable
 from console import clock
+from console.services.evidence import payload
 from console.services.replay import attempt as record
 from console.services.replay import flow_control as breaker
 from console.services.replay.command import Command, read_command
@@ -23,7 +24,7 @@ from console.settings.config import Limits, VenueConfig
 from tests.services.conftest import Make
 from tests.support.session import ANN, BOB, Stage, fresh, ident
 from tests.support.venue.in_process import PROFILE, FakeDesk, FakeVenue, soon
-from venues import Prepared, VenueError
+from venues import OrderAction, Prepared, VenueError
 
 At = Callable[..., Awaitable[Stage]]
 
@@ -505,3 +506,71 @@ async def test_a_paper_order_is_no_duplicate_of_a_live_one(make: Make, at: At) -
 
 def _why() -> ActContext:
     return ActContext(datetime.now(UTC), "op", "test", "because")
+
+
+def _aiming(verb: str, **given: object) -> dict[str, object]:
+    """A command that names its order by client order id only."""
+    return fresh(2, client_order_id="c-1", action_json=f'{{"action": "{verb}"}}', **given)
+
+
+async def _placed(stage: Stage, **changes: object) -> str:
+    """The engine's own order at the venue, under the client order id c-1."""
+    new = replace(await _action(stage, 2), verb="new", venue_order_id=None)
+    prepared = stage.venue.prepare(new, "c-1")
+    assert isinstance(prepared, Prepared)
+    return stage.venue.place(prepared, **changes).venue_order_id  # type: ignore[arg-type]  # fields of VenueOrder
+
+
+async def _action(stage: Stage, number: int) -> OrderAction:
+    read = read_command(await stage.entry(number), venue=None)
+    assert isinstance(read, Command)
+    return read.action
+
+
+@pytest.mark.parametrize("verb", ["cancel", "replace"])
+async def test_a_command_without_an_order_id_finds_its_order_by_client_order_id(make: Make, at: At, verb: str) -> None:
+    stage = await at(make([_aiming(verb, price=11.0)]), venue=FakeVenue(profile=replace(PROFILE, dedup="none")))
+    order_id = await _placed(stage, price=Decimal(10))
+    ended = await stage.replay_one(2)
+    (post,) = stage.venue.posts
+    assert (ended.outcome, post.verb, post.action.venue_order_id) == ("accepted", verb, order_id)
+    (attempt,) = await stage.attempts(2)
+    kept = payload.decode(attempt.payload)
+    assert kept is not None
+    assert kept.action.venue_order_id == order_id
+
+
+async def test_a_cancel_finds_its_order_by_any_id_that_it_may_have(make: Make, at: At) -> None:
+    """Its own client order id is its own; the order key is the order's."""
+    rows = [fresh(2, client_order_id="x-9", action_json='{"action": "cancel", "order_key": "c-1"}')]
+    stage = await at(make(rows))
+    order_id = await _placed(stage)
+    assert (await stage.replay_one(2)).outcome == "accepted"
+    assert stage.venue.posts[0].action.venue_order_id == order_id
+
+
+async def test_a_cancel_whose_order_is_absent_has_nothing_to_cancel(make: Make, at: At) -> None:
+    old = datetime.now(UTC) - timedelta(minutes=5)
+    rows = [fresh(1, client_order_id="c-1", captured_at=old), _aiming("cancel", captured_at=old)]
+    stage = await at(make(rows))
+    told = await stage.replay(2)
+    assert (told[ident(2)].outcome, stage.venue.posts) == ("accepted", [])
+    assert "nothing to cancel" in (told[ident(2)].detail or "")
+    assert (told[ident(1)].outcome, (await stage.shows(1))[0]) == ("superseded", "dismissed")
+
+
+@pytest.mark.parametrize(("seconds", "lookups"), [(1, []), (300, ["fail"])])
+async def test_a_cancel_whose_order_cannot_be_found_yet_is_not_sent(
+    make: Make, at: At, seconds: int, lookups: list[str]
+) -> None:
+    stage = await at(make([_aiming("cancel", captured_at=datetime.now(UTC) - timedelta(seconds=seconds))]))
+    stage.venue.lookups = lookups
+    ended = await stage.replay_one(2)
+    assert (ended.outcome, stage.venue.posts, (await stage.shows(2))[0]) == ("not_sent", [], "pending")
+
+
+async def test_a_replace_whose_order_is_absent_has_nothing_to_replace(make: Make, at: At) -> None:
+    stage = await at(make([_aiming("replace", captured_at=datetime.now(UTC) - timedelta(minutes=5))]))
+    ended = await stage.replay_one(2)
+    assert (ended.outcome, stage.venue.posts) == ("refused", [])
+    assert "nothing to replace" in (ended.detail or "")

@@ -95,7 +95,7 @@ class Inquiry:
         if isinstance(prepared, Refused):
             return self._told(command.entry_id, "cannot-ask", account=account, detail=prepared.why)
         now = min(self._clock(), await self._store.clock())
-        verdict = judge(action, await client.lookup(prepared), not_before=earliest(command.captured_at))
+        verdict = judge(action, await client.lookup(prepared.by_aim), not_before=earliest(command.captured_at))
         gap = absence_gap(command.captured_at, now, window=self._pool.window(command.venue), reach=client.profile.reach)
         if action.verb == "new" and not command.own_id:
             gap = "the engine sent it without a client order id by which it could be asked for"

@@ -34,6 +34,7 @@ class Command:
     ledger_lost: bool = False  # the ledger was restored from a backup: it may have been sent from here since
     elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
     sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
+    aims: tuple[str, ...] = ()  # client order ids that the order of a cancel or replace without an order id may have
 
     @property
     def at(self) -> VenueAccount:
@@ -64,10 +65,25 @@ class Command:
         """Whether the venue of the engine's own send can be asked by the id that it was sent with."""
         return self.own_id if self.elsewhere is None else bool(self.action.client_order_id)
 
+    def asked_by(self) -> OrderAction:
+        """The action with the id that its order is looked up by first, where it aims at one without an order id."""
+        return replace(self.action, client_order_id=self.aims[0]) if self.aims else self.action
+
     @property
     def key(self) -> tuple[str, str, str]:
         """The logical order: at most one command of it is in flight."""
         return self.venue, self.action.account_id or "", self.action.order_key
+
+
+def aimed(command: Command, firsts: Sequence[Command]) -> Command:
+    """With the ids by which its order can be found; `firsts` are the NEW commands of the same logical order."""
+    action = command.action
+    if action.verb == "new" or action.venue_order_id:
+        return command
+    own = [action.client_order_id] if action.verb == "cancel" or action.order_key == action.client_order_id else []
+    key = [action.order_key] if action.order_key != command.entry_id else []
+    named = [one.action.client_order_id for one in firsts if one.action.verb == "new"]
+    return replace(command, aims=tuple(dict.fromkeys(name for name in (*named, *own, *key) if name)))
 
 
 def as_new(change: Command, first: Command) -> Command:

@@ -16,7 +16,7 @@ from console.clock import Clock
 from console.services.errors.fingerprint import fingerprint
 from console.services.evidence import payload
 from console.services.market.look import look_at
-from console.services.replay.command import RANK, Command, Problem, as_new, read_command, with_client_id
+from console.services.replay.command import RANK, Command, Problem, aimed, as_new, read_command, with_client_id
 from console.services.replay.guards import (
     BusyOrder,
     Facts,
@@ -84,7 +84,7 @@ class Preflight:
         attempts = await self._store.attempts_of(ids)
         read = await self._commands(entries, request)
         others = await self._others(read, request)
-        commands, first = await self._never_placed(read, others)
+        commands, first = await self._never_placed(_aimed(read, others), others)
         attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
         venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
         identified = _dated(await self._identified(commands, venues, attempts, request.mode), others, self._lost_at)
@@ -219,7 +219,7 @@ class Preflight:
                 action = command.action
                 if isinstance(client, Learner):
                     await client.learn((command.action.market_id,))
-                tried = client.prepare(command.action, command.client_order_id)
+                tried = client.prepare(command.asked_by(), command.client_order_id)
                 order: Mapping[str, object] = {}
                 if isinstance(tried, Refused):
                     seen.refusals[entry_id] = refusal(tried)
@@ -248,6 +248,15 @@ class _Seen(NamedTuple):
     commands: dict[str, Command | Problem]
     orders: dict[str, OrderFacts]
     refusals: dict[str, Guard]
+
+
+def _aimed(commands: Commands, others: Sequence[Command]) -> Commands:
+    """With the ids by which the orders of cancels and replaces can be found."""
+    known = [*(one for one in commands.values() if isinstance(one, Command)), *others]
+    return {
+        entry_id: aimed(one, [other for other in known if other.key == one.key]) if isinstance(one, Command) else one
+        for entry_id, one in commands.items()
+    }
 
 
 def _identify(

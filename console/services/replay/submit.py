@@ -37,6 +37,7 @@ from console.services.replay.still_fit import latest_start, unfit
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
 from venues import (
+    Absent,
     Accepted,
     Learner,
     NotSent,
@@ -162,8 +163,10 @@ class OrderSubmitter:
         if elsewhere is not None:
             return elsewhere
         if lane.client.profile.lookup:
-            if (found := await self._asked_before(context)) is not None:
-                return found
+            asked = await self._asked_before(context)
+            if isinstance(asked, SubmitResult):
+                return asked
+            context = asked
             if (late := await self._turn(lane, step, held)) is not None:
                 return await self._give_up(context, *_unsent(late))
         self._at("cleared")
@@ -185,10 +188,11 @@ class OrderSubmitter:
             return None
         if (late := await self._turn(lane, context.step, context.held)) is not None:
             return await self._give_up(context, *_unsent(late))
-        return await self._asked_before(replace(context, lane=lane, client_order_id=command.elsewhere_id))
+        asked = await self._asked_before(replace(context, lane=lane, client_order_id=command.elsewhere_id))
+        return asked if isinstance(asked, SubmitResult) else None
 
-    async def _asked_before(self, context: AttemptContext) -> SubmitResult | None:
-        """Ask the venue what it has of this order; None when the order may be sent."""
+    async def _asked_before(self, context: AttemptContext) -> SubmitResult | AttemptContext:
+        """Ask the venue what it has of this order; when the order may be sent, as what."""
         prepared = _prepare(context, aim=context.command.action.verb == "replace")
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", _refusal_text(prepared))
@@ -201,13 +205,25 @@ class OrderSubmitter:
         context.lane.pace.hold(verdict.retry_after or 0.0)
         match self._decision(context, verdict, asked_at):
             case Send():
-                return None
+                return await self._aimed(context, prepared, verdict)
             case Adopt(result, text):
                 return await self._adopt(context, result, text)
             case GiveUp(kind, text, venue_failed):
                 return await self._give_up(context, kind, text, "bad" if venue_failed else "none")
             case decision:
                 assert_never(decision)
+
+    async def _aimed(
+        self, context: AttemptContext, prepared: Prepared, verdict: LookupVerdict
+    ) -> SubmitResult | AttemptContext:
+        """With the order that was found in place of the client order id that it aims at."""
+        if not prepared.found_by:
+            return context
+        if verdict.order is None:
+            text = f"its order was not found by client order id {prepared.found_by}: {verdict.text}; nothing was sent"
+            return await self._give_up(context, "not_sent", text)
+        action = replace(context.command.action, venue_order_id=verdict.order.venue_order_id)
+        return replace(context, step=replace(context.step, command=replace(context.command, action=action)))
 
     def _decision(self, context: AttemptContext, verdict: LookupVerdict, asked_at: datetime) -> Decision:
         command = context.command
@@ -229,7 +245,13 @@ class OrderSubmitter:
 
     async def _look_up(self, context: AttemptContext, prepared: Prepared) -> LookupVerdict | None:
         """The venue's answer; None when the batch was stopped first. A look-up can be dropped at any time."""
-        found = await unless_stopped(context.lane.client.lookup(prepared), self._tools.stopped)
+        found = await unless_stopped(context.lane.client.lookup(prepared.by_aim), self._tools.stopped)
+        for aim in context.command.aims[1:] if prepared.found_by else ():
+            # Its order may have another of these ids: only when none is found is it absent.
+            if not isinstance(found, Absent) or await self._turn(context.lane, None) is not None:
+                break
+            named = replace(prepared.by_aim, client_order_id=aim)
+            found = await unless_stopped(context.lane.client.lookup(named), self._tools.stopped)
         if found is None:
             return None
         return judge(prepared.action, found, not_before=earliest(context.command.captured_at))
@@ -408,7 +430,7 @@ class OrderSubmitter:
 
 def _prepare(context: AttemptContext, *, aim: bool = False) -> Prepared | Refused:
     """The request to send; with `aim` the cancel of the order that a replace aims at, by which it is looked up."""
-    action = context.command.action
+    action = context.command.asked_by()
     return context.lane.client.prepare(replace(action, verb="cancel") if aim else action, context.client_order_id)
 
 

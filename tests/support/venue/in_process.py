@@ -113,6 +113,8 @@ class FakeVenue:
             return Refused(self.refuse)
         if names := self.profile.sends.unsent(action):
             return Refused(f"not sent: {', '.join(names)}", unsent=names)
+        if action.verb != "new" and not action.venue_order_id and action.client_order_id and self.profile.lookup:
+            return Prepared(action.verb, client_order_id, "", "", b"", action, found_by=action.client_order_id)
         body = f"{action.verb} {action.side} {action.quantity} {action.market_id} {action.price} {client_order_id}"
         order = sent_order(action, client_order_id)
         return Prepared(action.verb, client_order_id, "POST", "/orders", body.encode(), action, sent=order)
