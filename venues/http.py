@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol, cast
+from urllib.parse import urlsplit
 
 import certifi
 import httpx
@@ -114,7 +115,19 @@ class Transport:
         call = self._build(method, path, headers=headers, body=body, params=params)
         call.headers["connection"] = "close"
         call.extensions["trace"] = wire.trace
-        result = await self._guarded(self._alone(call, wire), wire)
+        return self._answered(await self._guarded(self._alone(call, wire), wire), wire)
+
+    async def exactly(
+        self, method: str, target: str, *, headers: Sequence[tuple[str, str]], body: bytes = b""
+    ) -> Result:
+        """Send once like `request`, with this very target and these lines of headers; adds only what HTTP demands."""
+        wire = _Wire()
+        call = httpx.Request(method, self._base_url, headers=[*headers, ("Connection", "close")], content=body or None)
+        path = urlsplit(self._base_url).path
+        call.extensions |= {"trace": wire.trace, "target": (path + target).encode("ascii")}
+        return self._answered(await self._guarded(self._alone(call, wire), wire), wire)
+
+    def _answered(self, result: Result | None, wire: _Wire) -> Result:
         if self._status_counts and wire.answer is not None and not isinstance(result, Reply):
             return wire.answer
         return wire.lost("cancelled") if result is None else result

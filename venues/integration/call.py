@@ -1,26 +1,28 @@
-"""Reads a stored HTTP call: method, path, headers and body, without the headers that must not be sent again.
+"""Reads a stored HTTP call, so that what is sent again equals it, or refuses it by name.
 
-Keeps the body's characters as stored. Pure; must not know a provider or a transport.
+Only authorization, and what belongs to one connection, is not sent as stored. Pure; must not know a provider or a
+transport.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
 
-from venues.message import NO_HEADERS, Headers
-from venues.orders import Refused
+from venues.integration.stored_body import read_body
+from venues.integration.stored_json import Unsendable, decoded, is_set, lines, members, unsent, urlencoded
 
-_METHOD = re.compile(r"[A-Z]{1,20}")
+_METHOD = re.compile(r"[A-Z][A-Z_-]{0,19}")
 _PATH = re.compile(r"/(?!/)[\x21-\x7e]*")
+_QUERY = re.compile(r"\??[\x21-\x7e]*")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-# They belong to one connection, or the transport sets them for every request.
-_HOP = frozenset(
-    ("host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect",
-     "content-length", "accept-encoding")
-)  # fmt: skip
+_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_KNOWN = ("method", "path", "query", "headers", "body", "bodyEncoding")
+# They belong to one connection: the transport sets them for every request.
+_HOP = frozenset(("host", "connection", "keep-alive", "proxy-connection", "content-length"))
+_FRAMING = {"transfer-encoding": "chunked", "expect": "100-continue", "te": "trailers"}  # likewise, with this value
+_UNSENT = frozenset(("upgrade", "trailer", "http2-settings"))
 # Authorization comes from the keyring, never from a stored request.
 _LETS_IN = frozenset(
     ("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token",
@@ -31,91 +33,89 @@ _LETS_IN = frozenset(
 @dataclass(frozen=True, slots=True)
 class StoredCall:
     method: str
-    path: str
-    headers: Headers = field(default_factory=lambda: NO_HEADERS)
+    path: str  # with its query, as it goes on the wire
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes = field(default=b"", repr=False)
     dropped: tuple[str, ...] = ()  # names of stored authorization headers, which are not sent again
 
 
-def read_call(text: str) -> StoredCall | Refused:
-    """Read `{method, path, headers, body}`; refuse what could reach another host or say something else."""
-    try:
-        parts = dict(_members(text))
-    except (ValueError, IndexError, RecursionError):
-        return Refused("the stored request is not a JSON object")
-    method, path = (_decoded(parts.get(name, "null")) for name in ("method", "path"))
-    if not isinstance(method, str) or not _METHOD.fullmatch(method.upper()):
-        return Refused("the stored request has no HTTP method")
-    if not isinstance(path, str) or not _PATH.fullmatch(path) or "\\" in path:
-        return Refused("the stored request's path is not one: it must begin with a single / and be plain")
-    headers = _headers(_decoded(parts.get("headers", "null")))
-    if isinstance(headers, Refused):
-        return headers
-    kept = {name: value for name, value in headers.items() if name.lower() not in _HOP | _LETS_IN}
-    dropped = tuple(name for name in headers if name.lower() in _LETS_IN)
-    body, is_json = _body(parts.get("body", "null"))
-    if is_json and not any(name.lower() == "content-type" for name in kept):
-        kept["Content-Type"] = "application/json"
-    sent = Headers(kept)
-    if (problem := sent.unsendable()) is not None:
-        return Refused(problem)
-    return StoredCall(method.upper(), path, sent, body, dropped)
+def read_call(text: str) -> StoredCall:
+    """Read `{method, path, query, headers, body, bodyEncoding}`. Raises Unsendable."""
+    parts = _known(members(text))
+    method = decoded(parts.get("method", "null"))
+    if type(method) is not str or not _METHOD.fullmatch(method.upper()):
+        raise Unsendable("the stored request has no HTTP method")
+    if method.upper() in ("CONNECT", "TRACE"):
+        raise unsent(f"{method.upper()} is not sent to a provider")
+    path = _path(decoded(parts.get("path", "null")), decoded(parts.get("query", "null")))
+    headers = _headers(decoded(parts.get("headers", "null")))
+    told = {name.lower(): value for name, value in headers}
+    body, is_json = read_body(parts.get("body", "null"), decoded(parts.get("bodyEncoding", "null")), told)
+    sent = [(name, value) for name, value in headers if name.lower() not in _HOP | _LETS_IN | _FRAMING.keys()]
+    if is_json:
+        sent.append(("Content-Type", "application/json"))
+    dropped = tuple(name for name, _ in headers if name.lower() in _LETS_IN)
+    return StoredCall(method.upper(), path, tuple(sent), body, dropped)
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of an object's members, each with the text of its value."""
-    decoder = json.JSONDecoder()
-    at = _skip(text, 0)
-    if text[at] != "{":
-        raise ValueError("not an object")
-    at = _skip(text, at + 1)
-    while text[at] != "}":
-        name, at = decoder.raw_decode(text, at)
-        at = _skip(text, at)
-        if not isinstance(name, str) or text[at] != ":":
-            raise ValueError("not a member")
-        start = _skip(text, at + 1)
-        _, end = decoder.raw_decode(text, start)
-        yield name, text[start:end]
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-        elif text[at] != "}":
-            raise ValueError("not a member")
+def _known(parts: dict[str, str]) -> dict[str, str]:
+    """The members by the names we know, however they are spelt."""
+    names = {_spelling(name): name for name in _KNOWN}
+    found: dict[str, str] = {}
+    strange = []
+    for name, raw in parts.items():
+        known = names.get(_spelling(name))
+        if known is None:
+            strange += [name] if is_set(decoded(raw)) else []
+        elif known in found:
+            raise Unsendable(f"the stored request has {known} twice")
+        else:
+            found[known] = raw
+    if strange:
+        raise Unsendable(f"the stored request has {', '.join(sorted(strange))[:200]}", "unmapped-terms")
+    return found
 
 
-def _skip(text: str, at: int) -> int:
-    while text[at] in " \t\r\n":
-        at += 1
-    return at
+def _spelling(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
-def _decoded(raw: str) -> object:
-    value: object = json.loads(raw)
-    return value
+def _path(path: object, query: object) -> str:
+    if type(path) is not str or not _PATH.fullmatch(path) or "\\" in path:
+        raise Unsendable("the stored request's path is not one: it must begin with a single / and be plain")
+    if "#" in path:
+        raise unsent("its path has a fragment, which is never sent")
+    if {".", ".."} & set(unquote(path.partition("?")[0]).split("/")):
+        raise unsent("its path has dot segments, which do not reach a provider as they are stored")
+    if not is_set(query):
+        return path
+    if type(query) is str:
+        if not _QUERY.fullmatch(query) or "#" in query:
+            raise unsent("its query is not plain")
+        text = query.removeprefix("?")
+    else:
+        text = urlencoded(query, "its query")
+    if "?" not in path:
+        return f"{path}?{text}" if text else path
+    if parse_qsl(path.partition("?")[2], keep_blank_values=True) != parse_qsl(text, keep_blank_values=True):
+        raise unsent("it has a query in its path and another one beside it")
+    return path
 
 
-def _headers(value: object) -> dict[str, str] | Refused:
+def _headers(value: object) -> list[tuple[str, str]]:
     if value is None:
-        return {}
+        return []
     if not isinstance(value, dict):
-        return Refused("the stored request's headers are not an object")
-    headers: dict[str, str] = {}
-    for name, held in value.items():
-        if held is None:
-            continue
-        texts = held if isinstance(held, list) else [held]
-        if not _NAME.fullmatch(name) or not all(isinstance(one, str | int | float) for one in texts):
-            return Refused("the stored request has a header that cannot be sent")
-        headers[name] = ", ".join(str(one) for one in texts)
+        raise Unsendable("the stored request's headers are not an object")
+    if len({name.lower() for name in value}) != len(value):
+        raise Unsendable("the stored request has a header twice")
+    headers = lines(value, "the headers")
+    for name, text in headers:
+        lower = name.lower()
+        if not _NAME.fullmatch(name) or "\r" in text or "\n" in text:
+            raise Unsendable("the stored request has a header that cannot be sent")
+        if not _VALUE.fullmatch(text):
+            raise unsent(f"header {name}: its value is empty or has characters that cannot be sent")
+        if lower in _UNSENT or (lower in _FRAMING and text.strip().lower() != _FRAMING[lower]):
+            raise unsent(f"header {name} is not sent")
     return headers
-
-
-def _body(raw: str) -> tuple[bytes, bool]:
-    """Return the bytes and whether they are JSON: a string is sent as it is, all else as its stored JSON."""
-    value = _decoded(raw)
-    if value is None:
-        return b"", False
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass"), False
-    return raw.encode(), True

@@ -34,7 +34,8 @@ from venues.client import BadCredentials, MissingCredentials, UnknownVenue, Venu
 from venues.credentials import Credentials
 from venues.integration.call import StoredCall, read_call
 from venues.integration.provider import Delivered, Provider, ProviderRoute
-from venues.orders import RateLimited, Refused, Rejected
+from venues.integration.stored_json import Unsendable
+from venues.orders import RateLimited, Rejected
 
 # By the provider's name in the config and a tenant, None for the provider's own. None: that one is not set.
 AuthorizationSource = Callable[[str, str | None], Credentials | None]
@@ -292,11 +293,21 @@ class ProviderBatch:
             await self._requests.check_success()
         except ActRefused as problem:
             return EntryOutcome(entry.id, "refused", None, detail=str(problem))
-        stored = await self._requests.request(entry.id)
-        call = Refused("the entry is gone") if stored is None else read_call(stored)
-        if isinstance(call, Refused):
-            return EntryOutcome(entry.id, "refused", None, detail=f"unparsable: {call.why}")
+        call = await stored_call(self._requests, entry.id)
+        if isinstance(call, EntryOutcome):
+            return call
         return replace(_intent(provider, call, key), account=tenant_of(entry)), call
+
+
+async def stored_call(store: Requests, entry_id: str) -> StoredCall | EntryOutcome:
+    """The call as it will be sent, or why it is refused."""
+    stored = await store.request(entry_id)
+    if stored is None:
+        return EntryOutcome(entry_id, "refused", None, detail="unparsable: the entry is gone")
+    try:
+        return read_call(stored)
+    except Unsendable as problem:
+        return EntryOutcome(entry_id, "refused", None, detail=problem.text)
 
 
 def _intent(provider: Provider, call: StoredCall, key: str) -> Intent:

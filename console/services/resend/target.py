@@ -221,16 +221,14 @@ def _routes(going: Sequence[Entry], place: str) -> tuple[ResendRoute, ...]:
 
 async def _readable(store: Requests, going: Sequence[Entry]) -> tuple[list[Entry], list[EntryOutcome]]:
     """(calls that can be sent as they are stored, calls that cannot)."""
-    from venues.integration.call import read_call
-    from venues.orders import Refused
+    from console.services.resend.provider import stored_call
 
     free: list[Entry] = []
     blocked: list[EntryOutcome] = []
     for entry in going:
-        stored = await store.request(entry.id)
-        call = Refused("the entry is gone") if stored is None else read_call(stored)
-        if isinstance(call, Refused):
-            blocked.append(EntryOutcome(entry.id, "refused", None, detail=f"unparsable: {call.why}"))
+        call = await stored_call(store, entry.id)
+        if isinstance(call, EntryOutcome):
+            blocked.append(call)
         else:
             free.append(entry)
     return free, blocked
