@@ -43,6 +43,7 @@ _PLAIN: Final = re.compile(r"(?:[^\s&;,\"'{}()\[\]<>|\\%]|%(?!26))(?:[^\s&;,\"'{
 _COOKIES: Final = re.compile(r"[^\s;,\"'}\\]+(?:;\s{0,2}[^\s;,\"'}\\]+=[^\s;,\"'}\\]*)*")
 _JUDGED: Final = 256  # characters of a value that are looked at, so that a long text takes no time
 _AUTH_SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token|Digest|HMAC|ApiKey|Signature)(?: {1,4}|%20)", re.IGNORECASE)
+_OWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,24} {1,4}(?=[^\s,;\"']{0,60}[0-9])(?=[^\s,;\"']{8})")
 _STRONG: Final = (
     "apikey", "apikeyid", "keyid", "secretkey", "apisecret", "privatekey", "privkey", "accesskey", "signingkey",
     "listenkey", "passphrase", "password", "passwd", "pwd", "accesstoken", "refreshtoken", "idtoken", "authtoken",
@@ -188,7 +189,9 @@ def _bracketed(text: str, match: re.Match[str]) -> _Hidden | None:
 def _bare(text: str, match: re.Match[str], name: str, kind: _Kind) -> _Hidden | None:
     start, sep = match.end(), match["sep"].strip()
     plain = name.lower()
-    scheme = _AUTH_SCHEME.match(text, start) if sep and plain.endswith(("authorization", "auth")) else None
+    scheme = None
+    if sep and plain.endswith(("authorization", "auth")):
+        scheme = _AUTH_SCHEME.match(text, start) or _OWN_SCHEME.match(text, start)
     if scheme is not None:
         start = scheme.end()
     cookie = bool(sep) and plain.endswith(("cookie", "cookies"))
@@ -225,7 +228,7 @@ def _is_said(value: str, name: str, kind: _Kind) -> bool:
         return _is_telling(value, 8)
     if kind == "faint":
         return re.fullmatch(r"[PAC]K[A-Z0-9]{16,30}", value) is not None
-    least = 16 if name.lower().startswith("key") else 32
+    least = 12 if kind == "strong" else 16 if name.lower().startswith("key") else 32
     return _is_telling(value, least) and not _ADDRESS.fullmatch(value)
 
 
@@ -243,7 +246,9 @@ def _is_hidden(value: str, name: str, kind: _Kind, *, sure: bool) -> bool:
         return _is_telling(value, 16)
     if sure:
         return kind == "strong" or " " not in value or any(char.isdigit() for char in value)
-    return kind == "strong" or _is_telling(value, 6) or (len(value) >= 16 and _has_both_cases(value))
+    return (
+        kind == "strong" or plain == "secret" or _is_telling(value, 6) or (len(value) >= 16 and _has_both_cases(value))
+    )
 
 
 def _is_telling(value: str, least: int) -> bool:

@@ -58,6 +58,12 @@ MASKS = [
     f"{{'APCA-API-SECRET-KEY': '«{KEY}",  # cut by the sink
     f"«{PEM}» cannot be read",
     "x-auth-token=«9d8f7a6b»",
+    "Authorization: DESK «abc123def456», Host: x",
+    f"apiKey «{PK}» was revoked",
+    f"wallet private key «0x{HEX}» is not the agent's",
+    "secret: «hunter»",
+    f"b'GET /x HTTP/1.1\\r\\nX-MBX-APIKEY: «{KEY}»\\r\\nHost: x\\r\\n'",
+    f"listenKey=«{KEY}»&x=1 sig=«{HEX}»",
     "api_secret=«SECRETVALUE» symbol=BTC",
 ]
 STAYS = [
