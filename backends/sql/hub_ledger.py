@@ -194,36 +194,41 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
         free = {entry_id: now[entry_id] for entry_id, seen in selection.picks if _is_free(now.get(entry_id), seen)}
         if not removes:
             return await self._told(selection, await self._dismissed(free, actor, why))
-        again = [one for one, entry in now.items() if entry.state == "dismissed"]  # its removal failed before
-        return await self._removed(selection, free, again, actor, why)
+        return await self._removed(selection, free, actor, why)
 
-    async def _removed(
-        self, selection: Selection, free: dict[str, Entry], again: list[str], actor: Actor, why: ActContext
-    ) -> ActResult:
-        """One entry after the other: the ledger holds each dismissal before the entry is removed at its source."""
+    async def _removed(self, selection: Selection, free: dict[str, Entry], actor: Actor, why: ActContext) -> ActResult:
+        """One entry after the other: the ledger holds each dismissal first, and takes it back where it stays."""
         done: list[str] = []
         left: dict[str, str] = {}
-        down = 0
-        for entry_id in (*free, *again):
-            if down >= _GIVE_UP:
-                left[entry_id] = f"not dismissed: {self._source.name} does not remove entries now"
+        in_a_row = 0
+        for entry_id, entry in free.items():
+            if in_a_row >= _GIVE_UP:
+                left[entry_id] = f"not dismissed: {self._source.name} removes nothing now"
                 continue
-            if entry_id in free and not await self._dismissed({entry_id: free[entry_id]}, actor, why):
+            if not await self._dismissed({entry_id: entry}, actor, why):
                 continue
             problem = await self._source.remove(entry_id)
-            down = 0 if problem is None else down + 1
+            in_a_row = 0 if problem is None else in_a_row + 1
             if problem is None:
                 done.append(entry_id)
             else:
-                left[entry_id] = f"dismissed here, not removed there: {problem}; dismiss it again to try again"
-            detail = {"entries": [entry_id], "after": {"deleted": True}} if problem is None else {"left": problem}
-            await self._note_row(entry_id, {"entries": [entry_id], **detail}, actor, why)
-        told = await self._told(Selection(tuple(one for one in selection.picks if one[0] not in left)), done)
+                left[entry_id] = f"not dismissed, it could not be removed: {problem}"
+            await self._told_of_removal(entry_id, problem, actor, why)
+        rest = Selection(tuple(one for one in selection.picks if one[0] not in left))
+        told = await self._told(rest, done)
         return ActResult(told.done, (*told.changed, *left.items()))
 
-    async def _note_row(self, entry_id: str, detail: dict[str, object], actor: Actor, why: ActContext) -> None:
+    async def _told_of_removal(self, entry_id: str, problem: str | None, actor: Actor, why: ActContext) -> None:
+        settled = self._book.settled
+
         async def work(tx: Transaction) -> None:
-            await tx.audit("row", (entry_id,), actor, why, detail=detail)
+            if problem is None:
+                detail: dict[str, object] = {"entries": [entry_id], "after": {"deleted": True}}
+                await tx.audit("row", (entry_id,), actor, why, detail=detail)
+                return
+            this = (settled.c.source == tx.source, settled.c.entry_id == entry_id, settled.c.state == "dismissed")
+            await tx.execute(sa.delete(settled).where(*this))
+            await tx.audit("restore", (entry_id,), actor, why, detail={"entries": [entry_id], "left": problem})
 
         await self.writing.run(work)
 

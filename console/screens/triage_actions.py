@@ -7,7 +7,7 @@ from collections.abc import Collection
 from console.render.line import line, trusted
 from console.render.value import many
 from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, sample, selection_of
-from console.screens.gates.dismiss import Dismissal, DismissGate, surplus_rows
+from console.screens.gates.dismiss import Dismissal, DismissGate, is_undone, surplus_rows
 from console.screens.gates.prompts import WordGate, a_note, exactly
 from console.services.session import Chosen, StoreSession
 from console.services.triage.triage import Done
@@ -33,7 +33,7 @@ def dismiss(screen: ActingScreen) -> None:
     if settled:
         lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
     live = screen.console.header_state.mode == "live"
-    gate = DismissGate(len(free), reasons, sample=lines, live=live)
+    gate = DismissGate(len(free), reasons, sample=lines, live=live, row=_row(session))
 
     def answered(answer: Dismissal | None) -> None:
         if answer is not None:
@@ -60,13 +60,24 @@ async def _dismiss(screen: ActingScreen, session: StoreSession, chosen: list[Cho
         report = await session.dismiss(
             chosen, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
         )
-    _report(screen, "dismissed", report.done, hint="z takes it back")
+    if is_undone(_row(session)):
+        _report(screen, "dismissed", report.done, hint="z takes it back")
+    else:
+        _report(screen, "dismissed", report.done, why=next((text for _, text in report.done.changed), ""))
+
+
+def _row(session: StoreSession) -> str:
+    """What a dismissal does to the rows of this store; those of an order stay."""
+    return "keep" if session.has_modes else session.setting.store.options.on_dismiss
 
 
 def _report(
-    screen: ActingScreen, word: str, report: Done, *, hint: str = "", live: Collection[str] = frozenset()
+    screen: ActingScreen, word: str, report: Done, *, hint: str = "", live: Collection[str] = frozenset(), why: str = ""
 ) -> None:
-    """Say what was done and what was not; `live`: these stay because an order of theirs stands in live."""
+    """Say what was done and what was not; `live`: these stay because an order of theirs stands in live.
+
+    `why`: the reason of the first that was left, where it is not that somebody changed it.
+    """
     screen.acted()
     parts = [trusted(f"{len(report.done):,} {word}", "good")]
     if live:
@@ -74,7 +85,8 @@ def _report(
         parts.append(trusted(f", {who} replayed in live and {'stays' if len(live) == 1 else 'stay'} so", "warning"))
     if changed := len(report.changed) - len(live):
         were = "was" if changed == 1 else "were"
-        parts.append(trusted(f", {changed:,} had changed and {were} left alone", "warning"))
+        left = f"{were} left: {safe(why, 160)}" if why else f"had changed and {were} left alone"
+        parts.append(trusted(f", {changed:,} {left}", "warning"))
     if report.stopped:
         parts.append(trusted(", stopped before the rest", "warning"))
     screen.show_notice(line(*parts, trusted(f"   {hint}" if report.done and hint else "", "dim")))

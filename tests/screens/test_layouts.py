@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from console import clock
@@ -40,6 +41,54 @@ async def _well(_: Received) -> Answer:
 async def _replayed(pilot: Pilot[Any]) -> None:
     await until(pilot, lambda: (run := app_of(pilot).activity.run) is not None and run.over)
     await settled(pilot)
+
+
+@pytest.mark.parametrize(
+    ("on_dismiss", "says", "left"),
+    [
+        ("keep", "the row stays; z takes it back", "pending"),
+        ("delete", "the row is deleted: z cannot take it back", "gone"),
+        ("soft-delete", "the row is marked as deleted: z cannot take it back", "marked"),
+    ],
+)
+async def test_the_gate_says_what_a_dismissal_does_to_the_row(
+    postgres_db: str, on_dismiss: str, says: str, left: str
+) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1)
+    options = {"on_success": "keep", "on_dismiss": on_dismiss}
+    app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, options=options).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D")
+        await until(pilot, lambda: says in screen_text(app))
+        await press(pilot, "8")
+        await answer(pilot, "1")
+        await until(pilot, lambda: "1 dismissed" in notice(app))
+        assert ("z takes it back" in notice(app)) == (left == "pending")
+        await press(pilot, "z")
+        await settled(pilot)
+        there = await rig.column("deletedAt", 1)
+        assert there == "gone" if left == "gone" else (there is None) == (left == "pending")
+        assert ids(app) == ([entry_id(1)] if left == "pending" else [])
+
+
+async def test_a_dismissal_whose_row_stays_is_told_with_its_reason(postgres_db: str) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1)
+    await rig.sql("CREATE TABLE ticket (call uuid REFERENCES integration_dlq)")
+    await rig.sql("INSERT INTO ticket SELECT id FROM integration_dlq")
+    app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, options={"on_dismiss": "delete"}).console()
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D")
+        await until(pilot, lambda: "the row is deleted" in screen_text(app))
+        await press(pilot, "8")
+        await answer(pilot, "1")
+        await until(pilot, lambda: "not dismissed, its row stays" in notice(app))
+        assert ids(app) == [entry_id(1)]
 
 
 async def test_an_outbox_is_shown_and_replayed_into_its_queue(postgres_db: str) -> None:

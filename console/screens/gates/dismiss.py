@@ -21,17 +21,38 @@ def surplus_rows(reasons: Sequence[str]) -> int:
     return max(0, -(-min(len(reasons), len(_DIGITS)) // _BESIDE) - 9 // _BESIDE)
 
 
+def is_undone(row: str) -> bool:
+    """Whether z can take a dismissal back that does this to its row."""
+    return row == "keep"
+
+
+def _aftermath(row: str, *, one: bool) -> str:
+    settled = "It is settled without being sent" if one else "They are settled unsent"
+    what, verb = ("the row", "is") if one else ("the rows", "are")
+    match row:
+        case "delete":
+            return f"{settled}; {what} {verb} deleted: z cannot take it back."
+        case "soft-delete":
+            return f"{settled}; {what} {verb} marked as deleted: z cannot take it back."
+        case _:
+            return f"{settled}; {what} {'stays' if one else 'stay'}; z takes it back."
+
+
 class Dismissal(NamedTuple):
     reason: str
     note: str | None
 
 
 class DismissGate(Gate[Dismissal]):
-    def __init__(self, count: int, reasons: Sequence[str], *, sample: Sequence[Line], live: bool) -> None:
+    def __init__(
+        self, count: int, reasons: Sequence[str], *, sample: Sequence[Line], live: bool, row: str = "keep"
+    ) -> None:
+        """`row`: what happens to the rows, as the store's config says."""
         super().__init__(line(trusted(f"Dismiss {many(count, 'entry')}")), live=live)
         self._count = count
         self._reasons = reasons[: len(_DIGITS)]
         self._sample = sample
+        self._row = row
         self._step: Literal["reason", "note", "count"] = "reason"
         self._reason = ""
         self._note: str | None = None
@@ -41,9 +62,9 @@ class DismissGate(Gate[Dismissal]):
 
     def _shown(self) -> list[Line]:
         lines = [*self._sample, ()]
-        one = self._count == 1
-        what = "It is settled without being sent; the row stays" if one else "They are settled unsent; the rows stay"
-        lines.append(line(trusted(f"{what}; z takes it back.", "dim")))
+        lines.append(
+            line(trusted(_aftermath(self._row, one=self._count == 1), "dim" if is_undone(self._row) else "warning"))
+        )
         lines.append(())
         choices = [self._choice(digit, reason) for digit, reason in zip(_DIGITS, self._reasons, strict=False)]
         rows = [choices[start : start + _BESIDE] for start in range(0, len(choices), _BESIDE)]

@@ -289,11 +289,12 @@ async def test_a_deletion_that_fails_is_told_and_can_be_tried_again(desk: Desk) 
     result = await store.dismiss(chosen, ACTOR, why())
     assert result.done == (entry_id(1), entry_id(3))
     ((left, said),) = result.changed
-    assert (left, said.startswith("dismissed here, not removed there: ")) == (entry_id(2), True)
+    assert (left, said.startswith("not dismissed, it could not be removed: ")) == (entry_id(2), True)
+    assert await ids(store, only("pending")) == [entry_id(2)]
     desk.front = None
     again = await store.dismiss(await _chosen(store, 2), ACTOR, why())
     assert (again.done, desk.hub.items) == ((entry_id(2),), {})
-    assert len(await events_of(store)) == 7
+    assert len(await events_of(store)) == 8
 
 
 async def test_a_hub_that_deletes_nothing_leaves_the_rest_of_a_batch_open(desk: Desk) -> None:
@@ -302,7 +303,9 @@ async def test_a_hub_that_deletes_nothing_leaves_the_rest_of_a_batch_open(desk: 
     store = await desk.store(on_dismiss="delete")
     result = await store.dismiss(await _chosen(store, *range(1, 7)), ACTOR, why())
     assert (result.done, len(result.changed)) == ((), 6)
-    assert await ids(store, Filter()) == [entry_id(n) for n in (4, 5, 6)]
+    assert await ids(store, Filter()) == [entry_id(n) for n in range(1, 7)]
+    assert sum(method == "DELETE" for method, _ in desk.hub.asked) == 0
+    assert len(await events_of(store)) == 6
 
 
 async def test_a_gateway_s_404_to_a_deletion_is_no_deletion(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from backends import open_store
+from backends.layouts.columns import read_options
 from backends.records import ActContext, Entry, Selection
 from backends.sql.other.store import OutboxStore
 from backends.store import Claim, Intent, Requeued, Result, Store
@@ -134,7 +135,8 @@ class LayoutStage(StillStage):
 
     @property
     def store_config(self) -> StoreConfig:
-        return StoreConfig(name=self.name, url=self.target, mode=self.mode, environment=self.environment)
+        options = read_options(self.options)
+        return StoreConfig(self.name, self.target, mode=self.mode, environment=self.environment, options=options)
 
     async def attach(self, settings: StoreConfig) -> StoreSession:
         async def open_it() -> Store:
