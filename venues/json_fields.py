@@ -179,5 +179,5 @@ def shown(value: object) -> str:
     """Return any value in a few ASCII characters."""
     if isinstance(value, int) and value.bit_length() > _SHOWN * 4:
         return "a very long number"
-    text = ascii(value)
+    text = format(value, "f") if isinstance(value, Decimal) and abs(value.adjusted()) < _SHOWN else ascii(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

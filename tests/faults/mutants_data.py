@@ -8,6 +8,7 @@ SUITES = {
     "action": "tests/unit/test_action.py",
     "alpaca_answer": "tests/contract/venues/test_alpaca_answer.py",
     "ccxt_answers": "tests/contract/venues/test_ccxt_answers.py",
+    "cli_terms": "tests/services/test_cli_terms.py",
     "flow_control": "tests/services/test_flow_control.py",
     "guards": "tests/services/test_guards.py",
     "hyperliquid_answers": "tests/contract/venues/test_hyperliquid_answers.py",

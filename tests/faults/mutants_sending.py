@@ -120,8 +120,8 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _submit.but(
         "the venue is not asked first",
-        "        if lane.client.profile.lookup:\n            if (found",
-        "        if False:\n            if (found",
+        "        if lane.client.profile.lookup:\n            asked",
+        "        if False:\n            asked",
         "send_path_held::test_what_was_claimed_through_a_store_that_went_away_is_given_back",
     ),
     _submit.but(

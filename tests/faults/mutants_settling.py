@@ -197,8 +197,8 @@ SETTLING: tuple[Mutation, ...] = (
     ),
     _ask.but(
         "an older order is the entry's",
-        "await client.lookup(prepared), not_before=earliest(command.captured_at))",
-        "await client.lookup(prepared))",
+        "await client.lookup(prepared.by_aim), not_before=earliest(command.captured_at))",
+        "await client.lookup(prepared.by_aim))",
         "send_path_evidence::test_asking_believes_the_clock_that_makes_it_younger_and_no_older_order",
     ),
     _ask.but(

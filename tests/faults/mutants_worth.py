@@ -14,6 +14,8 @@ _orders = File("venues/orders.py")
 _plan = File("console/services/replay/plan.py")
 _guards = File("console/services/replay/guards.py")
 _preflight = File("console/services/replay/preflight.py")
+_submit = File("console/services/replay/submit.py")
+_command = File("console/services/replay/command.py")
 
 _CELLS = "worth::test_value_drift_and_position_in_every_cell"
 _GUARD = "guards::test_each_guard_stops_its_case_and_no_other"
@@ -177,5 +179,24 @@ WORTH = (
         "return (*found, *_other_terms(action.terms, order.terms))",
         "return (*found,)",
         "terms::test_a_venues_order_is_compared_in_every_term",
+    ),
+    _submit.but(
+        "only the first id is asked for",
+        "for aim in context.command.aims[1:] if prepared.found_by else ():",
+        "for aim in ():",
+        "replay_batch::test_a_cancel_finds_its_order_by_any_id_that_it_may_have",
+    ),
+    _submit.but(
+        "what was not found is sent",
+        '        if verdict.order is None:\n            text = f"its order',
+        '        if False:\n            text = f"its order',
+        "replay_batch::test_a_cancel_whose_order_cannot_be_found_yet_is_not_sent",
+    ),
+    _command.but(
+        "a replace aims at its own new id",
+        'own = [action.client_order_id] if action.verb == "cancel" or',
+        "own = [action.client_order_id] if True or",
+        "cli_terms::test_a_replace_without_an_order_id_finds_its_order_at_the_venue",
+        equivalent="an order under its own new id is the one it would become, and is looked at as that",
     ),
 )

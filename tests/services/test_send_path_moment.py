@@ -231,12 +231,12 @@ async def test_a_plan_is_judged_by_the_later_clock(make: Make, at: At, monkeypat
 async def test_doubt_in_one_mode_or_in_a_rehearsal_holds_no_other(make: Make, at: At) -> None:
     rows = [fresh(1, client_order_id="same"), fresh(2, client_order_id="same", quantity=1.0)]
     stage = await at(make(rows), venue=FakeVenue(script=["lost"]))
-    assert (await stage.replay_one(1)).outcome == "unknown"
-    assert (await stage.plan(2)).count == 0
-    assert (await stage.plan(2, mode="live")).count == 1
+    assert (await stage.replay_one(2)).outcome == "unknown"
+    assert (await stage.plan(1)).count == 0
+    assert (await stage.plan(1, mode="live")).count == 1
     rehearsing = await at(make(rows, "live.db"), venue=FakeVenue(script=["lost"]), environment="live")
-    assert (await rehearsing.replay_one(1)).outcome == "unknown"
-    assert (await rehearsing.plan(2)).count == 1
+    assert (await rehearsing.replay_one(2)).outcome == "unknown"
+    assert (await rehearsing.plan(2, mode="live")).count == 1
 
 
 async def test_rehearsals_neither_settle_nor_poison(make: Make, at: At) -> None:

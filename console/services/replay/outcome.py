@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from backends.layouts.mask import masked_error
+
 OutcomeKind = Literal["accepted", "rejected", "unknown", "not_sent", "refused", "skipped", "superseded", "planned"]
 HoldReason = Literal["halt", "stopped", "breaker open"]
 
@@ -46,6 +48,11 @@ class EntryOutcome:
     account: str | None = None  # the venue's own, where it tells
     notes: tuple[str, ...] = ()
     planned: PlannedOrder | None = None  # of a dry run only
+
+    def __post_init__(self) -> None:
+        """A venue's words may hold signatures and keys; they are shown and printed without."""
+        object.__setattr__(self, "detail", None if self.detail is None else masked_error(self.detail))
+        object.__setattr__(self, "notes", tuple(map(masked_error, self.notes)))
 
 
 def not_begun(entry_id: str, reason: HoldReason, mode: str | None = None, key: str | None = None) -> EntryOutcome:
