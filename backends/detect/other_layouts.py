@@ -195,9 +195,8 @@ class OtherAttached(Attached):
         findings = []
         shown = self.found.shown
         if options.on_success is None:
-            text = f"{shown}: the config does not say what becomes of a row whose call was accepted: replay is refused"
-            remedy = 'on_success = "delete", "soft-delete" or "keep" in the store\'s config'
-            findings.append(Finding("no-on-success", text, remedy))
+            text = f"{shown}: on_success (delete, soft-delete or keep) is not in the store's config: replay is refused"
+            findings.append(Finding("no-on-success", text))
         if options.on_success == "keep":
             text = f"{shown}: on_success = keep: rows of accepted calls stay live for their hub, which may retry them"
             findings.append(Finding("rows-stay", text))

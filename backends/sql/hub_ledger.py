@@ -55,6 +55,9 @@ class EntrySource(Protocol):
 
     async def one(self, entry_id: str) -> Entry | None: ...
 
+    async def whole(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries with what `every` cut; `shortfall` says where that is too much."""
+
     def fits(self, entry: Entry, where: Filter) -> bool: ...
 
     @property
@@ -147,7 +150,13 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
 
     async def _matching(self, entries: Iterable[Entry], where: Filter) -> list[Entry]:
         known = await self._known()
-        stated = (replace(entry, state=known.state(entry)) for entry in entries)
+        stated = [replace(entry, state=known.state(entry)) for entry in entries]
+        if where.terms or where.without:
+            others = replace(where, terms=(), without=())
+            stated = [
+                replace(entry, state=known.state(entry))
+                for entry in await self._source.whole([one for one in stated if self._source.fits(one, others)])
+            ]
         return [entry for entry in stated if self._source.fits(entry, where)]
 
     async def get(self, entry_id: str) -> Entry | None:

@@ -38,7 +38,7 @@ class NotFound(HubError):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An entry as the hub shows it, its request as JSON text."""
+    """An entry as the hub shows it, its request as JSON text; None where it does not tell that, as lists may not."""
 
     id: str
     columns: Mapping[str, object]
@@ -235,7 +235,8 @@ def _failed(item: object, host: str) -> Failed:
     if not isinstance(item.get("attempts"), Decimal) or not isinstance(item.get("lastRetryAt"), str | None):
         raise HubError(f"{host}: an entry of the hub does not tell its attempts")
     columns = {name: item.get(name) for name in COLUMNS}
-    columns["originalRequest"] = spelled(item.get("originalRequest"))
+    request = item.get("originalRequest")
+    columns["originalRequest"] = None if request is None else spelled(request)
     return Failed(item["id"], columns)
 
 

@@ -6,7 +6,7 @@ A retry is only queued by the hub. Its end shows in the entry: gone = it succeed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
@@ -26,6 +26,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 5.0
 _DELETE_WAITS = (0.5, 2.0)  # seconds before each further try; deleting twice does no harm
 _LONGEST_WAIT = 10.0
+_MOST_FETCHED = 500  # entries that a search fetches one by one
 
 
 class HubSource:
@@ -47,11 +48,19 @@ class HubSource:
 
     async def one(self, entry_id: str) -> Entry | None:
         try:
-            return entry_of(await self.hub.get(entry_id))
+            return replace(entry_of(await self.hub.get(entry_id)), clipped=False)
         except NotFound:
             return None  # not shown; whether it is gone is asked where that counts
         except VenueError as problem:
             raise Unreachable(str(problem)) from None
+
+    async def whole(self, entries: Sequence[Entry]) -> list[Entry]:
+        cut = [entry for entry in entries if entry.clipped]
+        found = {entry.id: await self.one(entry.id) or entry for entry in cut[:_MOST_FETCHED]}
+        if rest := len(cut) - len(found):
+            text = f"the requests of {rest:,} entries are not searched: the hub's list does not tell them"
+            self.shortfall = f"{self.shortfall}; {text}" if self.shortfall else text
+        return [found.get(entry.id, entry) for entry in entries]
 
     def fits(self, entry: Entry, where: Filter) -> bool:
         return fits(entry, where)
@@ -153,7 +162,8 @@ async def _answered(asking: Awaitable[T]) -> T:
 def entry_of(item: Failed) -> Entry:
     values = tuple(_stored(name, item.columns.get(name)) for name in COLUMNS)
     created = readable(item.columns.get("createdAt") or "")
-    return Entry(INTEGRATION, item.id, "pending", (item.mark,), (created, item.id), COLUMNS, values)
+    told = item.columns.get("originalRequest") is not None
+    return Entry(INTEGRATION, item.id, "pending", (item.mark,), (created, item.id), COLUMNS, values, clipped=not told)
 
 
 def _stored(name: str, value: object) -> object:

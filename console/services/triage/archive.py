@@ -22,6 +22,7 @@ from typing import IO, Any
 from backends.ledger.audit_chain import Verifier
 from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, RowKey, readable
 from backends.store import Store
+from console.services.triage.gone import gone_entry
 
 FORMAT = "dlq-archive/1"
 SUMS = "SHA256SUMS"
@@ -210,6 +211,10 @@ async def _write(
                 for made in (await store.attempts_of(tuple(entry.id for entry in page))).values():
                     for attempt in made:
                         attempts.write(attempt_document(attempt))
+            async for gone, made in _gone(store, before):
+                entries.write({**entry_document(gone), "gone": True})
+                for attempt in made:
+                    attempts.write(attempt_document(attempt))
         with bundle.open(ATTEMPTS, "w", force_zip64=True) as file:
             spool.seek(0)
             while block := spool.read(BLOCK):
@@ -266,6 +271,34 @@ async def _pages(store: Store, before: datetime) -> AsyncIterator[list[Entry]]:
         if not page.more:
             return
         row_key = page.entries[-1].row_key
+
+
+async def _gone(store: Store, before: datetime) -> AsyncIterator[tuple[Entry, tuple[Attempt, ...]]]:
+    """Entries whose row is gone, with their attempts, if the first began before that moment."""
+    sent: dict[str, None] = {}
+    async for events in store.audit():
+        for event in events:
+            sent |= dict.fromkeys(_sent_entries(event, store.info.table))
+    ids = tuple(sent)
+    for start in range(0, len(ids), _PAGE):
+        block = ids[start : start + _PAGE]
+        there = await store.many(block)
+        missing = tuple(entry_id for entry_id in block if entry_id not in there)
+        for entry_id, made in (await store.attempts_of(missing)).items() if missing else ():
+            entry = gone_entry(store.info, entry_id, made, await store.events(entry_id))
+            if entry is not None and made and made[0].started_at < before.isoformat():
+                yield entry, made
+
+
+def _sent_entries(event: AuditEvent, source: str) -> list[str]:
+    if b'"intent"' not in event.body:
+        return []
+    try:
+        body = json.loads(event.body)
+        entries = body["entries"] if body["kind"] == "intent" and body["source"] == source else []
+    except (ValueError, KeyError, TypeError):
+        return []  # the chain itself is judged where it is written
+    return [one for one in entries if isinstance(one, str)]
 
 
 def entry_document(entry: Entry) -> dict[str, object]:

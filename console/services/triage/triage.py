@@ -20,6 +20,7 @@ from console.clock import Clock
 from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import stored_error, varying
+from console.services.triage.gone import gone_entry
 
 CHUNK = 500  # entries in the first transaction
 _LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
@@ -174,10 +175,12 @@ class Triage:
 
     async def history(self, entry_id: str) -> History | None:
         entry = await self.store.get(entry_id)
-        if entry is None:
-            return None
         attempts = await self.store.attempts(entry_id)
         events = await self.store.events(entry_id)
+        if entry is None:
+            entry = gone_entry(self.store.info, entry_id, attempts, events)
+        if entry is None:
+            return None
         counted = entry.get("retry_count")
         earlier = max(0, counted - recorded_retries(events)) if isinstance(counted, int) else 0
         shown = tuple(map(_shown, attempts))
