@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from console.render.value import name
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from console.services.market.worth import Worth
     from venues import OrderAction
 
-_SAID = ("stop_price", "notional")  # told with quantity and price
+_SAID = ("stop_price",)  # told with the price
 _FLAGS: Mapping[str, str] = {
     "reduce_only": "reduce-only",
     "post_only": "post-only",
@@ -40,30 +41,27 @@ _WORDS: Mapping[str, str] = {
 
 def order_text(action: OrderAction, currency: str | None = None) -> str:
     """`sell 100 AAPL @ 169.5 stop 170 gtc reduce-only`; a cancel by what names its order."""
-    verb = "" if action.verb == "new" else f"{action.verb} "
-    what = f"{verb}{safe(action.side, 12)} {_size(action, currency)} {_market(action)}".replace("  ", " ")
-    if action.verb == "cancel":
-        return what.strip()
-    price = _price(action)
-    stop = "" if action.terms.stop_price is None else f" stop {action.terms.stop_price:f}"
-    tif = f" {safe(action.time_in_force, 12)}" if action.time_in_force else ""
-    more = "".join(f" {word}" for word in term_words(action))
-    return f"{what} {price}{stop}{tif}{more}"
+    verb = "" if action.verb == "new" else action.verb
+    words = [verb, safe(action.side, 12), _size(action, currency), _market(action)]
+    if action.verb != "cancel":
+        stop = "" if action.terms.stop_price is None else f"stop {action.terms.stop_price:f}"
+        words += [_price(action), stop, safe(action.time_in_force or "", 12), *term_words(action)]
+    return " ".join(filter(None, words))
 
 
 def term_words(action: OrderAction) -> Iterator[str]:
     """Every other term that is set, and what a call's params add."""
-    for name, held in action.terms.document().items():
-        if name in _SAID:
+    for term, held in action.terms.document().items():
+        if term in _SAID or (term == "notional" and not action.quantity):
             continue
-        if name in _FLAGS:
-            yield _FLAGS[name]
-        elif name in ("take_profit", "stop_loss"):
-            yield f"{name.replace('_', '-')} {_exit(held)}"
-        elif name == "legs":
+        if term in _FLAGS:
+            yield _FLAGS[term]
+        elif term in ("take_profit", "stop_loss"):
+            yield f"{term.replace('_', '-')} {_exit(held)}"
+        elif term == "legs":
             yield "legs " + " + ".join(_leg(one) for one in held)
         else:
-            yield f"{_WORDS.get(name, name)} {_shown(held)}".strip()
+            yield f"{_WORDS.get(term, term)} {_shown(held)}".strip()
     if action.params:
         said = ", ".join(f"{safe(str(key), 40)}={_shown(held)}" for key, held in action.params.items())
         yield f"params {said}"
@@ -98,12 +96,12 @@ def _size(action: OrderAction, currency: str | None) -> str:
 
 
 def _market(action: OrderAction) -> str:
-    return safe(action.market_id, 60) if action.market_id else ""
+    return name(action.market_id) if action.market_id else ""
 
 
 def _exit(held: Mapping[str, Decimal]) -> str:
     names = (("stop", "stop_price"), ("limit", "limit_price"))
-    return " ".join(f"{word} {_number(held[name])}" for word, name in names if name in held)
+    return " ".join(f"{word} {_number(held[key])}" for word, key in names if key in held)
 
 
 def _leg(held: Mapping[str, object]) -> str:

@@ -35,7 +35,7 @@ MAKERS = {"trusted", "Cell"}
 SAFE_CALLS = {
     "safe", "safe_block", "len", "fit", "count", "many", "money", "quantity", "price", "moment", "name", "order",
     "spelled", "age", "long_age", "sparkline", "value_label", "_tally", "_moment", "_way_out", "_pace", "_success",
-    "_market", "_kind", "stop", "place",
+    "_market", "_kind", "stop", "place", "order_text", "market_text", "amounts",
 }  # fmt: skip
 # Looked at by a person: each is one of our own words, a number, or was made safe where it was set.
 REVIEWED = {
@@ -59,7 +59,8 @@ REVIEWED = {
     },
     "render/line.py": {"text", "room", "width(left)", "cells[-1].text", "part", "indent", "head", "between"},
     "render/plan.py": {
-        "str(len(plan.steps))", "waves", "kind", "hosts", "text", "at_market", "markets", "more", "what", "rows",
+        "str(len(plan.steps))", "waves", "kind", "hosts", "text", "at_market", "market", "markets", "more", "what",
+        "rows",
         "str(len(plan.superseded))", "words", "_resend_pace(plan)", "_resend_success(plan)", "_ROUTES", "_REAL",
          "' · '.join(texts)", "str(len(plan.blocked))",
     },
