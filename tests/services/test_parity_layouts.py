@@ -186,6 +186,7 @@ def provider_side(
     row: Mapping[str, object] | None = None,
     rest: str = "",
     left: str | None = None,
+    on_success: str | None = "keep",
 ) -> Side:
     async def fill() -> None:
         rig = IntegrationRig(target)
@@ -195,12 +196,14 @@ def provider_side(
             await left_open(target, BOB, over=left == "abandoned")
 
     apart(fill())
-    return Side(folder, target, {"on_success": "keep"}, sections=f'[providers.prov-1]\nbase_url = "{url}"\n{rest}')
+    said = {} if on_success is None else {"on_success": on_success}
+    return Side(folder, target, said, sections=f'[providers.prov-1]\nbase_url = "{url}"\n{rest}')
 
 
 NOBODY = {"row": {"providerId": "prov-9", "providerName": "Nobody"}}
 ELSEWHERE = {"row": {"originalRequest": json.dumps({**REQUEST, "path": "//elsewhere"})}}
 BAD = {"row": {"originalRequest": json.dumps({**REQUEST, "body": {"amount": "bad"}})}}
+STRANGE = {"row": {"originalRequest": json.dumps({**REQUEST, "proxy": "http://elsewhere"})}}
 UNDER_WAY, ABANDONED = {"left": "under way"}, {"left": "abandoned"}
 PROVIDER = {
     "delivered": Case(act("replay", CALL, OTHER), 0, {CALL: "accepted", OTHER: "accepted"}, SENT * 2),
@@ -213,6 +216,13 @@ PROVIDER = {
     "over the batch's limit": Case(
         act("replay", CALL, OTHER), 4, {CALL: "accepted", OTHER: "refused"}, REFUSED + SENT, given={"rest": limits(1)}
     ),
+    "nobody said what becomes of the row": Case(
+        act("replay", CALL), 4, {CALL: "refused"}, REFUSED, given={"on_success": None}
+    ),
+    "delivered, its row deleted": Case(
+        act("replay", CALL), 0, {CALL: "accepted"}, (*SENT, "row"), given={"on_success": "delete"}
+    ),
+    "another call than was stored": Case(act("replay", CALL), 4, {CALL: "refused"}, REFUSED, given=STRANGE),
     "in flight": Case(act("replay", CALL), 4, {CALL: "refused"}, REFUSED, given=UNDER_WAY),
     "tried by the hub meanwhile": Case(
         act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(ProviderBatch, "run", counted_up)
@@ -249,6 +259,8 @@ HUB = {
     "retried in vain": Case(RETRY, 1, {CALL: "rejected"}, SENT, given={"ending": "bad"}),
     "planned": Case(act("plan", CALL), 0, {CALL: "planned"}),
     "busy": Case(RETRY, 4, {CALL: "not_sent"}, SENT, given={"answer": reply(429)}),
+    "refused for its token": Case(RETRY, 4, {CALL: "not_sent"}, SENT, given={"answer": reply(401)}),
+    "queued already": Case(RETRY, 3, {CALL: "unknown"}, SENT, given={"answer": reply(409, {"error": "queued"})}),
     "without an end": Case(RETRY, 3, {CALL: "unknown"}, SENT, given=ENDLESS),
     "halted": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (HALT,)),
     "in doubt": Case(RETRY, 4, {CALL: "refused"}, REFUSED, (RETRY,), ENDLESS),
