@@ -70,7 +70,7 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
         token = await asyncio.to_thread(vault.hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
-    hub = HubStore(settings.hub_url, settings.url, password, on_dismiss=settings.options.on_dismiss)
+    hub = HubStore(settings.hub_url, settings.url, password, settings.options.on_dismiss, settings.name)
     return await open_hub(hub, token, read_only=read_only, renewed=lambda: vault.hub_token(settings.name))
 
 

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 
+from console.settings.secret_names import SetName
 from console.text.untrusted import safe
 from venues import Mode, SecretSet
 
@@ -80,6 +81,13 @@ def field_missing(wanted: SecretSet, field: str, place: str) -> str:
     shown = shown_set(wanted.venue, wanted.account, wanted.mode)
     again = set_command(wanted.venue, wanted.account, wanted.mode)
     return f"{field} of {shown} is not set in {place}, where its other fields are: run {again}"
+
+
+def secret_missing(kept: SetName, field: str) -> str:
+    """Where a secret of a provider or a hub is kept: the command, and both places that are looked in."""
+    command = f"dlq secrets set {shell_word('/'.join(kept.parts))}"
+    places = f"keyring service {kept.service}, item {field}, or the file {kept.prefix}.{field} in credentials_dir"
+    return f"run {command} ({places})"
 
 
 def tenant_missing(provider: str, tenant: str | None, *, listed: bool) -> str:

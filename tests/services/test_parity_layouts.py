@@ -200,6 +200,8 @@ def provider_side(
     return Side(folder, target, said, sections=f'[providers.prov-1]\nbase_url = "{url}"\n{rest}')
 
 
+SETTLE = act("settle", CALL, reason="absent", note="their support looked")
+TAKEN = act("settle", CALL, reason="accepted", note="their support looked")
 NOBODY = {"row": {"providerId": "prov-9", "providerName": "Nobody"}}
 ELSEWHERE = {"row": {"originalRequest": json.dumps({**REQUEST, "path": "//elsewhere"})}}
 BAD = {"row": {"originalRequest": json.dumps({**REQUEST, "body": {"amount": "bad"}})}}
@@ -228,6 +230,12 @@ PROVIDER = {
         act("replay", CALL), 4, {CALL: "skipped"}, (), meanwhile=(ProviderBatch, "run", counted_up)
     ),
     "reconciled, abandoned": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, ("outcome",), given=ABANDONED),
+    "settled as absent, approved": Case(
+        SETTLE, 0, {CALL: "not_sent"}, ("outcome",), (SETTLE, APPROVE), ABANDONED
+    ),
+    "settled as accepted, its row deleted": Case(
+        TAKEN, 0, {CALL: "accepted"}, ("outcome", "row"), (TAKEN, APPROVE), {**ABANDONED, "on_success": "delete"}
+    ),
     "reconciled while in flight": Case(act("reconcile", CALL), 3, {CALL: "unknown"}, given=UNDER_WAY),
 }  # fmt: skip
 
@@ -252,7 +260,6 @@ def tried(side: Side) -> None:
 
 HUBS: dict[Path, FakeHub] = {}
 RETRY, ASK = act("replay", CALL), act("reconcile", CALL)
-SETTLE = act("settle", CALL, reason="absent", note="their support looked")
 ENDLESS = {"ending": ""}
 HUB = {
     "retried": Case(act("replay", CALL, OTHER), 0, {CALL: "accepted", OTHER: "accepted"}, SENT[:1] * 2 + SENT[1:] * 2),

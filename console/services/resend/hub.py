@@ -19,7 +19,7 @@ from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease, unsent
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.resend.hub_list import HubLook
-from console.services.resend.pace import Pace, Waiting
+from console.services.resend.pace import BusyPace, Waiting
 from console.settings.config import HUB_WAIT
 from venues.client import VenueError
 from venues.integration.hub import AlreadyQueued, Failed, Hub, NotFound, Queued
@@ -76,7 +76,7 @@ class HubBatch:
         self._actor = actor
         self._clock = clock
         self._patience = patience or Patience()
-        self._pace = Pace(f"hub {hub.host}", self._patience.sleep, waiting)
+        self._pace = BusyPace(f"hub {hub.host}", self._patience.sleep, waiting)
         self._stopped = asyncio.Event()
         self._halted = False
 

@@ -18,6 +18,8 @@ from backends.target import PostgresTarget, parse_target
 from console.services.browse.filter_match import fits
 from console.services.layout_fields import INTEGRATION
 from console.services.resend.hub_list import HubLook, Sleep, whole_list
+from console.settings.secret_names import hub_set
+from console.settings.secret_remedies import secret_missing
 from venues.client import VenueError
 from venues.credentials import Credentials
 from venues.integration.hub import COLUMNS, MOST, Failed, Hub, HubError, NotFound
@@ -119,6 +121,7 @@ class HubStore:
     ledger: str
     password: str | None = field(default=None, repr=False)
     on_dismiss: OnSuccess = "keep"
+    name: str = "NAME"  # of the store in the config
 
 
 async def open_hub(
@@ -132,8 +135,7 @@ async def open_hub(
     from backends.sql.hub_ledger import open_remote
 
     if token is None:
-        where = "service dlq-console/hub/<store>, item token"
-        raise BadTarget(f"the hub's token is not set: put it into the keyring, {where}")
+        raise BadTarget(f"the hub's token is not set: {secret_missing(hub_set(settings.name), 'token')}")
     target = parse_target(settings.ledger)
     if not isinstance(target, PostgresTarget):
         raise BadTarget("a store with a hub_url needs a Postgres url: the console's ledger is kept there")

@@ -15,7 +15,7 @@ _FIRST = 1.0
 Waiting = Callable[[str, str | None], None]  # what is waited for, and the words; None: it goes on
 
 
-class Pace:
+class BusyPace:
     """One provider's or hub's. Without a Retry-After each busy answer in a row doubles the wait."""
 
     def __init__(self, name: str, sleep: Sleep = asyncio.sleep, waiting: Waiting = lambda _, __: None) -> None:

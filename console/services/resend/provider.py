@@ -27,9 +27,10 @@ from console.services.replay.attempt import AttemptLedger, Lease, unsent
 from console.services.replay.flow_control import OPEN_SECONDS, Breaker, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.resend.delivery import Backoff, deliver, outcome
-from console.services.resend.pace import Pace, Waiting
+from console.services.resend.pace import BusyPace, Waiting
 from console.settings.config import ProviderConfig
-from console.settings.secret_remedies import tenant_missing
+from console.settings.secret_names import provider_set
+from console.settings.secret_remedies import secret_missing, tenant_missing
 from venues.client import BadCredentials, MissingCredentials, UnknownVenue, VenueError
 from venues.credentials import Credentials
 from venues.integration.call import StoredCall, read_call
@@ -111,10 +112,8 @@ class Providers:
     def _connect(self, at: ProviderTenant) -> Provider:
         name, settings, secret = at.name, self._known[at.name], self._secret(at)
         if secret is None and settings.auth_header:
-            raise BadCredentials(
-                f"provider {name}: nothing is set for its {settings.auth_header} header: put it into the keyring, "
-                f"service dlq-console/provider/{name}, item authorization"
-            )
+            remedy = secret_missing(provider_set(name), "authorization")
+            raise BadCredentials(f"provider {name}: nothing is set for its {settings.auth_header} header: {remedy}")
         header = settings.auth_header or "Authorization"
         route = ProviderRoute(settings.base_url, settings.timeout, header, settings.key_header)
         return Provider(name, route, secret)
@@ -214,7 +213,7 @@ class ProviderBatch:
     ) -> None:
         """Send one call at a time. Wait for an open breaker until it lets a try through."""
         breaker, holds = self._providers.breaker(at), 0
-        pace = Pace(at.label, self._sleep, self._waiting)
+        pace = BusyPace(at.label, self._sleep, self._waiting)
         for entry in entries:
             breaker = breaker.at(self._ticks())
             if breaker.state == "open" and holds < _HOLDS and not self._stop.is_set():
@@ -255,7 +254,7 @@ class ProviderBatch:
         await wait_unless_stopped(seconds, self._stop, self._sleep)
 
     async def _one(
-        self, entry: Entry, provider: Provider, ledger: AttemptLedger, pace: Pace
+        self, entry: Entry, provider: Provider, ledger: AttemptLedger, pace: BusyPace
     ) -> tuple[EntryOutcome, bool | None]:
         """The outcome, and whether the provider is healthy; None when nothing was sent to it."""
         key = str(uuid.uuid4())

@@ -296,8 +296,8 @@ async def test_a_hub_that_does_not_answer_is_unreachable(attach: Open) -> None:
 
 
 async def test_what_the_config_lacks_is_said(postgres_db: str) -> None:
-    with pytest.raises(BadTarget, match="dlq-console/hub"):
-        await open_hub(HubStore("http://127.0.0.1:1", postgres_db), None, read_only=False)
+    with pytest.raises(BadTarget, match=r"dlq secrets set hub/desk .*dlq-console/hub/desk, .* file hub\.desk\.token"):
+        await open_hub(HubStore("http://127.0.0.1:1", postgres_db, name="desk"), None, read_only=False)
     token = Credentials({"token": TOKEN})
     with pytest.raises(BadTarget, match="Postgres"):
         await open_hub(HubStore("http://127.0.0.1:1", "/tmp/x.db"), token, read_only=False)
