@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
@@ -74,6 +75,22 @@ async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Fin
             meta = ledger(attached.info.dialect).meta.fullname
             kept = await connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE key = 'schema_version'")
             return _version_finding(kept.scalar(), seen, attached)
+
+
+async def rows_left_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
+    """A finding on attaching, if rows of accepted calls wait for what the config asks to do with them."""
+    if attached.info.layout != "integration" or (await look(connection, attached)).presence != "ready":
+        return None
+    attempt = ledger(attached.info.dialect).attempt
+    owed = (attempt.c.state == "accepted", attempt.c.holds == 1, attempt.c.error.is_not(None))
+    mine = sa.select(sa.func.count()).where(attempt.c.source == attached.found.shown, *owed)
+    count = int((await connection.execute(mine)).scalar_one())
+    if not count:
+        return None
+    text = (
+        f"{count:,} rows of accepted calls are not removed yet, and their hub may retry them: dlq reconcile tries again"
+    )
+    return Finding("rows-left", text)
 
 
 def _version_finding(version: object, seen: LedgerSeen, attached: Attached) -> Finding | None:

@@ -125,6 +125,7 @@ async def test_a_yes_is_accepted_whatever_becomes_of_the_row(rig: IntegrationRig
         assert await ids(store, Filter()) == [entry_id(2)]
         assert [one.outcome for one in await resend(store, server.url, 1)] == ["skipped"]
         assert len(server.requests) == 1
+    assert "rows-left" in [one.code for one in (await rig.store(on_success="delete")).info.findings]
     await rig.sql("DROP TABLE IF EXISTS ticket")
     await rig.sql("DROP FUNCTION IF EXISTS fence CASCADE")
     assert [(one.entry_id, one.outcome) for one in await orphans.run((entry_id(1),))] == [(entry_id(1), "accepted")]
@@ -132,6 +133,7 @@ async def test_a_yes_is_accepted_whatever_becomes_of_the_row(rig: IntegrationRig
     (attempt,) = await store.attempts(entry_id(1))
     assert (attempt.outcome, attempt.error) == ("accepted", None)
     assert await orphans.run(()) == ()
+    assert "rows-left" not in [one.code for one in (await rig.store(on_success="delete")).info.findings]
     assert (await verdict(store))[0] is None
 
 
