@@ -251,3 +251,11 @@ async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
             await told.aclose()
             await reader.aclose()
     assert read(text)["dlq_depth"] == {(("venue", "alpaca"),): 30}
+
+
+@pytest.mark.parametrize(("layout", "label"), [("orders", "venue"), ("outbox", "queue"), ("integration", "provider")])
+def test_a_layout_s_own_word_is_the_label(layout: str, label: str) -> None:
+    counted = Tally(BASE, {"pending": 3}, {"Acme": VenueTally(3, 1, BASE)}, {}, (), 0, (0,) * 10)
+    found = read(render(Numbers(replace(INFO, layout=layout), counted, ShiftActivity("t"), (), False, REASONS)))
+    for name in ("dlq_depth", "dlq_in_doubt", "dlq_oldest_age_seconds"):
+        assert list(found[name]) == [((label, "Acme"),)]

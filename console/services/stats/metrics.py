@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from backends.records import STATES, StoreInfo, readable
+from console.services.layout_fields import INTEGRATION, OUTBOX
 from console.services.stats.alerts import RULES, Alert
 from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import Tally
@@ -27,6 +28,9 @@ class Family:
     samples: tuple[tuple[Labels, float], ...]
 
 
+_LABELS = {OUTBOX: "queue", INTEGRATION: "provider"}  # what stands in the place of a venue
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Everything one scrape renders."""
@@ -44,14 +48,14 @@ def render(numbers: Numbers) -> str:
 
 
 def families(numbers: Numbers) -> Iterator[Family]:
-    tally = numbers.tally
-    depths = [({"venue": name}, float(venue.depth)) for name, venue in tally.venues.items()]
-    yield _family("dlq_depth", "gauge", "Open entries (pending, in flight, in doubt) by venue.", depths)
+    tally, label = numbers.tally, _LABELS.get(numbers.info.layout, "venue")
+    depths = [({label: name}, float(venue.depth)) for name, venue in tally.venues.items()]
+    yield _family("dlq_depth", "gauge", f"Open entries (pending, in flight, in doubt) by {label}.", depths)
     yield _family("horizon_dlq_depth", "gauge", "Entries not dismissed by venue: the engine's own name.", depths)
     yield _family("dlq_open", "gauge", "Open entries.", [({}, tally.open)])
     yield _family("dlq_entries", "gauge", "Entries by state.", [({"state": s}, tally.states.get(s, 0)) for s in STATES])
-    yield _family("dlq_in_doubt", "gauge", "Entries whose order the venue may hold.", _in_doubt(tally))
-    yield _family("dlq_oldest_age_seconds", "gauge", "Age of the oldest open entry by venue.", _ages(tally))
+    yield _family("dlq_in_doubt", "gauge", f"Entries that the {label} may hold.", _in_doubt(tally, label))
+    yield _family("dlq_oldest_age_seconds", "gauge", f"Age of the oldest open entry by {label}.", _ages(tally, label))
     yield _family("dlq_open_by_category", "gauge", "Open entries by kind of failure.", _categories(tally))
     yield _family("dlq_groups", "gauge", "Groups of like failures among open entries.", [({}, len(tally.groups))])
     share = tally.groups[0].count / tally.open if tally.groups and tally.open else 0.0
@@ -83,13 +87,13 @@ def _done(numbers: Numbers) -> Iterator[Family]:
     yield _family("dlq_restores_total", "counter", "Dismissals taken back.", [({}, float(activity.restored))])
 
 
-def _in_doubt(tally: Tally) -> list[tuple[Labels, float]]:
-    return [({"venue": name}, float(venue.in_doubt)) for name, venue in tally.venues.items()]
+def _in_doubt(tally: Tally, label: str) -> list[tuple[Labels, float]]:
+    return [({label: name}, float(venue.in_doubt)) for name, venue in tally.venues.items()]
 
 
-def _ages(tally: Tally) -> list[tuple[Labels, float]]:
+def _ages(tally: Tally, label: str) -> list[tuple[Labels, float]]:
     return [
-        ({"venue": name}, max(0.0, _seconds(venue.oldest, tally.at)))
+        ({label: name}, max(0.0, _seconds(venue.oldest, tally.at)))
         for name, venue in tally.venues.items()
         if venue.oldest is not None
     ]
