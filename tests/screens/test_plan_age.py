@@ -179,7 +179,7 @@ async def test_a_plan_of_which_nothing_is_left_cannot_be_confirmed(tmp_path: Pat
 
 
 async def test_a_plan_that_waited_for_a_second_person_is_made_again_too(tmp_path: Path, venue: Exchange) -> None:
-    stage, later = stage_of(tmp_path, venue, 2, limits=Limits(four_eyes_over=1))  # type: ignore[arg-type]  # a number
+    stage, later = stage_of(tmp_path, venue, 2, limits=Limits(four_eyes_over=Decimal(1)))
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
