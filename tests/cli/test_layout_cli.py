@@ -241,6 +241,31 @@ async def test_an_integration_s_call_is_sent_again_with_a_secret_of_the_keyring(
     assert "s3cr3t" not in json.dumps(shown)
 
 
+async def test_a_role_without_the_right_is_told_before_anything_is_sent(
+    integration: IntegrationRig, tmp_path: Path
+) -> None:
+    await integration.failed(1)
+    role = await integration.role("least", "SELECT ON integration_dlq")
+    async with Loopback(lambda _: reply(200)) as server:
+        rest = f'[providers.prov-1]\nbase_url = "{server.url}"\n'
+        dlq = Command(tmp_path, role, {"on_success": "delete"}, rest)
+        ran = await dlq("replay", entry_id(1))
+        assert (ran.code, server.requests) == (4, [])
+        assert "GRANT DELETE" in ran.err
+        for _ in range(2):  # the rights of the row, then those of the ledger
+            sql = ran.err.partition("an owner would run:\n")[2].partition("\ndlq: ")[0]
+            async with integration.connect() as owner:
+                await owner.execute(sql)
+            ran = await dlq("replay", entry_id(1), "--json")
+        assert (ran.code, ran.outcomes, len(server.requests)) == (0, {entry_id(1): "accepted"}, 1)
+        assert await integration.column("attempts", 1) == "gone"
+        await integration.failed(2)
+        unsaid = Command(tmp_path, role, {}, rest)
+        ran = await unsaid("replay", entry_id(2), "--json")
+    assert (ran.code, ran.outcomes, "on_success" in ran.rows[0]["detail"]) == (4, {entry_id(2): "refused"}, True)
+    assert len(server.requests) == 1
+
+
 async def test_a_dry_run_names_what_could_not_be_sent(integration: IntegrationRig, tmp_path: Path) -> None:
     elsewhere = {**REQUEST, "path": "//elsewhere"}
     await integration.failed(
