@@ -51,7 +51,7 @@ class Failed:
     @property
     def last_retry_at(self) -> str:
         value = self.columns.get("lastRetryAt")
-        return value if isinstance(value, str) else ""
+        return "" if value is None else str(value)
 
     @property
     def mark(self) -> str:
@@ -232,7 +232,7 @@ def _told(reply: Result) -> str:
 def _failed(item: object, host: str) -> Failed:
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise HubError(f"{host}: an entry of the hub has no id")
-    if not isinstance(item.get("attempts"), Decimal) or not isinstance(item.get("lastRetryAt"), str | None):
+    if not isinstance(item.get("attempts"), Decimal):
         raise HubError(f"{host}: an entry of the hub does not tell its attempts")
     columns = {name: item.get(name) for name in COLUMNS}
     request = item.get("originalRequest")

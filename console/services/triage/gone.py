@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from backends.records import Attempt, AuditEvent, Entry, State, StoreInfo
 
 
+GONE = "its row is gone: this is what the ledger knows of it"
+
+
 def gone_entry(
     info: StoreInfo, entry_id: str, attempts: Sequence[Attempt], events: Sequence[AuditEvent]
 ) -> Entry | None:
     """The entry without a row, in the state in which the ledger left it; None where nothing is known of it."""
     if not attempts and not events:
         return None
-    own = {"dlq_id": entry_id, "id": entry_id}
+    own = {"dlq_id": entry_id, "id": entry_id, "error": GONE, "last_exception": GONE}
     values = tuple(own.get(name) for name in info.columns)
     return Entry(info.layout, entry_id, _state(attempts, events), (), ("", entry_id), info.columns, values)
 
