@@ -142,6 +142,15 @@ def test_what_else_an_order_can_be_counted_by() -> None:
     assert (unseen.amount, unseen.notes) == (None, ())
 
 
+def test_what_could_not_be_read_is_said_once() -> None:
+    view = MarketView(problems=("quote: HTTP 404", "position: HTTP 404"))
+    made = worth_of(command().action, view, at=NOW, quote_seconds=60)
+    assert made.notes == ("no quote: HTTP 404", "position: HTTP 404")
+    assert worth_of(command().action, MarketView(), at=NOW, quote_seconds=60).notes == ("no quote",)
+    old = MarketView(Quote(Decimal(1), Decimal(2), NOW - timedelta(seconds=61)))
+    assert worth_of(command().action, old, at=NOW, quote_seconds=60).notes == ("no quote: it is 61 s old",)
+
+
 @pytest.mark.parametrize(("price", "held"), [("0.46", False), ("0.47", False), ("0.48", True)])
 def test_a_contract_between_zero_and_one_is_measured_in_its_price(price: str, held: bool) -> None:
     view = MarketView(Quote(Decimal("0.40"), Decimal("0.42"), NOW), zero_to_one=True)

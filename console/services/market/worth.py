@@ -72,7 +72,7 @@ def worth_of(action: OrderAction, view: MarketView | None, *, at: datetime, quot
         currency=seen.currency,
         quote=quote,
         open_orders=seen.open_orders,
-        notes=(*notes, *(f"{problem}" for problem in seen.problems)) if view is not None else (),
+        notes=() if view is None else (*notes, *(one for one in seen.problems if f"no {one}" not in notes)),
     )
     if quote is not None and price is not None:
         made = replace(made, drift=_drift(price, quote), through=_through(action, price, seen=seen, quote=quote))
@@ -82,7 +82,7 @@ def worth_of(action: OrderAction, view: MarketView | None, *, at: datetime, quot
 def _counting(view: MarketView, at: datetime, quote_seconds: float) -> tuple[Quote | None, tuple[str, ...]]:
     """(the quote if it is one, why not)."""
     if view.quote is None:
-        return None, ("no quote",)
+        return None, (next((f"no {one}" for one in view.problems if one.startswith("quote")), "no quote"),)
     why = view.quote.why_none(at, quote_seconds)
     return (view.quote, ()) if why is None else (None, (f"no quote: it is {why}",))
 
