@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from backends.records import Attempt, AuditEvent, Entry, State, StoreInfo
 
-
 GONE = "its row is gone: this is what the ledger knows of it"
 
 
