@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -13,9 +13,11 @@ from typing import Any, cast
 from backends import open_store
 from backends.records import Entry
 from backends.sql.other.store import IntegrationStore
+from console.services.replay.outcome import EntryOutcome
 from console.services.resend.delivery import Backoff
 from console.services.resend.provider import ProviderBatch, Providers, Pulse
 from console.settings.config import ProviderConfig
+from tests.support.http_server import Answer, Received
 from tests.support.store import ACTOR, PostgresRig
 from venues.credentials import Credentials
 
@@ -138,3 +140,21 @@ def redelivery(store: IntegrationStore, there: Providers, time: Time | None = No
 async def entries(store: IntegrationStore, *wanted: str) -> list[Entry]:
     found = await store.many(wanted)
     return [found[one] for one in wanted]
+
+
+def answers(*script: Answer) -> Callable[[Received], Answer]:
+    """One after the other; the last for ever."""
+    left = list(script)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+async def resend(
+    rig: IntegrationRig, url: str, *numbers: int, time: Time | None = None, **options: Any
+) -> list[EntryOutcome]:
+    store = rig.opened[0] if rig.opened else await rig.store(**options)
+    there = providers(url)
+    try:
+        run = redelivery(store, there, time)
+        return list(await run.run(await entries(store, *map(entry_id, numbers)), note="fixed"))
+    finally:
+        await there.aclose()
