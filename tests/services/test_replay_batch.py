@@ -91,10 +91,10 @@ async def test_a_definite_answer_is_no_failure(make: Make, at: At, word: str) ->
     assert outcomes(told).count("unknown") == 8
 
 
-async def test_one_entry_alone_is_never_held(make: Make, at: At) -> None:
+async def test_one_entry_alone_waits_for_nothing(make: Make, at: At) -> None:
     stage = await at(make(7), venue=FakeVenue(script=["drop"] * 7))
-    for number in range(1, 8):
-        assert (await stage.replay_one(number)).outcome == "unknown"
+    told = [(await stage.replay_one(number)).outcome for number in range(1, 8)]
+    assert told == ["unknown"] * 5 + ["refused"] * 2
 
 
 async def test_another_venue_goes_on_while_one_is_shut(make: Make, at: At, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,3 +574,48 @@ async def test_a_replace_whose_order_is_absent_has_nothing_to_replace(make: Make
     ended = await stage.replay_one(2)
     assert (ended.outcome, stage.venue.posts) == ("refused", [])
     assert "nothing to replace" in (ended.detail or "")
+
+
+async def test_single_replays_share_the_breaker_of_the_store(make_both: Make, at: At) -> None:
+    """Five in a row fail; the sixth, of another console, is told at once, and overriding the guard lets it try."""
+    target = make_both(8)
+    first = await at(target, venue=FakeVenue(script=["not-sent"] * 5))
+    for number in range(1, 6):
+        assert (await first.replay_one(number)).outcome == "not_sent"
+    second = await at(target)
+    ended = await second.replay_one(6)
+    assert (ended.outcome, second.venue.posts) == ("refused", [])
+    assert (ended.detail or "").startswith("not-ready: fake main: its last 5 sends failed; one more may be tried in")
+    assert (await second.replay_one(6, overrides=frozenset({"not-ready"}))).outcome == "accepted"
+    assert (await second.replay_one(7, overrides=frozenset({"not-ready"}))).outcome == "accepted"
+    assert (await second.replay_one(8)).outcome == "accepted"  # two successes have closed it
+
+
+async def test_a_cancel_passes_an_open_breaker(make: Make, at: At) -> None:
+    cancel = fresh(6, action_json='{"action": "cancel", "venue_order_id": "o-1"}')
+    stage = await at(make([*(fresh(n) for n in range(1, 6)), cancel]), venue=FakeVenue(script=["not-sent"] * 5))
+    for number in range(1, 6):
+        await stage.replay_one(number)
+    assert (await stage.replay_one(6)).outcome == "accepted"
+
+
+async def test_a_batch_waits_for_an_open_breaker_of_another_run(make: Make, at: At) -> None:
+    target = make(7)
+    first = await at(target, venue=FakeVenue(script=["not-sent"] * 5))
+    for number in range(1, 6):
+        await first.replay_one(number)
+    second = await at(target)
+    made = await second.plan(6, 7)
+    running = asyncio.create_task(second.run(made))
+    await soon(lambda: second.running is not None and bool(second.running.breakers()))
+    assert second.running is not None
+    assert second.running.breakers() == {"fake main": "open"}
+    second.running.stop()
+    assert outcomes(await running) == ["skipped", "skipped"]
+    assert second.venue.posts == []
+
+
+async def test_a_venue_that_answers_leaves_nothing_in_the_breakers(make: Make, at: At) -> None:
+    stage = await at(make(3), venue=FakeVenue(script=["ok", "reject", "limit"]))
+    await stage.replay(1, 2, 3)
+    assert await stage.store.breakers() == {}

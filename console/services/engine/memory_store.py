@@ -14,7 +14,18 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 from backends import DeadLetteredOrder, DLQSink
-from backends.records import ActContext, Actor, Attempt, Entry, Halt, State, Version, parse_time
+from backends.records import (
+    ActContext,
+    Actor,
+    Attempt,
+    BreakerKey,
+    BreakerRow,
+    Entry,
+    Halt,
+    State,
+    Version,
+    parse_time,
+)
 from backends.store import Claim, ClaimRefused, Intent, Result
 from console import clock
 from console.services.layout_fields import ORDERS
@@ -86,6 +97,9 @@ class MemoryStore:
 
     async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - the caller reads each action
         return tuple(entry for one in self._sink.list() if (entry := self._entry(one)).state == "pending")
+
+    async def breakers(self) -> dict[BreakerKey, BreakerRow]:
+        return {}
 
     async def live_claims(self, ids: Iterable[str]) -> dict[str, str]:
         with self._book.lock:

@@ -31,11 +31,12 @@ class _Group:
         for command in self.commands:
             first.setdefault(self.client.market_key(command.action), command.action)
         asked = list(first.values())[: self.most]
+        nothing = MarketView(problems=("quote: its market was not told",))
+        seen: Mapping[str, MarketView] = {}
         try:
             seen = await asyncio.wait_for(self.client.look(asked), self.timeout)
         except TimeoutError:
-            seen = {}
-        nothing = MarketView(problems=("its market could not be looked at in time",))
+            nothing = MarketView(problems=("quote: its market could not be looked at in time",))
         return {
             command.entry_id: self.client.seen_by(
                 command.action, seen.get(self.client.market_key(command.action), nothing)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from backends.records import Actor, Selection
+from backends.records import Actor, BreakerKey, BreakerRow, Selection
 from backends.store import Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, unsent
@@ -34,6 +34,7 @@ from console.settings.config import Limits
 from venues import Mode, VenueError
 
 Tell = Callable[[EntryOutcome], None]
+_CLOSED = BreakerRow(0, 0, None)
 _HALT_SECONDS = 0.4  # how often a running batch checks whether a halt is set
 
 
@@ -43,6 +44,8 @@ class _Traffic:
 
     lane: VenueLane
     breaker: Breaker = field(default_factory=Breaker)
+    is_kept: bool = False  # the ledger has something of it
+    learning: int = 0  # ends of sends that are being kept
     under_way: int = 0
     tried_again: bool = False
     moved: asyncio.Event = field(default_factory=asyncio.Event)
@@ -179,7 +182,9 @@ class ReplayBatch:
             client = await self._pool.client(at, mode)
             timeout, window = self._pool.settings(at.venue).timeout, self._pool.window(at.venue)
             lane = VenueLane(client, Pace(self._pool.rate(at.venue)), timeout, window, at, self._lease)
-            self._traffic.setdefault(at, _Traffic(lane))
+            row = (await self._store.breakers()).get(_breaker_key(at, mode))
+            breaker = Breaker.kept(row, time.monotonic())
+            self._traffic.setdefault(at, _Traffic(lane, breaker, is_kept=row is not None))
         return self._traffic[at]
 
     async def _room(self, traffic: _Traffic, step: Step, *, single: bool) -> EntryOutcome | None:
@@ -243,7 +248,7 @@ class ReplayBatch:
             traffic.moved.set()
         if run.ledger.halted:
             self._halt()
-        self._learn(traffic, sent)
+        await self._learn(traffic, sent)
         run.ended(self._because_of_halt(sent.ended))
         for one in run.plan.beneath(step.command.entry_id):
             run.ended(await self._supersede(run, one, sent.ended))
@@ -254,11 +259,26 @@ class ReplayBatch:
             return replace(ended, outcome="not_sent", detail="halt: nothing was sent")
         return ended
 
-    def _learn(self, traffic: _Traffic, sent: SubmitResult) -> None:
-        if sent.signal == "good":
-            traffic.breaker = traffic.breaker.succeeded()
-        elif sent.signal == "bad":
-            traffic.breaker = traffic.breaker.failed(time.monotonic())
+    async def _learn(self, traffic: _Traffic, sent: SubmitResult) -> None:
+        """Keep how a send ended, here and in the ledger; a success after which nothing was kept needs no record."""
+        if sent.signal == "none":
+            return
+        good = sent.signal == "good"
+        traffic.breaker = traffic.breaker.succeeded() if good else traffic.breaker.failed(time.monotonic())
+        if good and not traffic.is_kept:
+            return
+        traffic.learning += 1
+        try:
+            row = await self._store.breaker_learns(_breaker_key(traffic.lane.at, traffic.lane.client.mode), good=good)
+        except StoreError:
+            return  # without the ledger each console counts for itself
+        finally:
+            traffic.learning -= 1
+        traffic.is_kept = row != _CLOSED
+        kept = Breaker.kept(row, time.monotonic())
+        both_open = traffic.breaker.state == kept.state == "open"  # and somebody may wait for the moment it opened here
+        if not traffic.learning and not both_open:  # else another send has ended meanwhile, and counts here already
+            traffic.breaker = kept
 
     async def _supersede(self, run: _Run, one: Superseded, head: EntryOutcome) -> EntryOutcome:
         """Record an entry as superseded once the command that stands for it was accepted; until then it waits."""
@@ -275,3 +295,7 @@ class ReplayBatch:
             return EntryOutcome(one.entry_id, "skipped", mode, detail=f"{detail}, not recorded: {problem}")
         kind: OutcomeKind = "superseded" if result.done else "skipped"
         return EntryOutcome(one.entry_id, kind, mode, detail=detail if result.done else "changed meanwhile")
+
+
+def _breaker_key(at: VenueAccount, mode: Mode) -> BreakerKey:
+    return at.venue, at.account or "", mode

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from backends.records import BreakerRow
+
 FAILURES = 5
 OPEN_SECONDS = 30.0
 SUCCESSES = 2
@@ -63,6 +65,17 @@ class Breaker:
         if self.state == "open" and now - self.opened_at >= OPEN_SECONDS:
             return replace(self, state="half-open", successes=0)
         return self
+
+    @classmethod
+    def kept(cls, row: BreakerRow | None, now: float) -> Breaker:
+        """The breaker as the ledger has it for every console of the store."""
+        if row is None:
+            return cls()
+        if row.opened_ago is None:
+            return cls(failures=min(row.failures, FAILURES - 1))
+        if row.opened_ago >= OPEN_SECONDS:
+            return cls("half-open", FAILURES, row.successes)
+        return cls("open", FAILURES, 0, now - row.opened_ago)
 
     @property
     def room(self) -> int:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from backends.records import Halt, Version
+from backends.records import BreakerRow, Halt, Version
 from console.services.market.worth import Worth, drifted, is_valued, worth_of
 from console.services.replay.command import Command, Problem
+from console.services.replay.flow_control import OPEN_SECONDS
 from console.services.replay.moment import too_late
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits, amount_in
@@ -63,6 +64,7 @@ class VenueFacts:
     problem: Guard | None = None
     has_lookup: bool = False
     key_digest: str = ""
+    breaker: BreakerRow | None = None  # how the last sends there ended, as the ledger has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Facts:
     mode: Mode
     at: datetime  # the later of this machine's and the store's clock
     skew: timedelta = timedelta()  # between those two
+    single: bool = False  # one entry, which waits for nothing
     rehearsal: bool = False
     live_store: bool = False
     paper_store: bool = False
@@ -200,6 +203,7 @@ def doubts(command: Command, facts: Facts, seen: Worth) -> list[Guard]:
     found = [_not_ready(command, facts)]
     if command.action.verb != "cancel":
         found += [
+            _broken(command, facts),
             _stale(command, facts),
             _retries(command, facts),
             _poison(command, facts),
@@ -298,6 +302,17 @@ def _not_ready(command: Command, facts: Facts) -> Guard | None:
     if seen.closed and (command.action.verb == "cancel" or not has_hours):
         return None  # only the market is shut, which holds up neither a cancel nor what trades round the clock
     return Guard("not-ready", f"{venue.name}: {seen.detail}")
+
+
+def _broken(command: Command, facts: Facts) -> Guard | None:
+    """Its venue's breaker is open. A batch waits for that once; a single order is told at once."""
+    venue = facts.venues.get(command.at)
+    row = venue.breaker if venue else None
+    if not facts.single or row is None or row.opened_ago is None or row.opened_ago >= OPEN_SECONDS:
+        return None
+    left = OPEN_SECONDS - row.opened_ago
+    text = f"{command.at.label}: its last {row.failures} sends failed; one more may be tried in {left:.0f} s"
+    return Guard("not-ready", text)
 
 
 def _lost(venue: VenueFacts | None) -> Guard | None:

@@ -86,7 +86,11 @@ class Preflight:
         others = await self._others(read, request)
         commands, first = await self._never_placed(_aimed(read, others), others)
         attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
-        venues = {at: await self._venue(at, request) for at in _venue_accounts(commands)}
+        broken = await self._store.breakers()
+        venues = {
+            at: replace(await self._venue(at, request), breaker=broken.get((at.venue, at.account or "", request.mode)))
+            for at in _venue_accounts(commands)
+        }
         identified = _dated(await self._identified(commands, venues, attempts, request.mode), others, self._lost_at)
         seen = await self._prepared(identified, venues, request.mode)
         if request.probe:
@@ -96,6 +100,7 @@ class Preflight:
             mode=request.mode,
             at=max(here, there),
             skew=abs(here - there),
+            single=len(entries) == 1,
             rehearsal=rehearsal,
             live_store=self._environment == "live",
             paper_store=self._environment == "paper",
