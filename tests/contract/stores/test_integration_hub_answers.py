@@ -175,6 +175,24 @@ async def test_what_each_answer_to_a_retry_means(desk: Desk, answer: bytes, outc
     assert desk.posts == 1
 
 
+@pytest.mark.parametrize("body", [{"dlqId": "x", "status": "queued", "idempotencyKey": "k"}, {"hello": "world"}])
+async def test_a_queueing_that_is_not_the_hub_s_own_is_not_told_as_one(desk: Desk, body: dict[str, str]) -> None:
+    store = await desk.store()
+    desk.hub.answer = reply(202, body)
+    (ended,) = await desk.retry(store, 1)
+    assert (ended.outcome, ended.client_order_id) == ("unknown", None)
+    assert (ended.detail or "").startswith("the answer to the retry is not the hub's: it may be queued")
+
+
+async def test_fewer_attempts_than_before_tell_nothing(desk: Desk) -> None:
+    """As after a backup was brought back."""
+    store = await desk.store()
+    desk.hub.ending = ""
+    assert [one.outcome for one in await desk.retry(store, 1)] == ["unknown"]
+    desk.hub.items[entry_id(1)]["attempts"] = 2
+    assert [one.outcome for one in await desk.batch(store).settle(())] == ["unknown"]
+
+
 async def test_a_retry_of_what_is_gone_by_the_list_is_accepted(desk: Desk) -> None:
     store = await desk.store()
     seen = await store.get(entry_id(1))
@@ -211,13 +229,14 @@ async def test_a_busy_hub_is_waited_for_within_a_batch(desk: Desk, asked: str | 
     assert [text is None for _, text in said] == [False, True]
 
 
-async def test_a_hub_that_asks_for_an_hour_gets_no_more_of_the_batch(desk: Desk) -> None:
+@pytest.mark.parametrize("seconds", [61, 3600])
+async def test_a_hub_that_asks_for_long_gets_no_more_of_the_batch(desk: Desk, seconds: int) -> None:
     store = await desk.store()
-    desk.hub.answer = reply(429, Retry_After="3600")
+    desk.hub.answer = reply(429, Retry_After=str(seconds))
     results = await desk.retry(store, 1, 2, 3)
     assert [one.outcome for one in results] == ["not_sent"] * 3
     assert (desk.posts, desk.time.waits) == (1, [])
-    assert "3600 s" in (results[2].detail or "")
+    assert f"{seconds} s" in (results[2].detail or "")
 
 
 async def test_a_page_of_a_busy_hub_is_asked_for_again(desk: Desk) -> None:
