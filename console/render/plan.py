@@ -148,7 +148,11 @@ def _blocked(one: Blocked) -> Line:
 
 _ROUTES = 4
 _REAL = "real in PAPER too: this layout has no paper mode"
-_ROW = {"delete": "the row is deleted", "soft-delete": "the row is marked as deleted"}
+_ROW = {
+    "delete": "the row is deleted",
+    "soft-delete": "the row is marked as deleted",
+    "keep": "the row stays live for its hub, which may retry it",
+}
 _SUBJECT = 44  # characters of what an entry is about: a line each, even at 80 columns
 
 

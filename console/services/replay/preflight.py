@@ -86,11 +86,7 @@ class Preflight:
         others = await self._others(read, request)
         commands, first = await self._never_placed(_aimed(read, others), others)
         attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
-        broken = await self._store.breakers()
-        venues = {
-            at: replace(await self._venue(at, request), breaker=broken.get((at.venue, at.account or "", request.mode)))
-            for at in _venue_accounts(commands)
-        }
+        venues = await self._venues(commands, request)
         identified = _dated(await self._identified(commands, venues, attempts, request.mode), others, self._lost_at)
         seen = await self._prepared(identified, venues, request.mode)
         if request.probe:
@@ -159,6 +155,13 @@ class Preflight:
                 tried = await self._store.attempts(one.entry_id)
                 return None if any(attempt.outcome == "accepted" for attempt in tried) else one
         return None
+
+    async def _venues(self, commands: Commands, request: ReplayRequest) -> dict[VenueAccount, VenueFacts]:
+        broken = await self._store.breakers()
+        return {
+            at: replace(await self._venue(at, request), breaker=broken.get((at.venue, at.account or "", request.mode)))
+            for at in _venue_accounts(commands)
+        }
 
     async def _venue(self, at: VenueAccount, request: ReplayRequest) -> VenueFacts:
         name = at.venue
