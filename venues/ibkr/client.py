@@ -63,6 +63,7 @@ PROFILE = Profile(
 )
 _NO_CONTRACT = 200  # TWS's code for a question that no contract fits
 _PAPER_ACCOUNTS = ("DU", "DF")
+_LOOK_SECONDS = 4.0  # somebody waits for the plan, and a gateway without data never says so
 # A gateway has no fixed address; these only must not match any host.
 _NOWHERE = Hosts(paper=("https://paper.invalid",), live=("https://live.invalid",))
 
@@ -227,7 +228,7 @@ class IbkrClient(AccountClient):
             positions=self._positions,
             orders=self._open_orders,
             faults=self._faults,
-            seconds=self._timeout,
+            seconds=min(self._timeout, _LOOK_SECONDS),
         )
         asked = {
             self.market_key(one): looking.Asked(one.market_id, self.account_of(one)) for one in actions[:MOST_MARKETS]
