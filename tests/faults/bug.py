@@ -209,8 +209,8 @@ def forgets_the_account(_: Ground) -> None:
 def never_asks_first(_: Ground) -> None:
     """Trusts its own ledger: after a restore from a backup that knows nothing."""
 
-    async def nothing_there(*_: object) -> None:
-        return None
+    async def nothing_there(_: object, context: object) -> object:
+        return context
 
     plant(send.OrderSubmitter, "_asked_before", nothing_there)
 

@@ -20,7 +20,7 @@ from eth_account import Account
 from tests.faults import checker
 from tests.faults.cell import HOUSE, RESTORED, SECONDS, Cell, Scene, order
 from tests.faults.child import GRACE, Killer, Where, forked, looking_again, placing, reconciling, replaying
-from tests.faults.stores import StoreCopy, insert, postgres_store
+from tests.faults.stores import StoreCopy, forget_breakers, insert, postgres_store
 from tests.support.exchange import Exchange, in_process
 from tests.support.orders import add_sqlite, sqlite_store
 from tests.support.session import ident
@@ -133,6 +133,7 @@ class Ground:
 
     def _run(self, cell: Cell, number: int) -> None:
         self._scene(cell.scene, number)
+        forget_breakers(self.target)
         killer = Killer(cell.point, signal.Signals(cell.kill))
         sql = cell.point.startswith(("sql-", "commit-"))
         figures, ids = self.figures, (ident(number),)

@@ -7,13 +7,14 @@ import re
 import sqlite3
 import uuid
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from backends.layouts import orders
+from backends.ledger.schema import SCHEMA
 
 
 async def insert(dsn: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -39,6 +40,23 @@ def postgres_store(template: str) -> str:
 
     asyncio.run(make())
     return template.replace("{db}", name)
+
+
+def forget_breakers(target: str) -> None:
+    """Each cell is a day of its own: what the cells before it did to the venue holds up nothing."""
+    if not target.startswith("postgresql:"):
+        with closing(sqlite3.connect(target, timeout=30)) as connection, suppress(sqlite3.OperationalError):
+            connection.execute("DELETE FROM console_breaker")  # not there before the first act
+            connection.commit()
+        return
+
+    async def forget() -> None:
+        connection = await asyncpg.connect(target)
+        with suppress(asyncpg.UndefinedTableError):
+            await connection.execute(f"DELETE FROM {SCHEMA}.breaker")
+        await connection.close()
+
+    asyncio.run(forget())
 
 
 class StoreCopy:

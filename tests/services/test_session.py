@@ -137,7 +137,8 @@ async def test_stop_ends_the_settling_of_calls(postgres_db: str, monkeypatch: py
 
 async def test_an_approval_counts_for_its_own_attempt_alone(place: Callable[..., Place], at: At) -> None:
     """Two entries under one client order id: who agrees to the one has not agreed to the other."""
-    pool = place([fresh(1, client_order_id="same"), fresh(2, client_order_id="same")], venues=window(60))
+    rows = [fresh(n, client_order_id="same", action_json=f'{{"order_key": "k-{n}"}}') for n in (1, 2)]
+    pool = place(rows, venues=window(60))
     stage = await at(pool.target, venue=pool.venue)
     await in_doubt(stage, 1, "live")
     await in_doubt(stage, 2, "live")

@@ -78,7 +78,7 @@ REVIEWED = {
     "screens/audit.py": {"seen.head", "kept"},
     "screens/export.py": {"what"},
     "screens/frame.py": {"below", "cell.text"},
-    "gates/dismiss.py": {"digit", "str(self._count)", "what"},
+    "gates/dismiss.py": {"digit", "str(self._count)", "what", "_aftermath(self._row, one=self._count == 1)"},
     "gates/replay.py": {
         "shown", "self._words.asked", "self._words.send", "self._words.no_plan",
         "self._expected", "' '.join(sorted(self._overridable()))",
@@ -93,7 +93,7 @@ REVIEWED = {
     "screens/action_screen.py": {"text", "_BLANKS[blank]"},
     "queue/screen.py": {"position", "everything", "end", "order", "_misread(loader.text)"},
     "screens/replay_actions.py": {"text", "told"},
-    "screens/triage_actions.py": {"word", "hint", "were", "who"},
+    "screens/triage_actions.py": {"word", "hint", "were", "who", "left"},
     "widgets/prompt_line.py": {"lead"},
 }  # fmt: skip
 

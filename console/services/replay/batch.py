@@ -196,7 +196,7 @@ class ReplayBatch:
             if passes or traffic.under_way < traffic.breaker.room:
                 traffic.under_way += 1
                 return None
-            if traffic.breaker.state != "open" or traffic.under_way:
+            if traffic.breaker.state != "open" or traffic.under_way or traffic.learning:
                 await traffic.moved.wait()
                 continue
             left = max(0.0, OPEN_SECONDS - (time.monotonic() - traffic.breaker.opened_at))
@@ -274,6 +274,7 @@ class ReplayBatch:
             return  # without the ledger each console counts for itself
         finally:
             traffic.learning -= 1
+            traffic.moved.set()
         traffic.is_kept = row != _CLOSED
         kept = Breaker.kept(row, time.monotonic())
         both_open = traffic.breaker.state == kept.state == "open"  # and somebody may wait for the moment it opened here
