@@ -205,7 +205,7 @@ class OrderSelect:
         return compiled(self.select(whole=whole).where(among), on_postgres=self.on_postgres)
 
     def mentions(self) -> ColumnElement[bool]:
-        """Rows that may name one of the `keys`: by id or client order id, or in the action of one of the `markets`."""
+        """Rows that may name one of the `keys`: by id, by client order id, or as `said` in the action of a market."""
         among = {name: self._listed(name) for name in ("keys", "markets")}
         texts = {
             name: condition.column_text(self.attached, name) for name in _NAMING if name in self.attached.info.columns
@@ -216,7 +216,7 @@ class OrderSelect:
         if "client_order_id" in texts:
             named.append(texts["client_order_id"].in_(sa.select(among["keys"].c.value)))
         if "action_json" in texts and "market_id" in texts:
-            one = self._listed("keys")
+            one = self._listed("said")
             find = sa.func.strpos if self.on_postgres else sa.func.instr
             said = sa.exists(sa.select(sa.literal_column("1")).where(find(texts["action_json"], one.c.value) > 0))
             named.append(sa.and_(texts["market_id"].in_(sa.select(among["markets"].c.value)), said))

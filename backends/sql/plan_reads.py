@@ -180,8 +180,10 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
     async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:
         """By id, by client order id, or, in one of these markets, by a mention in the action."""
         on_postgres = self._attached.info.dialect == "postgresql"
-        spelled = [*keys, *(json.dumps(key)[1:-1] for key in keys)]
-        listed = {"keys": list(dict.fromkeys(spelled)), "markets": list(markets)}
+        # As a text of the JSON, in its quotes, so that no longer key is meant; a key of digits may stand without.
+        said = [json.dumps(key, ensure_ascii=pure) for key in keys for pure in (True, False)]
+        said += [key for key in keys if key.isdecimal()]
+        listed = {"keys": list(keys), "said": list(dict.fromkeys(said)), "markets": list(markets)}
         if on_postgres:
             listed = {name: [text for text in texts if is_plain(text)] for name, texts in listed.items()}
 
