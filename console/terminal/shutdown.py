@@ -1,4 +1,4 @@
-"""Ends the console on SIGTERM, SIGHUP and SIGINT: finishes running sends and restores the terminal.
+"""Ends the console on SIGTERM, SIGHUP, SIGINT and a closed terminal: finishes running sends, restores the terminal.
 
 Runs in a thread of its own, because the event loop may be blocked by a terminal that reads nothing.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import sys
 import termios
@@ -45,12 +46,18 @@ class ShutdownHandler:
 
     def __enter__(self) -> ShutdownHandler:
         self._before = {number: signal.signal(number, self._told) for number in SIGNALS}
+        threading.Thread(target=self._watch_terminal, name="dlq-terminal", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _watch_terminal(self) -> None:
+        """A program that runs the console, as make, may be the only one that is told of a closed terminal."""
+        if _is_closed_in_the_end() and not self._over.is_set():
+            self._told(signal.SIGHUP, None)
 
     def _told(self, number: int, _: FrameType | None) -> None:
         # Only start a thread: the handler may have interrupted code that holds a lock.
@@ -66,6 +73,18 @@ class ShutdownHandler:
             # The app is blocked by a terminal that reads nothing.
             give_back(self._terminal)
             os._exit(128 + number)
+
+
+def _is_closed_in_the_end() -> bool:
+    """Wait for the end of the terminal, without looking at what is typed; False where there is nothing to wait for."""
+    try:
+        if sys.__stdin__ is None or not sys.__stdin__.isatty():
+            return False
+        watched = select.poll()
+        watched.register(sys.__stdin__.fileno(), 0)
+        return any(seen & select.POLLHUP for _, seen in watched.poll())
+    except (OSError, ValueError):
+        return False
 
 
 def _terminal_settings() -> list[Any] | None:

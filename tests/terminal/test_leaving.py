@@ -107,6 +107,16 @@ def test_a_hang_up_at_rest(desk: Desk, venue: Exchange) -> None:
     assert desk.is_untouched()
 
 
+def test_a_hang_up_under_a_program_that_keeps_the_signal_to_itself(desk: Desk, venue: Exchange) -> None:
+    """As make does: it waits for the console, and only it is told that the terminal is gone."""
+    waiting = ("sh", "-c", 'trap "" HUP; "$@"; exit $?', "sh")
+    with desk.open(under=waiting) as terminal:
+        terminal.shows("pending 1 ", "1 of 1 open")
+        terminal.hang_up()
+        assert terminal.ended() == 128 + signal.SIGHUP
+    assert desk.is_untouched()
+
+
 def test_an_answer_that_never_comes_is_in_doubt(tmp_path: Path, venue: Exchange) -> None:
     desk = Desk.at(tmp_path, venue, [fresh(1)], settings={"timeout": 1.0})
     with desk.open() as terminal:

@@ -35,10 +35,15 @@ class Desk:
         return cls(Console(folder, str(path), venue.url if venue else "http://127.0.0.1:9", **more), path)
 
     def open(
-        self, *given: str, size: Size = USUAL, module: str = "console", environ: Mapping[str, str] | None = None
+        self,
+        *given: str,
+        size: Size = USUAL,
+        module: str = "console",
+        environ: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> Terminal:
-        """The console on the store."""
-        words = [sys.executable, "-m", module, *self.console.words(*given)]
+        """The console on the store; `under`: a program that runs it."""
+        words = [*under, sys.executable, "-m", module, *self.console.words(*given)]
         # An editor that returns at once: what another program would paint is not the console's.
         quiet = dict.fromkeys(("EDITOR", "VISUAL", "PAGER"), "true")
         return Terminal(words, self.console.environ | quiet | dict(environ or {}), size)
