@@ -14,6 +14,8 @@ from typing import TypeVar
 
 MOST_MARKETS = 200  # that one look asks about
 AT_ONCE = 4  # requests of one look at the same time
+_MAGNITUDE = 30  # powers of ten
+_MOST_DIGITS = 60
 _FUTURE = 5.0  # seconds by which a venue's clock may be ahead
 
 _Value = TypeVar("_Value")
@@ -35,6 +37,8 @@ class Quote:
         """Why this is no quote; None where it is one."""
         if self.bid is None or self.ask is None or self.bid <= 0 or self.ask <= 0:
             return "one-sided"
+        if not (is_figure(self.bid) and is_figure(self.ask)):
+            return "no price"
         if self.bid > self.ask:
             return "crossed"
         if self.at is None:
@@ -43,6 +47,11 @@ class Quote:
         if age > quote_seconds:
             return f"{age:.0f} s old"
         return "from the future" if age < -max(_FUTURE, quote_seconds) else None
+
+
+def is_figure(number: Decimal) -> bool:
+    """Whether a number is one of a market; the digits of others would fill the screen."""
+    return number.is_finite() and abs(number.adjusted()) <= _MAGNITUDE and len(number.as_tuple().digits) <= _MOST_DIGITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ _PAIR: Final = re.compile(r"[(\[]\s?b?\\{0,8}[\"']\Z")
 _OPEN: Final = re.compile(r"b?(?P<quote>\\{0,8}[\"'])")
 _PLAIN: Final = re.compile(r"(?:[^\s&;,\"'{}()\[\]<>|\\%]|%(?!26))(?:[^\s&;,\"'{}()\[\]<>|\\%]+|%(?!26))*")
 _COOKIES: Final = re.compile(r"[^\s;,\"'}\\]+(?:;\s{0,2}[^\s;,\"'}\\]+=[^\s;,\"'}\\]*)*")
+_REMEMBERED: Final = 4096  # characters; longer texts would fill the memory
 _JUDGED: Final = 256  # characters of a value that are looked at, so that a long text takes no time
 _AUTH_SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token|Digest|HMAC|ApiKey|Signature)(?: {1,4}|%20)", re.IGNORECASE)
 _OWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,24} {1,4}(?=[^\s,;\"']{0,60}[0-9])(?=[^\s,;\"']{8})")
@@ -72,9 +73,17 @@ _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}|[0-9]+")
 _Kind = Literal["strong", "weak", "faint"]
 
 
-@lru_cache(maxsize=1024)  # a storm repeats one text
 def without_credentials(text: str) -> str:
     """The text with every credential in it hidden; the same text where there is none."""
+    return _remembered(text) if len(text) <= _REMEMBERED else _masked(text)
+
+
+@lru_cache(maxsize=1024)  # a storm repeats one text
+def _remembered(text: str) -> str:
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
     text = _SHAPES.sub(MASKED, text)
     text = _HALF.sub(rf"\g<1>{MASKED}", text)
     text = "".join(_pieces(text))

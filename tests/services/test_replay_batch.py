@@ -569,6 +569,45 @@ async def test_a_cancel_whose_order_cannot_be_found_yet_is_not_sent(
     assert (ended.outcome, stage.venue.posts, (await stage.shows(2))[0]) == ("not_sent", [], "pending")
 
 
+async def test_an_order_key_alone_proves_no_absence(make: Make, at: At) -> None:
+    """The order may have been sent without a client order id, or from here under one that was made for it."""
+    old = datetime.now(UTC) - timedelta(minutes=5)
+    rows = [fresh(2, client_order_id=None, captured_at=old, action_json='{"action": "cancel", "order_key": "k"}')]
+    stage = await at(make(rows))
+    ended = await stage.replay_one(2)
+    assert (ended.outcome, stage.venue.posts, (await stage.shows(2))[0]) == ("not_sent", [], "pending")
+
+
+async def test_an_id_that_could_not_be_asked_for_is_not_absent(make: Make, at: At) -> None:
+    old = datetime.now(UTC) - timedelta(minutes=5)
+    rows = [fresh(2, client_order_id="x-9", captured_at=old, action_json='{"action": "cancel", "order_key": "c-1"}')]
+    stage = await at(make(rows))
+
+    async def stop(_: Prepared) -> None:
+        assert stage.running is not None
+        stage.running.stop()
+
+    await _placed(stage)
+    stage.venue.before_lookup = stop
+    ended = await stage.replay_one(2)
+    assert (ended.outcome, stage.venue.posts, (await stage.shows(2))[0]) == ("not_sent", [], "pending")
+
+
+async def test_a_batch_of_which_one_goes_waits_for_the_breaker_too(make: Make, at: At) -> None:
+    rows = [*(fresh(n) for n in range(1, 7)), fresh(7, captured_at=datetime.now(UTC) - timedelta(hours=3))]
+    target = make(rows)
+    first = await at(target, venue=FakeVenue(script=["not-sent"] * 5))
+    for number in range(1, 6):
+        await first.replay_one(number)
+    second = await at(target)
+    running = asyncio.ensure_future(second.replay(6, 7))
+    await soon(lambda: second.running is not None and bool(second.running.breakers()))
+    assert second.running is not None
+    second.running.stop()
+    assert outcomes(await running) == ["skipped", "refused"]
+    assert second.venue.posts == []
+
+
 async def test_a_replace_whose_order_is_absent_has_nothing_to_replace(make: Make, at: At) -> None:
     stage = await at(make([_aiming("replace", captured_at=datetime.now(UTC) - timedelta(minutes=5))]))
     ended = await stage.replay_one(2)

@@ -286,10 +286,46 @@ async def test_an_open_breaker_lets_a_cancel_pass_and_carries_nothing_past_its_t
     old = clock.now() - timedelta(minutes=14, seconds=50)
     async with asyncio.timeout(5):
         assert await batch._room(_open(), Step(command(verb="cancel"), 0), single=False) is None
-        assert await batch._room(_open(), Step(command(), 0), single=True) is None
+        assert await batch._room(_open(), Step(command(), 0, overridden=("not-ready",)), single=True) is None
+        alone = await batch._room(_open(), Step(command(), 0), single=True)
         late = await batch._room(_open(), Step(command(captured_at=old), 0), single=False)
     assert late is not None
     assert late.outcome in ("not_sent", "skipped")
+    assert alone is not None
+    assert (alone.outcome, (alone.detail or "").partition(":")[0]) == ("not_sent", "not-ready")
+
+
+async def test_what_else_ends_meanwhile_does_not_end_the_wait_for_a_breaker(make: Make, at: At) -> None:
+    """A cancel passes the breaker; when it ends, the others still wait their time."""
+    stage = await at(make(1))
+    batch = ReplayBatch(stage.store, stage.at_desk(), ANN, clock.now)
+    traffic = _open()
+    waiting = asyncio.ensure_future(batch._room(traffic, Step(command(), 0), single=False))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        traffic.moved.set()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(waiting), 0.05)
+    batch.stop()
+    held = await asyncio.wait_for(waiting, 5)
+    assert held is not None
+    assert held.outcome == "skipped"
+
+
+async def test_without_its_breakers_a_store_holds_up_nothing(
+    make: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await at(make(2))
+    made = await stage.plan(1, 2)
+
+    async def away(*_: object, **__: object) -> None:
+        raise Unreachable("the store is away")
+
+    for name in ("breakers", "breaker_learns"):
+        monkeypatch.setattr(stage.store, name, away)
+    stage.venue.script = ["not-sent"]
+    ended = await stage.run(made)
+    assert sorted(one.outcome for one in ended.values()) == ["accepted", "not_sent"]
 
 
 async def test_no_more_is_under_way_than_could_fail(make: Make, at: At) -> None:

@@ -142,6 +142,13 @@ def test_what_else_an_order_can_be_counted_by() -> None:
     assert (unseen.amount, unseen.notes) == (None, ())
 
 
+def test_numbers_that_no_market_has_count_for_nothing() -> None:
+    huge = Decimal("1E+999999")
+    for view in (MarketView(Quote(Decimal(1), huge, NOW), huge), MarketView(Quote(Decimal("1E-999999"), huge, NOW))):
+        made = worth_of(command(price=None, order_type="market").action, view, at=NOW, quote_seconds=60)
+        assert (made.amount, made.quote, made.before) == (None, None, None)
+
+
 def test_what_could_not_be_read_is_said_once() -> None:
     view = MarketView(problems=("quote: HTTP 404", "position: HTTP 404"))
     made = worth_of(command().action, view, at=NOW, quote_seconds=60)

@@ -15,7 +15,7 @@ from console.services.evidence import payload
 from console.services.evidence.absence import absence_gap, earliest
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.evidence.reconcile import Reconciliation, VenueWord
-from console.services.replay.command import Command, Problem, read_command, with_client_id
+from console.services.replay.command import Command, Problem, aimed, read_command, with_client_id
 from console.services.replay.venue_pool import VenuePool
 from venues import (
     NO_TERMS,
@@ -91,7 +91,8 @@ class Inquiry:
         action, account = command.action, client.account_of(command.action)
         if isinstance(client, Learner):
             await client.learn((action.market_id,))
-        prepared = _askable(client, action, command.client_order_id)
+        aim = aimed(command, ())
+        prepared = _askable(client, aim.asked_by(), command.client_order_id)
         if isinstance(prepared, Refused):
             return self._told(command.entry_id, "cannot-ask", account=account, detail=prepared.why)
         now = min(self._clock(), await self._store.clock())
@@ -99,6 +100,8 @@ class Inquiry:
         gap = absence_gap(command.captured_at, now, window=self._pool.window(command.venue), reach=client.profile.reach)
         if action.verb == "new" and not command.own_id:
             gap = "the engine sent it without a client order id by which it could be asked for"
+        if len(aim.aims) > 1 or (aim.aims and not aim.is_aim_sure):
+            gap = "its order may have another client order id"
         if verdict.kind == "absent" and not client.profile.lookup:
             verdict = LookupVerdict("no-answer", f"{command.venue} cannot be asked by client order id")
         word = VenueWord(verdict, account=account, absence_gap=gap, could_ask=client.profile.lookup)

@@ -31,12 +31,12 @@ class _Group:
         for command in self.commands:
             first.setdefault(self.client.market_key(command.action), command.action)
         asked = list(first.values())[: self.most]
-        nothing = MarketView(problems=("quote: its market was not told",))
+        nothing = MarketView(problems=("quote: the venue told nothing of this market",))
         seen: Mapping[str, MarketView] = {}
         try:
             seen = await asyncio.wait_for(self.client.look(asked), self.timeout)
         except TimeoutError:
-            nothing = MarketView(problems=("quote: its market could not be looked at in time",))
+            nothing = MarketView(problems=("quote: no answer in time",))
         return {
             command.entry_id: self.client.seen_by(
                 command.action, seen.get(self.client.market_key(command.action), nothing)

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from console.settings.config import Limits, amount_in
 from venues import MarketView, OrderAction, Quote
+from venues.quote import is_figure
 from venues.terms import WITH_PRICE
 
 _CLOSES = ("buy_to_close", "sell_to_close")
@@ -76,7 +77,8 @@ def worth_of(action: OrderAction, view: MarketView | None, *, at: datetime, quot
     )
     if quote is not None and price is not None:
         made = replace(made, drift=_drift(price, quote), through=_through(action, price, seen=seen, quote=quote))
-    return made.standing_at(action, seen.position)
+    held = seen.position if seen.position is not None and is_figure(seen.position) else None
+    return made.standing_at(action, held)
 
 
 def _counting(view: MarketView, at: datetime, quote_seconds: float) -> tuple[Quote | None, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -16,7 +16,14 @@ from backends.records import Actor, BreakerKey, BreakerRow, Selection
 from backends.store import Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, unsent
-from console.services.replay.flow_control import OPEN_SECONDS, Breaker, Pace
+from console.services.replay.flow_control import (
+    FAILURES,
+    OPEN_SECONDS,
+    Breaker,
+    Pace,
+    breaker_text,
+    wait_unless_stopped,
+)
 from console.services.replay.outcome import EntryOutcome, HoldReason, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step, Superseded
 from console.services.replay.still_fit import latest_start
@@ -170,7 +177,7 @@ class ReplayBatch:
             return
         running: list[asyncio.Task[None]] = []
         for step in steps:
-            if (why := await self._room(traffic, step, single=len(run.plan.steps) == 1)) is None:
+            if (why := await self._room(traffic, step, single=run.plan.size == 1)) is None:
                 running.append(asyncio.create_task(self._one(run, step, traffic)))
             else:
                 self._unsent(run, why)
@@ -182,14 +189,24 @@ class ReplayBatch:
             client = await self._pool.client(at, mode)
             timeout, window = self._pool.settings(at.venue).timeout, self._pool.window(at.venue)
             lane = VenueLane(client, Pace(self._pool.rate(at.venue)), timeout, window, at, self._lease)
-            row = (await self._store.breakers()).get(_breaker_key(at, mode))
+            row = await self._kept_breaker(at, mode)
             breaker = Breaker.kept(row, time.monotonic())
             self._traffic.setdefault(at, _Traffic(lane, breaker, is_kept=row is not None))
         return self._traffic[at]
 
+    async def _kept_breaker(self, at: VenueAccount, mode: Mode) -> BreakerRow | None:
+        try:
+            return (await self._store.breakers()).get(_breaker_key(at, mode))
+        except StoreError:
+            return None  # without the ledger each console counts for itself
+
     async def _room(self, traffic: _Traffic, step: Step, *, single: bool) -> EntryOutcome | None:
-        """Wait for room in this account's traffic; the outcome of a step that gets none. A cancel passes a breaker."""
-        passes = single or step.command.action.verb == "cancel"
+        """Wait for room in this account's traffic; the outcome of a step that gets none.
+
+        A cancel passes a breaker, and so does a single order whose guard was overridden; one alone waits for nothing.
+        """
+        forced = single and "not-ready" in step.overridden
+        passes = forced or step.command.action.verb == "cancel"
         while not self._stopped.is_set():
             traffic.moved.clear()
             traffic.breaker = traffic.breaker.at(time.monotonic())
@@ -200,6 +217,8 @@ class ReplayBatch:
                 await traffic.moved.wait()
                 continue
             left = max(0.0, OPEN_SECONDS - (time.monotonic() - traffic.breaker.opened_at))
+            if single:
+                return self._not_now(step, traffic, left)
             if self._is_too_long(step, left):
                 return self._late(step, traffic, left)
             if traffic.tried_again:
@@ -211,8 +230,7 @@ class ReplayBatch:
     async def _wait_for_breaker(self, traffic: _Traffic, seconds: float) -> None:
         label = traffic.lane.at.label
         self._waiting(label, f"waits {seconds:.0f} s: it failed several times in a row")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(traffic.moved.wait(), seconds + 0.01)
+        await wait_unless_stopped(seconds + 0.01, self._stopped)
         self._waiting(label, None)
 
     def _is_too_long(self, step: Step, seconds: float) -> bool:
@@ -223,6 +241,11 @@ class ReplayBatch:
         command, lane = step.command, traffic.lane
         waiting = f"{lane.at.label} has to be waited for, {seconds:.0f} s (it failed several times in a row)"
         text = f"stale: {waiting}, and its time is over before: nothing was sent"
+        return EntryOutcome(command.entry_id, "not_sent", lane.client.mode, None, command.client_order_id, text)
+
+    def _not_now(self, step: Step, traffic: _Traffic, seconds: float) -> EntryOutcome:
+        command, lane = step.command, traffic.lane
+        text = f"not-ready: {breaker_text(lane.at.label, FAILURES, seconds)}: nothing was sent"
         return EntryOutcome(command.entry_id, "not_sent", lane.client.mode, None, command.client_order_id, text)
 
     def _held(self, step: Step, traffic: _Traffic) -> EntryOutcome:

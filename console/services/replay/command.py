@@ -35,6 +35,7 @@ class Command:
     elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
     sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
     aims: tuple[str, ...] = ()  # client order ids that the order of a cancel or replace without an order id may have
+    is_aim_sure: bool = False  # one of them is an id that the order was sent with, so that its absence counts
 
     @property
     def at(self) -> VenueAccount:
@@ -83,7 +84,8 @@ def aimed(command: Command, firsts: Sequence[Command]) -> Command:
     own = [action.client_order_id] if action.verb == "cancel" or action.order_key == action.client_order_id else []
     key = [action.order_key] if action.order_key != command.entry_id else []
     named = [one.action.client_order_id for one in firsts if one.action.verb == "new"]
-    return replace(command, aims=tuple(dict.fromkeys(name for name in (*named, *own, *key) if name)))
+    sure = any((*named, *own))  # an order key alone may be no client order id at all
+    return replace(command, aims=tuple(dict.fromkeys(name for name in (*named, *own, *key) if name)), is_aim_sure=sure)
 
 
 def as_new(change: Command, first: Command) -> Command:

@@ -89,6 +89,11 @@ class Breaker:
                 return FAILURES - self.failures
 
 
+def breaker_text(label: str, failures: int, seconds: float) -> str:
+    """Why an order alone does not go now."""
+    return f"{label}: its last {failures} sends failed; one more may be tried in {seconds:.0f} s"
+
+
 class Pace:
     """Spaces the requests to one venue. `hold` delays every later turn when a venue asks to slow down."""
 

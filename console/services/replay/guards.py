@@ -10,7 +10,7 @@ from decimal import Decimal
 from backends.records import BreakerRow, Halt, Version
 from console.services.market.worth import Worth, drifted, is_valued, worth_of
 from console.services.replay.command import Command, Problem
-from console.services.replay.flow_control import OPEN_SECONDS
+from console.services.replay.flow_control import OPEN_SECONDS, breaker_text
 from console.services.replay.moment import too_late
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits, amount_in
@@ -311,8 +311,7 @@ def _broken(command: Command, facts: Facts) -> Guard | None:
     if not facts.single or row is None or row.opened_ago is None or row.opened_ago >= OPEN_SECONDS:
         return None
     left = OPEN_SECONDS - row.opened_ago
-    text = f"{command.at.label}: its last {row.failures} sends failed; one more may be tried in {left:.0f} s"
-    return Guard("not-ready", text)
+    return Guard("not-ready", breaker_text(command.at.label, row.failures, left))
 
 
 def _lost(venue: VenueFacts | None) -> Guard | None:

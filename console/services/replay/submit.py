@@ -40,6 +40,7 @@ from venues import (
     Absent,
     Accepted,
     Learner,
+    LookupFailed,
     NotSent,
     Outcome,
     Prepared,
@@ -58,6 +59,7 @@ _SEND_SLACK_SECONDS = 2.0
 _SAID_SECONDS = 1.0  # a shorter wait is not worth a word
 _AT_ONCE_SECONDS = 1.0  # an intent that took longer to commit is judged by the halt again
 _STOPPED = "stopped: nothing was sent"
+_UNSURE_AIM = "it is not known by which client order id its order was sent"
 Signal = Literal["good", "bad", "none"]  # what an outcome says about the venue's health
 Point = Literal[
     "begun", "claimed", "looked-up", "adopted", "cleared", "intended", "answered", "confirmed", "concluded", "given-up"
@@ -220,7 +222,8 @@ class OrderSubmitter:
         if not prepared.found_by:
             return context
         if verdict.order is None:
-            text = f"its order was not found by client order id {prepared.found_by}: {verdict.text}; nothing was sent"
+            told = f"its order was not found by client order id {prepared.found_by}: {verdict.text}"
+            text = f"{told}; nothing was sent: try again later, or cancel it at the venue"
             return await self._give_up(context, "not_sent", text)
         action = replace(context.command.action, venue_order_id=verdict.order.venue_order_id)
         return replace(context, step=replace(context.step, command=replace(context.command, action=action)))
@@ -239,7 +242,8 @@ class OrderSubmitter:
                 return decide_replace(command.action, verdict)
             case "cancel":
                 held = "another command of this order is in doubt" if context.step.order_in_doubt else None
-                return decide_cancel(verdict, gap=held or _absence_gap(context, asked_at))
+                unsure = _UNSURE_AIM if command.aims and not command.is_aim_sure else None
+                return decide_cancel(verdict, gap=held or unsure or _absence_gap(context, asked_at))
             case verb:
                 assert_never(verb)
 
@@ -248,7 +252,10 @@ class OrderSubmitter:
         found = await unless_stopped(context.lane.client.lookup(prepared.by_aim), self._tools.stopped)
         for aim in context.command.aims[1:] if prepared.found_by else ():
             # Its order may have another of these ids: only when none is found is it absent.
-            if not isinstance(found, Absent) or await self._turn(context.lane, None) is not None:
+            if not isinstance(found, Absent):
+                break
+            if (late := await self._turn(context.lane, context.step, context.held)) is not None:
+                found = LookupFailed(late)
                 break
             named = replace(prepared.by_aim, client_order_id=aim)
             found = await unless_stopped(context.lane.client.lookup(named), self._tools.stopped)
