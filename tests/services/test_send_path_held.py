@@ -300,7 +300,7 @@ async def test_what_else_ends_meanwhile_does_not_end_the_wait_for_a_breaker(make
     stage = await at(make(1))
     batch = ReplayBatch(stage.store, stage.at_desk(), ANN, clock.now)
     traffic = _open()
-    waiting = asyncio.ensure_future(batch._room(traffic, Step(command(), 0), single=False))
+    waiting = asyncio.ensure_future(batch._room(traffic, Step(command(captured_at=clock.now()), 0), single=False))
     for _ in range(3):
         await asyncio.sleep(0)
         traffic.moved.set()
