@@ -183,7 +183,8 @@ class AccountClient(ABC):
     def prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         """Refuse an action with a term that its request would not carry, before anything is built."""
         if names := self.profile.sends.unsent(action):
-            return Refused(f"{self.profile.name} would not be sent: {', '.join(names)}", unsent=names)
+            why = f"{', '.join(names)} cannot be sent to {self.profile.name} with this order"
+            return Refused(f"{why}: place it at the venue, or dismiss it", unsent=names)
         made = self._prepare(action, client_order_id)
         return self._unaimed(action, client_order_id) or made if isinstance(made, Refused) else made
 

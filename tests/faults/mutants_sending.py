@@ -354,13 +354,13 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _batch.but(
         "a breaker holds a cancel",
-        'passes = single or step.command.action.verb == "cancel"',
-        "passes = single",
+        'passes = forced or step.command.action.verb == "cancel"',
+        "passes = forced",
         "send_path_held::test_an_open_breaker_lets_a_cancel_pass_and_carries_nothing_past_its_time",
     ),
     _batch.but(
         "one alone is held",
-        "passes = single or step",
+        "passes = forced or step",
         "passes = step",
         "send_path_held::test_an_open_breaker_lets_a_cancel_pass_and_carries_nothing_past_its_time",
     ),

@@ -188,8 +188,8 @@ WORTH = (
     ),
     _submit.but(
         "what was not found is sent",
-        '        if verdict.order is None:\n            text = f"its order',
-        '        if False:\n            text = f"its order',
+        '        if verdict.order is None:\n            told = f"its order',
+        '        if False:\n            told = f"its order',
         "replay_batch::test_a_cancel_whose_order_cannot_be_found_yet_is_not_sent",
     ),
     _command.but(

@@ -226,7 +226,7 @@ CASES: dict[str, tuple[Command | Problem, dict[str, object], str | None]] = {
     "a cancel has no price": (command(price=Decimal(99), verb="cancel"), _seen("9.99", "10"), None),
     "a term that is not sent": (
         command(),
-        {"refusals": {command().entry_id: refusal(Refused("fake would not be sent: hidden", unsent=("hidden",)))}},
+        {"refusals": {command().entry_id: refusal(Refused("hidden cannot be sent to fake", unsent=("hidden",)))}},
         "unsent-terms",
     ),
     "a key that nobody knows": (command(extra={"iceberg": 1}), {"venues": venue(profile=STRICT)}, "unmapped-terms"),

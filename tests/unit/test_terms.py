@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from venues import OrderAction, SentTerms, Terms, parse_action
+from console.services.evidence import payload
+from tests.support.venue.term_samples import SAMPLES
+from venues import OrderAction, Prepared, SentTerms, Terms, parse_action
 from venues.orders import VenueOrder, differences, sent_order
 from venues.term_names import LABELS, TERMS
 from venues.terms import ExitTerms, Leg, for_types, read_terms
@@ -232,3 +234,13 @@ def test_the_order_as_sent_leaves_out_what_is_not_there() -> None:
         "client_order_id": "c-1",
         "stop_price": Decimal(9),
     }
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_ledger_gives_every_term_back(term: str) -> None:
+    """What cannot be read again could not be reconciled."""
+    action = replace(read({}), terms=Terms(**{term: SAMPLES[term]}), params={"x": Decimal("1.5"), "y": [1, None]})
+    prepared = Prepared("new", "c-1", "POST", "/orders", b"{}", action)
+    kept = payload.decode(payload.encode(prepared))
+    assert kept is not None
+    assert kept.action.terms == action.terms

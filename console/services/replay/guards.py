@@ -265,8 +265,8 @@ def too_big(command: Command, seen: Worth, limits: Limits, *, is_live: bool) -> 
 def unvalued(seen: Worth) -> str:
     """Why no limit can be held against the order."""
     if seen.amount is None:
-        return "cannot be valued: it has no price, and its market has no quote"
-    return f"cannot be valued: the limits say nothing of {seen.currency or 'an unknown currency'}"
+        return "cannot be valued: it has no price, and its market has no quote now"
+    return f"cannot be valued: [limits] say nothing of {seen.currency or 'an unknown currency'}, and have no default"
 
 
 def _in(seen: Worth) -> str:
@@ -283,7 +283,10 @@ def _unmapped(command: Command, facts: Facts) -> Guard | None:
     venue = facts.venues.get(command.at)
     sends = venue.profile.sends if venue and venue.profile else SentTerms()
     names = sends.unmapped(command.action, facts.limits.labels)
-    return Guard("unmapped-terms", f"not known, would not be sent: {', '.join(names)}") if names else None
+    if not names:
+        return None
+    remedy = "name it in [limits] labels if it means nothing to the venue, or override this with a note"
+    return Guard("unmapped-terms", f"nobody knows {', '.join(names)}, and it would not be sent: {remedy}")
 
 
 def _not_ready(command: Command, facts: Facts) -> Guard | None:
