@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.services.engine.capture import _ASYNC_SUBMIT
 from console.services.errors.category import READ_LENGTH, Class, classify
 from console.services.errors.category_rules import RULES, UNKNOWN, Rule
 from tests.data.errors import Half, labelled
@@ -16,6 +17,7 @@ SAFE = [member.error for half in HALVES for member in labelled(half) if member.r
 DOUBTS = RULES[: next(index for index, rule in enumerate(RULES) if rule.reach == "no")]
 
 EXAMPLES = {
+    "engine-store-busy": "DeadlockDetectedError: deadlock detected",
     "engine-store": "OperationalError: database is locked",
     "duplicate-id": 'APIError: {"code":40010001,"message":"client_order_id must be unique"}',
     "at-the-venue": "Error 404, reqId 7: Order held while securities are located.",
@@ -28,9 +30,12 @@ EXAMPLES = {
     "not-connected": "ConnectionRefusedError: [Errno 111] Connection refused",
     "unreachable": "OSError: [Errno 101] Network is unreachable",
     "timeout": "TimeoutError: ",
+    "missing-field": "KeyError: 'quantity'",
     "engine-bug": "KeyError: 'code'",
     "breaker": "CircuitOpenError: alpaca",
+    "not-submitted": f"RuntimeError: {_ASYNC_SUBMIT}",
     "held-back": "RiskRejected: order notional 10 exceeds the limit 5",
+    "invalid-document": "jsonschema.ValidationError: 'qty' is a required property",
     "clock": 'binance {"code":-1021,"msg":"Timestamp for this request is outside of the recvWindow."}',
     "credentials": 'DDoSProtection: binance {"code":-2015,"msg":"Invalid API-key, IP, or permissions for action."}',
     "rate-limit": "RuntimeError: HTTP 429 after 3 attempts",
@@ -50,6 +55,11 @@ EXAMPLES = {
     "invalid-field": 'RuntimeError: HTTP 422: {"message":"qty must be greater than 0"}',
     "credentials-status": 'RuntimeError: HTTP 403: {"message":"your plan does not include this"}',
     "refused-status": 'RuntimeError: HTTP 422: {"message":"a rule nobody had seen before"}',
+    "bad-amount": "ValueError: negative quantity",
+    "business-rule": "CreditError: credit limit exceeded",
+    "schema-mismatch": "payload does not match expected schema",
+    "unavailable": "RuntimeError: downstream unavailable",
+    "refused-for-good": "permission denied",
     "unprocessable-bare": "HTTPError: 422 Client Error: Unprocessable Entity for url: https://x/v2/orders",
     "refused-bare": "RuntimeError: HTTP 400",
     "answered": "RuntimeError: HTTP 302",
@@ -182,6 +192,12 @@ def test_a_word_of_doubt_outweighs_any_refusal(rule: Rule) -> None:
         "RuntimeError: submit failed for notional 1000, quantity 429",
         "ValueError: 429 contracts left over",
         "PermissionError: [Errno 13] Permission denied: '/var/log/engine.log'",
+        "RouteNotFound: POST /v9/orders",
+        "ResourceNotFound: no such endpoint",
+        "ValueError: negative quantity",
+        "downstream unavailable",
+        "429",
+        "503",
         'InsufficientFunds: bybit {"ret_msg":"Server Timeout","rate_limit_status":99,"rate_limit":100}',
         "ApiException: (409)\nReason: Conflict\nHTTP response headers: HTTPHeaderDict({'X-RateLimit-Remaining': '9', "
         '\'X-Note\': \'rate limit\'})\nHTTP response body: {"error":{"code":"odd","message":"odd"}}',
@@ -208,6 +224,11 @@ def test_it_may_have_arrived(error: str) -> None:
         ("Error: socket hang up", "transient"),
         ("NoHttpResponseException: api.example:443 failed to respond", "transient"),
         ("Error 504, reqId 7: Not connected", "transient"),
+        ("ValueError: negative quantity", "business"),
+        ("payload does not match expected schema", "schema"),
+        ("missing required field", "schema"),
+        ("downstream unavailable", "transient"),
+        ("permission denied for schema public", "integration"),
     ],
 )
 def test_whose_fault_it_is(error: str, category: str) -> None:
@@ -222,6 +243,7 @@ def test_whose_fault_it_is(error: str, category: str) -> None:
         "dial tcp: lookup api.example on 10.0.0.2:53: no such host",
         "ClientConnectorError: Cannot connect to host x:443 ssl:default [Connect call failed ('10.0.0.5', 443)]",
         "gaierror: [Errno -3] Temporary failure in name resolution",
+        "FetchError: request to https://api.example failed, code: 'ENOTFOUND'",
         "RuntimeError: Error 502, reqId -1: Couldn't connect to TWS.",
         "ClientError: (429, None, 'null', None, {'server': 'x'})",
         "ApiException: (400)\nReason: Bad Request\nHTTP response headers: HTTPHeaderDict({'Keep-Alive': 'timeout=5'})\n"

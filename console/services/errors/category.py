@@ -10,7 +10,7 @@ from typing import Final
 
 from console.services.errors.category_rules import LOOK, RULES, UNKNOWN, Category, Reach, Rule
 
-VERSION: Final = 2
+VERSION: Final = 3
 READ_LENGTH: Final = 8_192
 
 
@@ -98,6 +98,8 @@ def _is_status(text: str, start: int, end: int) -> bool:
     lead = text[max(0, start - 14) : start]
     if lead.endswith(_STATUS_LEADS) or text.startswith(_STATUS_TAILS, end):
         return True
+    if text[start] == "5" and len(text) == 3:
+        return True  # a failing server's status and nothing else; any other lone number may mean anything
     if lead.replace(" ", "").rstrip("\"'").endswith(_STATUS_KEYS):
         return True
     head = _AFTER_TYPE.match(text)

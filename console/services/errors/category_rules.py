@@ -30,6 +30,7 @@ class Rule:
 LOOK: Final = "ask the venue first (C): a replay asks it for this order too, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
 _READ: Final = "refused by the venue: read its words, then dismiss or correct"
+_NO_MATCH: Final = "a document that does not match its schema, the order or the answer to it"
 _KEYS: Final = "dlq secrets check VENUE --paper|--live"
 
 
@@ -42,6 +43,14 @@ _REQUEST_MODELS: Final = tuple(
     f"for {kind}orderrequest"
     for kind in ("", "limit", "market", "stop", "stoplimit", "create", "new", "place", "replace")
 )
+# A look-up of one of the order's own fields; any other key may be of the engine's own tables.
+_ORDER_FIELDS: Final = (
+    "quantity", "qty", "amount", "side", "symbol", "market_id", "market", "price", "limit_price", "order_type", "type",
+    "time_in_force", "client_order_id", "account_id", "venue_name",
+)  # fmt: skip
+_KEY_ERRORS: Final = tuple(
+    f"keyerror{lead}{mark}{name}{mark}" for name in _ORDER_FIELDS for lead in (": ", "(") for mark in ("'", '"')
+)
 # The error describes the last try only; an earlier one may have arrived.
 _RETRIED: Final = (
     "retryerror", "retries exhausted", *(f"{digit} {tries}" for digit in range(10) for tries in ("attempts", "tries"))
@@ -52,10 +61,17 @@ _RETRIED: Final = (
 RULES: Final[tuple[Rule, ...]] = (
     # --- the order may have reached the venue ------------------------------------------------------------------------
     Rule(
+        "engine-store-busy", "transient", "maybe", f"the engine's own store was busy, before or after sending; {LOOK}",
+        words=_any("""
+            deadlock detected | deadlockdetected | could not serialize access | serializationfailure |
+            could not obtain lock | locknotavailable | lock wait timeout
+        """),
+    ),
+    Rule(
         "engine-store", "integration", "maybe", f"mend the engine's own store; {LOOK}",
         words=_any("""
             asyncpg | psycopg | sqlalchemy | sqlite | database is locked | database or disk | unique constraint |
-            deadlock detected | no space left | disk i/o | :5432 | , 5432 | postgres | redis |
+            no space left | disk i/o | :5432 | , 5432 | postgres | redis |
             in the middle of operation
         """),
     ),
@@ -140,8 +156,8 @@ RULES: Final[tuple[Rule, ...]] = (
             failed to establish a new connection | cannot connect to host | connecterror | connecttimeout |
             connect timeout | connection timeout to host | connectiontimeouterror | pooltimeout |
             name or service not known | nodename nor servname | getaddrinfo | name resolution | failed to resolve |
-            name does not resolve | no such host | unknownhostexception | enotfound | no address associated |
-            cannot connect to proxy | handshake operation timed out | couldn't connect to tws
+            name does not resolve | no such host | unknownhostexception | error: enotfound | 'enotfound' |
+            no address associated | cannot connect to proxy | handshake operation timed out | couldn't connect to tws
         """),
         unless=_RETRIED,
     ),
@@ -156,6 +172,10 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("timeout | timed out | time-out | timedout"),
     ),
     Rule(
+        "missing-field", "schema", "maybe", f"an order without a field that it needs, or an answer without it; {LOOK}",
+        words=_KEY_ERRORS,
+    ),
+    Rule(
         "engine-bug", "integration", "maybe", f"a fault in the engine, before or after sending; {LOOK}",
         words=_any("""
             typeerror | keyerror | attributeerror | indexerror | nameerror | assertionerror | zerodivisionerror |
@@ -167,8 +187,16 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("circuit breaker | circuitopen | breaker open | breaker is open"),
     ),
     Rule(
+        "not-submitted", "integration", "no", "never sent: give the engine a plain submit function, then replay",
+        words=("submit is async: submit_or_dead_letter needs a plain function; nothing was sent",),
+    ),
+    Rule(
         "held-back", "business", "no", "kept back by the engine itself: replay if the reason is gone, else dismiss",
         words=_any("kill switch | killswitch | risk check | riskrejected | risk rejected | pre-trade"),
+    ),
+    Rule(
+        "invalid-document", "schema", "maybe", f"{_NO_MATCH}; {LOOK}",
+        words=_any("validationerror | jsonschema | failed validating"), unless=_REQUEST_MODELS,
     ),
     # --- the venue refused the order ---------------------------------------------------------------------------------
     Rule(
@@ -290,11 +318,55 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("credentials-status", "integration", "no", _KEYS, statuses=frozenset({401, 403}), own_words=True),
     Rule("refused-status", "business", "no", _READ, statuses=frozenset({400, 404, 410, 422, 451}), own_words=True),
+    # --- whose fault it is, in words that prove nothing about the send ------------------------------------------------
+    Rule(
+        "refused-for-good", "integration", "maybe",
+        f"an external service refuses it: check its credentials, rights and address; {LOOK}",
+        words=_any("""
+            permission denied | access denied | accessdenied | unauthori | forbidden | not authenticated |
+            not granted | unknown route | no route | routenotfound | route not found | resourcenotfound |
+            such endpoint | unknown endpoint | method not allowed | invalid token | revoked | invalid_grant |
+            invalid_client | signature
+        """),
+    ),
+    Rule(
+        "bad-amount", "business", "maybe", f"an amount that no order can have: {_FIX}; {LOOK}",
+        words=_any("""
+            negative | be zero | is zero | below zero | less than zero | must be positive | non-positive |
+            must be greater than | must be > | must be at least | invalid quantity: -
+        """),
+    ),
+    Rule(
+        "business-rule", "business", "maybe", f"a rule of the trade stands against it: dismiss, or correct it; {LOOK}",
+        words=_any("""
+            credit limit | exposure limit | loss limit | risk limit | trading limit | order limit | leverage |
+            compliance | margin requirement | margin check | business rule | ruleerror | ruleviolation | rule violat |
+            has expired | delisted | market not found | price out of range | account is closed | account closed |
+            accountclosed | account has been | account not found | invalid account | customer not found
+        """),
+    ),
+    Rule(
+        "schema-mismatch", "schema", "maybe", f"{_NO_MATCH}; {LOOK}",
+        words=_any("""
+            schema | required propert | missing required | required field | field required | is required |
+            missing field | missing data for | missing value | unexpected field | unknown field | deserializ |
+            decodeerror | error parsing | could not convert | invalid literal for | invalid payload |
+            malformed | payload is invalid | unknown side | invalid side | must be <class | wrong type | invalid type
+        """),
+    ),
+    Rule(
+        "unavailable", "transient", "maybe", f"something on the way was not available; {LOOK}",
+        words=_any("""
+            unavailable | not available | notavailable | nobrokersavailable | downstream | is down | currently down |
+            offline | outage | is busy | server busy | serverbusy | try again | retry later | temporary failure |
+            temporarily | overloaded | exhausted | responding | connect | cannot reach | healthy
+        """),
+    ),
     # --- a status that proves nothing --------------------------------------------------------------------------------
     Rule(
         "unprocessable-bare", "schema", "maybe",
         f"refused as unprocessable without the venue's own words, which proves nothing; {LOOK}",
-        statuses=frozenset({422}),
+        words=("unprocessable",), statuses=frozenset({422}),
     ),
     Rule(
         "refused-bare", "integration", "maybe", f"refused without the venue's own words, which proves nothing; {LOOK}",
