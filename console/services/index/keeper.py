@@ -29,6 +29,7 @@ from backends.index.writer import EVERYTHING
 from backends.records import Entry, StoreInfo
 from backends.store import Store, StoreError
 from console.clock import Clock
+from console.own_program import OWN_PROGRAM
 from console.services.errors import category, fingerprint
 from console.services.triage.triage import ClassifiedEntry, classified
 
@@ -158,9 +159,7 @@ class IndexProcess:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "console",
+            *OWN_PROGRAM,
             "index",
             "--follow",
             "--with-parent",
