@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator
+from errno import EEXIST
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from backends.records import AuditEvent, readable
 from console.render.event import pairs
@@ -20,40 +21,40 @@ if TYPE_CHECKING:
     from console.app import ConsoleApp
     from console.services.browse.queue_order import View
 
+_MOST_TRIES = 100
+
 
 async def export_view(app: ConsoleApp, view: View) -> None:
     session = app.session
     if session is None:
         return
-    path = _path(app, "entries")
-    written = 0
-    async for entries in session.queue_order.chosen(view):
-        whole = await session.store.many(tuple(entry.id for entry in entries if entry.clipped))
-        lines = [_entry(whole.get(entry.id, entry)) for entry in entries]
-        if not await _append(app, path, lines):
-            return
-        written += len(lines)
-    _told(app, f"{written:,} entries", path)
+    store = session.store
+
+    async def parts() -> AsyncIterator[list[str]]:
+        async for entries in session.queue_order.chosen(view):
+            whole = await store.many(tuple(entry.id for entry in entries if entry.clipped))
+            yield [_entry(whole.get(entry.id, entry)) for entry in entries]
+
+    await _export(app, "entries", "entries", parts())
 
 
 async def export_audit(app: ConsoleApp) -> None:
     session = app.session
     if session is None:
         return
-    path = _path(app, "audit")
-    written = 0
-    async for events in session.store.audit():
-        if not await _append(app, path, [_event(event) for event in events]):
-            return
-        written += len(events)
-    _told(app, f"{written:,} events", path)
+    store = session.store
+
+    async def parts() -> AsyncIterator[list[str]]:
+        async for events in store.audit():
+            yield [_event(event) for event in events]
+
+    await _export(app, "audit", "events", parts())
 
 
 async def export_batch(app: ConsoleApp) -> None:
     run = app.activity.run
     if run is None:
         return
-    path = _path(app, run.kind)
     lines = [
         json.dumps(
             {
@@ -67,12 +68,39 @@ async def export_batch(app: ConsoleApp) -> None:
         )
         for ended in run.landed
     ]
-    if await _append(app, path, lines):
-        _told(app, f"{len(lines):,} outcomes", path)
+
+    async def parts() -> AsyncIterator[list[str]]:
+        yield lines
+
+    await _export(app, run.kind, "outcomes", parts())
 
 
-def _path(app: ConsoleApp, what: str) -> Path:
-    return Path.cwd() / f"dlq-{what}-{app.now().strftime('%Y%m%dT%H%M%SZ')}.jsonl"
+async def _export(app: ConsoleApp, what: str, unit: str, parts: AsyncIterator[list[str]]) -> None:
+    stem = Path.cwd() / f"dlq-{what}-{app.now().strftime('%Y%m%dT%H%M%SZ')}"
+    path, written = stem, 0
+    try:
+        path, file = await asyncio.to_thread(new_file, stem)
+        with file:
+            async for lines in parts:
+                await asyncio.to_thread(file.write, "".join(f"{text}\n" for text in lines))
+                written += len(lines)
+            await asyncio.to_thread(file.flush)
+    except OSError as problem:
+        _screen(app).warn(f"{path} cannot be written: {problem.strerror}")
+        return
+    _screen(app).show_notice(line(trusted(f"{written:,} {unit} written to ", "good"), untrusted(str(path), limit=300)))
+
+
+def new_file(stem: Path) -> tuple[Path, TextIO]:
+    """A file that was not there before: another user may have planted one of that name, or a link to somewhere else."""
+    for number in range(_MOST_TRIES):
+        path = stem.with_name(f"{stem.name}{f'-{number}' if number else ''}.jsonl")
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            continue
+        return path, os.fdopen(opened, "w", encoding="utf-8")
+    raise FileExistsError(EEXIST, "too many files of that name are there", str(stem))
 
 
 def _entry(entry: Entry) -> str:
@@ -85,24 +113,6 @@ def _stored(value: object) -> object:
 
 def _event(event: AuditEvent) -> str:
     return json.dumps(pairs(event) | {"seq": event.seq, "hash": event.hash.hex()})
-
-
-async def _append(app: ConsoleApp, path: Path, lines: Iterable[str]) -> bool:
-    try:
-        await asyncio.to_thread(_write, path, "".join(f"{text}\n" for text in lines))
-    except OSError as problem:
-        _screen(app).warn(f"{path} cannot be written: {problem.strerror}")
-        return False
-    return True
-
-
-def _write(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _told(app: ConsoleApp, what: str, path: Path) -> None:
-    _screen(app).show_notice(line(trusted(f"{what} written to ", "good"), untrusted(path.name, limit=300)))
 
 
 def _screen(app: ConsoleApp) -> FramedScreen:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from backends.layouts.columns import Options
+from console.settings.file_safety import who_may_write
 from console.settings.layout_settings import (
     HUB_WAIT,
     STORE_SETTINGS,
@@ -19,7 +21,9 @@ from console.settings.layout_settings import (
     check_provider,
     read_layout_settings,
 )
+from console.settings.reasons import REASONS
 from console.text.durations import parse_duration
+from console.text.untrusted import safe
 
 __all__ = [
     "HUB_WAIT",
@@ -37,18 +41,6 @@ __all__ = [
 MOST_PLAN_SECONDS = 3600
 _CCXT = "ccxt:"
 
-REASONS = (
-    "market-closed",
-    "position-changed",
-    "strategy-disabled",
-    "duplicate",
-    "handled-at-venue",
-    "stale",
-    "bad-order",
-    "test",
-    "other",
-)
-
 
 class ConfigError(Exception):
     """The config cannot be used; `str()` names the place and the remedy."""
@@ -64,6 +56,10 @@ class StoreConfig:
     hub_url: str | None = None  # None if the store is a database
     hub_wait: float = HUB_WAIT
     options: Options = field(default_factory=Options)  # passed to the backend that opens the store
+
+    @property
+    def is_hub(self) -> bool:
+        return self.hub_url is not None
 
     @property
     def has_index(self) -> bool:
@@ -140,7 +136,6 @@ class Config:
     reasons: tuple[str, ...] = REASONS
     credentials_dir: Path | None = None
     theme: str | None = None
-    warnings: tuple[str, ...] = ()
 
     def venue(self, name: str) -> VenueConfig:
         return self.venues.get(name, VenueConfig())
@@ -152,15 +147,19 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
     path = Path(named).expanduser() if named else _default_path(environ)
     try:
         raw = path.read_bytes()
+        # A file that somebody named lies where they chose; nobody looks at the folder of the default one.
+        others = who_may_write(path) or (None if named else who_may_write(path.parent))
     except FileNotFoundError:
         if named:
             raise ConfigError(f"no such config file: {path}") from None
         return Config()
     except OSError as problem:
         raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
+    if others:
+        raise ConfigError(f"{others} may change the config {path}: chmod go-w takes that away, of it or of its folder")
     try:
         document = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ConfigError(f"the config {path} is not valid TOML: {problem}") from None
     return _Reader(path).read(document)
 
@@ -175,11 +174,9 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._warnings: list[str] = []
 
     def read(self, document: Mapping[str, Any]) -> Config:
-        known = Config.__dataclass_fields__.keys() - {"path", "warnings"}
-        self._warnings += [f"{self._path}: {name} is not a setting, ignored" for name in sorted(set(document) - known)]
+        self._only("", document, [name for name in Config.__dataclass_fields__ if name != "path"])
         credentials_dir = self._get("", document, "credentials_dir", str, None)
         reasons = self._get("", document, "reasons", list, [])
         return Config(
@@ -194,7 +191,6 @@ class _Reader:
             reasons=(*REASONS, *(str(reason) for reason in reasons if reason not in REASONS)),
             credentials_dir=Path(credentials_dir).expanduser() if credentials_dir else None,
             theme=self._get("", document, "theme", str, None),
-            warnings=tuple(self._warnings),
         )
 
     def _store(self, name: str, table: Mapping[str, Any]) -> StoreConfig:
@@ -208,8 +204,7 @@ class _Reader:
         url = self._get(where, table, "url", str, None)
         if not url:
             self._fail(f"{where} needs a url")
-        unknown = sorted(set(table) - {"url", "environment", "mode", "table", *STORE_SETTINGS})
-        self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
+        self._only(where, table, ("url", "environment", "mode", "table", *STORE_SETTINGS))
         try:
             others = read_layout_settings(url, table)
         except BadSetting as problem:
@@ -226,8 +221,7 @@ class _Reader:
     def _venue(self, name: str, table: Mapping[str, Any]) -> VenueConfig:
         where = f"venues.{name}"
         visibility = self._get(where, table, "visibility_seconds", (int, float), None)
-        unknown = sorted(set(table) - set(VenueConfig.__dataclass_fields__))
-        self._warnings += [f"{self._path}: {where}.{key} is not a setting, ignored" for key in unknown]
+        self._only(where, table, VenueConfig.__dataclass_fields__)
         timeout = self._timeout(where, table)
         rate = self._get(where, table, "rate_per_minute", int, None)
         if rate is not None and rate < 1:
@@ -288,7 +282,6 @@ class _Reader:
         return timeout
 
     def _limits(self, table: Mapping[str, Any]) -> Limits:
-        # An ignored, misspelt limit would be no limit.
         self._only("limits", table, Limits.__dataclass_fields__)
         default = Limits()
         quantity = self._get("limits", table, "max_quantity", (int, float), None)
@@ -348,9 +341,13 @@ class _Reader:
             dominance=dominance,
         )
 
-    def _only(self, where: str, table: Mapping[str, Any], known: Mapping[str, object]) -> None:
-        if unknown := sorted(set(table) - set(known)):
-            self._fail(f"{where}.{unknown[0]} is not a setting; there are: {', '.join(known)}")
+    def _only(self, where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+        """A misspelt setting that is ignored would be none."""
+        names = list(known)
+        for key in sorted(set(table) - set(names)):
+            near = get_close_matches(key, names, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+            self._fail(f"{where}{'.' if where else ''}{safe(key, 80)} is not a setting; {hint}")
 
     def _get(self, where: str, table: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any:
         value = table.get(key, default)

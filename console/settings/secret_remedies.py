@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 
-from console.settings.secret_names import SetName
+from console.settings.secret_names import SetName, provider_set
 from console.text.untrusted import safe
 from venues import Mode, SecretSet
 
@@ -94,14 +94,14 @@ def tenant_missing(provider: str, tenant: str | None, *, listed: bool) -> str:
     """A tenant of a provider has no authorization of its own, or the provider's table does not name it."""
     if not tenant:
         return f"the entry names no tenant, and provider {safe(provider)} has credentials per tenant only"
-    command = f"dlq secrets set {shell_word(f'provider/{provider}/{tenant}')}"
+    remedy = secret_missing(provider_set(provider, tenant), "authorization")
     table = f"[providers.{toml_key(provider)}.tenants]"
     if listed:
         return (
-            f"no authorization is set for tenant {safe(tenant)} of provider {safe(provider)}: run {command}; "
+            f"no authorization is set for tenant {safe(tenant)} of provider {safe(provider)}: {remedy}; "
             f"or remove {table} if all tenants share the provider's own"
         )
     return (
-        f"tenant {safe(tenant)} is not in {table}: put {toml_key(tenant)} = {{}} there and run {command}; "
+        f"tenant {safe(tenant)} is not in {table}: put {toml_key(tenant)} = {{}} there and {remedy}; "
         f"or remove {table} if all tenants share the provider's own"
     )

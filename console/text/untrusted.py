@@ -42,7 +42,7 @@ def _escaped(text: str, *, keep: str) -> str:
     for character in text:
         category = unicodedata.category(character)
         if ord(character) in _UNSEEN:
-            out.append(_code(character))
+            out.append(code_of(character))
             continue
         if category in _MARKS and marks < _MARKS_PER_LETTER and out:
             marks += 1
@@ -54,11 +54,11 @@ def _escaped(text: str, *, keep: str) -> str:
         elif character in keep:
             out.append(character)
         else:
-            out.append(_code(character))
+            out.append(code_of(character))
     return "".join(out)
 
 
-def _code(character: str) -> str:
+def code_of(character: str) -> str:
     point = ord(character)
     return f"<{point:02X}>" if point < 0x100 else f"<U+{point:04X}>"
 

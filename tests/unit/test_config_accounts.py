@@ -34,7 +34,6 @@ live_number = "123456789"
     hedge = AccountConfig(paper_number="PA3XXXXXXX", live_number="123456789")
     assert alpaca.accounts == {"hedge": hedge, "client/a.1": AccountConfig()}
     assert (config.venue("kalshi").default_account, config.venue("kalshi").accounts) == (None, {})
-    assert config.warnings == ()
 
 
 def test_the_options_of_an_exchange_are_read_as_they_are(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ def config(tmp_path: Path) -> Config:
 
 
 def test_the_config_loads_and_says_what_the_page_says(config: Config) -> None:
-    assert config.warnings == ()
     alpaca = config.venue("alpaca")
     assert (alpaca.default_account, alpaca.accounts["hedge"].live_number) == ("main", "123456789")
     assert config.venue("ccxt:binance").options == {"defaultType": "swap"}

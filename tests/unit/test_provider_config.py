@@ -21,7 +21,6 @@ def test_a_provider_is_read(tmp_path: Path) -> None:
     config = load(tmp_path, text + '[providers.p2]\nbase_url = "http://127.0.0.1:1"\n')
     acme = ProviderConfig("https://api.acme.example/v1", "X-Key", "Idempotency-Key", 3.0)
     assert config.providers == {"Acme Pay": acme, "p2": ProviderConfig("http://127.0.0.1:1")}
-    assert config.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -88,12 +87,3 @@ def test_a_setting_of_a_store_that_is_wrong_is_named_at_its_place(tmp_path: Path
 def test_a_hub_keeps_its_ledger_in_postgres(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"stores\.desk\.hub_url needs a Postgres url beside it"):
         load(tmp_path, '[stores.desk]\nurl = "orders.db"\nhub_url = "https://hub.example"\n')
-
-
-def test_settings_of_a_store_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
-    text = '[stores.desk]\nurl = "postgresql://x/y"\noutbox_table = "events"\ndelete_after_repaly = true\n'
-    config = load(tmp_path, text)
-    assert config.stores["desk"].options.outbox_table == "events"
-    assert [warning.rpartition("stores.")[2] for warning in config.warnings] == [
-        "desk.delete_after_repaly is not a setting, ignored"
-    ]
