@@ -91,6 +91,11 @@ async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any,
     return [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), {"table": table})).fetchall()]
 
 
+async def is_partitioned(connection: AsyncConnection, table: str) -> bool:
+    kind = sa.text("SELECT relkind::text FROM pg_class WHERE oid = CAST(:table AS regclass)")
+    return str((await connection.execute(kind, {"table": table})).scalar_one()) == "p"
+
+
 async def report(connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool) -> Attached:
     args = {"table": found.quoted}
     role, can_write = await rights(connection, found.quoted)

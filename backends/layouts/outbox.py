@@ -67,6 +67,7 @@ FILLED = {
     "next_attempt_at": "now()",
 }
 REPLAY_HEADER = "x-dlq-replay-of"
+LEASE_SECONDS = 60  # how long a broker holds a row, unless its subscriber says otherwise; no table keeps that
 _LONGEST_CHANNEL = 63
 
 

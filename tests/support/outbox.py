@@ -59,6 +59,17 @@ class OutboxRig(PostgresRig):
         async with self.engine() as engine, engine.begin() as connection:
             await connection.run_sync(metadata.create_all)
 
+    async def partitioned(self) -> None:
+        """A dead-letter table as the package advises for pruning: its key is (id, failed_at)."""
+        await self.sql(
+            "CREATE TABLE outbox_dlq (id bigserial, original_id bigint NOT NULL, queue varchar(255) NOT NULL, "
+            "payload bytea NOT NULL, headers jsonb, deliveries_count bigint NOT NULL, created_at timestamptz NOT NULL, "
+            "failed_at timestamptz NOT NULL DEFAULT now(), failure_reason varchar(64) NOT NULL, "
+            "last_exception varchar, timer_id varchar(255), PRIMARY KEY (id, failed_at)) PARTITION BY RANGE (failed_at)"
+        )
+        await self.sql("CREATE TABLE p1 PARTITION OF outbox_dlq FOR VALUES FROM (MINVALUE) TO ('2026-04-18 14:32:18Z')")
+        await self.sql("CREATE TABLE p2 PARTITION OF outbox_dlq FOR VALUES FROM ('2026-04-18 14:32:18Z') TO (MAXVALUE)")
+
     async def dead(self, *rows: Mapping[str, object] | int, table: str = "outbox_dlq") -> list[str]:
         """→ their ids."""
         made = []
@@ -69,6 +80,16 @@ class OutboxRig(PostgresRig):
                 insert = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks}) RETURNING id"
                 made.append(str(await connection.fetchval(insert, *row.values())))
         return made
+
+    async def fail_again(self, error: str = "ValueError('still bad')", table: str = "outbox_dlq") -> list[str]:
+        """Every row of the outbox fails for good, moved as the package's brokers move it. → ids of the dead letters"""
+        sql = (
+            f"WITH gone AS (DELETE FROM outbox RETURNING *) INSERT INTO {table} (original_id, queue, payload, headers, "
+            "deliveries_count, created_at, failure_reason, last_exception, timer_id) SELECT id, queue, payload, "
+            "headers, 1, created_at, 'retry_terminal', $1, timer_id FROM gone RETURNING id"
+        )
+        async with self.connect() as connection:
+            return [str(row[0]) for row in await connection.fetch(sql, error)]
 
     async def store(
         self, *, target: str | None = None, read_only: bool = False, table: str | None = None, **options: object

@@ -13,6 +13,7 @@ from backends.ledger.schema import SCHEMA, LedgerTables, shown_state
 from backends.records import CLIP, STATES, Entry, Filter, utc_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.sql.other import naming
 from backends.sql.other.owner_row import OwnerRow, Removal
 from backends.sql.other.select import FilterQuestion, Select, matching
 from backends.sql.postgres_columns import INFINITE, TIME_TYPES
@@ -53,14 +54,21 @@ def marked(select: Select) -> CompiledQuery:
     )
 
 
-def entries(select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[Entry]:
+def entries(
+    select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = False, repeated: frozenset[str] = frozenset()
+) -> list[Entry]:
+    """`repeated`: ids that several rows have, which are told apart by a suffix."""
     if not rows:
         return []
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     state, identity, stamp, *rest = columns
     places: Sequence[tuple[str, ...]] = [(entry_id,) for entry_id in identity]
-    if not select.attached.by_number:
-        places = list(zip(rest.pop(0), identity, strict=True))
+    if len(select.order) > 1:
+        pairs = zip(rest.pop(0), identity, strict=True)
+        places = [(own, at) for at, own in pairs] if select.attached.by_number else list(pairs)
+    if repeated:
+        born = zip(identity, stamp, strict=True)
+        identity = [f"{own}{naming.suffix(at)}" if own in repeated else own for own, at in born]
     cut = set() if whole else _clip(select, rest)
     _mask(select, rest)
     _name_the_ends(select, rest)
@@ -127,11 +135,25 @@ class OtherReads(EntryReads[Select]):
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]:
         select = await self._look(link, as_text=as_text)
         query = select.page(where, window.place, descending=window.descending, most=window.most)
-        return entries(select, await link.fetch(query, {}))
+        rows = await link.fetch(query, {})
+        return entries(select, rows, repeated=await self._repeated(link, select, rows))
+
+    async def _repeated(self, link: Connection, select: Select, rows: Sequence[Any]) -> frozenset[str]:
+        """One query for a whole page, and none where the table keeps its ids unique."""
+        if not rows or not self._table.ids_repeat:
+            return frozenset()
+        found = await link.fetch(select.repeats([row[1] for row in rows]), {})
+        return frozenset(str(row[0]) for row in found)
 
     async def _ask_ids(self, link: Connection, ids: list[str], *, whole: bool, as_text: bool) -> list[Entry]:
         select = await self._look(link, as_text=as_text)
-        return entries(select, await link.fetch(select.by_ids(ids, whole=whole), {}), whole=whole)
+        if not self._table.ids_repeat:
+            return entries(select, await link.fetch(select.by_ids(ids, whole=whole), {}), whole=whole)
+        own = [key for one in ids for key in naming.possible(one) if select.is_plain_id(key)]
+        rows = await link.fetch(select.by_ids(list(dict.fromkeys(own)), whole=whole), {})
+        repeated = naming.repeated([row[1] for row in rows])
+        asked = frozenset(ids)
+        return [one for one in entries(select, rows, whole=whole, repeated=repeated) if one.id in asked]
 
     async def _ask_tally(self, link: Connection, select: Select, where: Filter) -> Sequence[Any]:
         return await link.fetch(state_tally(select, where), {})
@@ -169,6 +191,9 @@ class OtherReads(EntryReads[Select]):
         async def work(link: Connection, as_text: bool) -> Sequence[Any]:
             select = Select(self._table, with_ledger=False, as_text=as_text)
             rows = await link.fetch(select.page(_EVERYTHING, None, descending=False, most=1), {})
-            return (rows[0][1], *select.places(rows[0])) if rows else ()
+            if not rows:
+                return ()
+            own = rows[0][1]
+            return (own, own) if self._table.by_number else (own, rows[0][3], own)
 
         return await self._read(self._quick, work)

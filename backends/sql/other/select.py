@@ -10,7 +10,6 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from backends.detect.other_layouts import OtherAttached
 from backends.filter_meaning import Bound, Contains, Equals, conditions
@@ -20,6 +19,7 @@ from backends.ledger.schema import SCHEMA, SHOWN
 from backends.records import CLIP, OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
 from backends.sql.filter_sql import END_OF_TIME, ESCAPE, START_OF_TIME, is_cased, like, regex
+from backends.sql.other import naming
 from backends.sql.postgres_columns import PLAIN_TYPES, TIME_TYPES, moment, stored_value, text_value
 from backends.values import is_plain
 
@@ -224,7 +224,7 @@ class Select:
         """The (column, type) pairs that rows are ordered by."""
         layout = self.attached.layout
         identity = (self.attached.sql("id"), self.attached.part("id").type)
-        if self.attached.by_number:
+        if self.attached.by_number and not self.attached.ids_repeat:
             return (identity,)
         moment = self.attached.part(layout.moment)
         column = self.attached.sql(layout.moment)
@@ -232,7 +232,8 @@ class Select:
             column = f"coalesce({column}, '-infinity')"
         elif not moment.not_null:
             column = f"coalesce(CAST({column} AS text), '')"
-        return ((column, moment.type if moment.type.startswith("timestamp") else "text"), identity)
+        at = (column, moment.type if moment.type.startswith("timestamp") else "text")
+        return (identity, at) if self.attached.by_number else (at, identity)
 
     def page(self, where: Filter, place: RowKey | None, *, descending: bool, most: int) -> CompiledQuery:
         ask, order = FilterQuestion(), self.order
@@ -250,12 +251,24 @@ class Select:
 
     def by_ids(self, ids: Sequence[str], *, whole: bool) -> CompiledQuery:
         ask = FilterQuestion()
+        return ask.query(f"{self._select(whole=whole)} {_where([self.among(ids, ask)])}")
+
+    def among(self, ids: Sequence[str], ask: FilterQuestion) -> str:
         kind = self.attached.part("id").type
-        among = f"{self.attached.sql('id')} = ANY(CAST({ask.bind(list(ids), 'text[]')} AS {kind}[]))"
-        return ask.query(f"{self._select(whole=whole)} {_where([among])}")
+        return f"{self.attached.sql('id')} = ANY(CAST({ask.bind(list(ids), 'text[]')} AS {kind}[]))"
+
+    def repeats(self, ids: Sequence[str]) -> CompiledQuery:
+        """Selects those of these ids that several rows have."""
+        ask = FilterQuestion()
+        rows = f"FROM {self.attached.found.quoted} t WHERE {self.among(ids, ask)}"
+        return ask.query(f"SELECT {self.identity} {rows} GROUP BY {self.attached.sql('id')} HAVING count(*) > 1")
 
     def is_id(self, text: str) -> bool:
         """Whether this could be an entry's id, in the store's spelling."""
+        return any(map(self.is_plain_id, naming.possible(text) if self.attached.ids_repeat else (text,)))
+
+    def is_plain_id(self, text: str) -> bool:
+        """Whether this could be a row's own id."""
         kind = self.attached.part("id").type
         if kind == "uuid":
             try:
@@ -270,8 +283,7 @@ class Select:
 
     def _select(self, *, whole: bool) -> str:
         parts = [self.joined_state, self.identity, self.stamp]
-        if not self.attached.by_number:
-            parts.append(f"CAST({self.order[0][0]} AS text)")
+        parts += [f"CAST({column} AS text)" for column, _ in self.order if column != self.attached.sql("id")]
         parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
         return f"SELECT {', '.join(parts)} {self.rows(each=True)}"
 
@@ -294,9 +306,16 @@ class Select:
             return False
         return declared == "bytea" or not declared.startswith((*PLAIN_TYPES, *TIME_TYPES, "real", "uuid"))
 
-    def places(self, row: Sequence[Any]) -> tuple[str, ...]:
-        """A selected row's key: its number, or its moment and id."""
-        return (row[1],) if self.attached.by_number else (row[3], row[1])
+    @property
+    def alone(self) -> str:
+        """True of a row that no other equals in id and moment."""
+        if not self.attached.ids_repeat:
+            return "true"
+        column, moment = (
+            self.attached.sql(name).replace("t.", "o.", 1) for name in ("id", self.attached.layout.moment)
+        )
+        same = f"{column} = {self.attached.sql('id')} AND coalesce(CAST({moment} AS text), '') = {self.born}"
+        return f"(SELECT count(*) FROM {self.attached.found.quoted} o WHERE {same}) = 1"
 
 
 def _where(conditions: Sequence[str]) -> str:

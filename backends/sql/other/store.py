@@ -9,9 +9,12 @@ from backends.engine import writer_engine
 from backends.ledger.schema import ledger
 from backends.records import Entry
 from backends.sql.connection import Connection, ReadConnection
-from backends.sql.other.acts import OtherActs, RequeueStatements
+from backends.sql.other.acts import OtherActs
 from backends.sql.other.claims import OtherClaims
+from backends.sql.other.figures import FigureReads
+from backends.sql.other.lineage import LineageReads
 from backends.sql.other.reads import OtherReads
+from backends.sql.other.requeue import RequeueStatements
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, close_store
@@ -54,7 +57,7 @@ class OtherStore(OtherReads, OtherActs, SQLPlanReads, OtherClaims, SQLWatch):
         await close_store(self._writer, self._lanes)
 
 
-class OutboxStore(OtherStore, RequeueStatements):
+class OutboxStore(LineageReads, FigureReads, OtherStore, RequeueStatements):
     """Messages that failed for good; a replay is one transaction."""
 
 

@@ -65,14 +65,7 @@ async def test_a_table_without_timers_is_read_and_replayed(rig: OutboxRig) -> No
 
 async def test_a_partitioned_table_is_one_queue(rig: OutboxRig) -> None:
     await rig.tables(dlq=None)
-    await rig.sql(
-        "CREATE TABLE outbox_dlq (id bigserial, original_id bigint NOT NULL, queue varchar(255) NOT NULL, "
-        "payload bytea NOT NULL, headers jsonb, deliveries_count bigint NOT NULL, created_at timestamptz NOT NULL, "
-        "failed_at timestamptz NOT NULL DEFAULT now(), failure_reason varchar(64) NOT NULL, last_exception varchar, "
-        "timer_id varchar(255), PRIMARY KEY (id, failed_at)) PARTITION BY RANGE (failed_at)"
-    )
-    await rig.sql("CREATE TABLE p1 PARTITION OF outbox_dlq FOR VALUES FROM (MINVALUE) TO ('2026-04-18 14:32:18Z')")
-    await rig.sql("CREATE TABLE p2 PARTITION OF outbox_dlq FOR VALUES FROM ('2026-04-18 14:32:18Z') TO (MAXVALUE)")
+    await rig.partitioned()
     await rig.dead(*range(6))
     store = await rig.store(delete_after_replay=True)
     assert store.info.table == "outbox_dlq"
@@ -96,6 +89,27 @@ async def test_drift_is_named(rig: OutboxRig) -> None:
     assert "(queue, timer_id)" in found["outbox-timers"]
     await requeue(store, "1")
     assert (await rig.outbox_rows())[0]["next_attempt_at"] is not None
+
+
+async def test_what_the_packages_own_tables_have_is_missed_and_made_by_the_finding(rig: OutboxRig) -> None:
+    await rig.tables()
+    for index in ("outbox_dlq_queue_failed_idx", "outbox_pending_idx", "outbox_leased_idx"):
+        await rig.sql(f"DROP INDEX {index}")
+    await rig.sql("ALTER TABLE outbox DROP CONSTRAINT outbox_lease_ck")
+    found = (await rig.store()).info.findings
+    assert [one.code for one in found] == ["no-queue-index", "no-lease-check", "no-fetch-index", "no-lease-index"]
+    for finding in found:
+        await rig.sql(finding.sql)
+    assert (await rig.store()).info.findings == ()
+
+
+async def test_an_index_of_a_partitioned_table_is_made_as_postgres_can(rig: OutboxRig) -> None:
+    await rig.tables(dlq=None)
+    await rig.partitioned()
+    (finding,) = [one for one in (await rig.store()).info.findings if one.sql]
+    assert finding.code == "no-queue-index"
+    await rig.sql(finding.sql)
+    assert [one.code for one in (await rig.store()).info.findings] == ["ids-may-repeat"]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,42 @@ async def test_a_live_timer_is_a_conflict_that_loses_nothing(rig: OutboxRig, del
     assert [row["timer_id"] for row in await rig.outbox_rows()] == ["t-1"]
 
 
+_SWALLOW = "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "CREATE TRIGGER t BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION swallow()",
+        "CREATE RULE r AS ON INSERT TO outbox DO INSTEAD NOTHING",
+        "CREATE RULE r AS ON INSERT TO outbox WHERE NEW.queue = 'orders' DO INSTEAD NOTHING",
+    ],
+)
+async def test_an_outbox_that_swallows_the_row_is_told_as_that(rig: OutboxRig, rule: str) -> None:
+    await rig.dead(1)
+    await rig.sql(_SWALLOW)
+    await rig.sql(rule)
+    for store in (await rig.store(), await rig.store(delete_after_replay=True)):
+        (result,) = await OutboxBatch(store, ACTOR, _now).run([await entry(store, "1")])
+        assert result.outcome == "refused"
+        assert result.detail == "the outbox took no row: a trigger or rule on outbox swallowed it; nothing was changed"
+        assert await ids(store, Filter()) == ["1"]
+        assert await settled_rows(rig.target) == []
+        assert (await store.attempts("1"), await store.events("1")) == ((), ())
+        assert await rig.outbox_rows() == []
+
+
+async def test_a_table_that_keeps_its_row_from_being_deleted_is_told_as_that(rig: OutboxRig) -> None:
+    await rig.dead(1)
+    await rig.sql(_SWALLOW)
+    await rig.sql("CREATE TRIGGER t BEFORE DELETE ON outbox_dlq FOR EACH ROW EXECUTE FUNCTION swallow()")
+    store = await rig.store(delete_after_replay=True)
+    with pytest.raises(ActRefused, match="a trigger or rule on outbox_dlq keeps the row from being deleted"):
+        await requeue(store, "1")
+    assert await ids(store, Filter()) == ["1"]
+    assert await rig.outbox_rows() == []
+
+
 async def test_fifty_at_once_of_ten_rows_are_ten(rig: OutboxRig) -> None:
     made = await rig.dead(*range(10))
     consumer = Consumer()
