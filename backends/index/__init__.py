@@ -18,6 +18,7 @@ from backends.index.rows import (
     Progress,
     Snapshot,
     SummaryLine,
+    VenueAge,
     VenueLine,
     file_entry,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Reader",
     "Snapshot",
     "SummaryLine",
+    "VenueAge",
     "VenueLine",
     "default_folder",
     "file_entry",

@@ -134,6 +134,7 @@ def _outside(seen: int, one: int, other: int) -> int:
 
 
 _SNAPSHOTS_KEPT = 7 * 24 * 60  # minutes
+_VENUES_KEPT = 15  # minutes; a trend compares ten
 _MOST_OVERLAPS = 20
 _LONGEST_REST = 60.0
 
@@ -156,6 +157,7 @@ class IndexBuilder:
         self._heard.set()
         self._taken = asyncio.Event()
         self._looked = float("-inf")
+        self._minute = 0  # of the last snapshot
 
     def close(self) -> None:
         self._filing.close()
@@ -194,7 +196,7 @@ class IndexBuilder:
 
     async def step(self) -> bool:
         """Do the most urgent work; False if there is none now."""
-        return await self._urgent() or await self._check.step()
+        return await self._urgent() or await self._new_minute() or await self._check.step()
 
     async def _urgent(self) -> bool:
         meta = await self._filing.meta()
@@ -218,7 +220,7 @@ class IndexBuilder:
                 await self._taken.wait()  # saves asking a store that changes all the time
 
     async def _rest(self) -> None:
-        due = self._check.next_due
+        due = min(self._check.next_due, time.monotonic() + 60 - self._now().timestamp() % 60)
         if self._heard.is_set():
             due = min(due, self._looked + self._filing.pace.tick)
             await asyncio.sleep(max(0.01, due - time.monotonic()))
@@ -263,8 +265,18 @@ class IndexBuilder:
         if self._store.info.order == "rowid" or high is None or not await self._overlap(meta["high"]):
             await self._forward(high)
         await self._acts(int(meta["audit_seq"]))
-        if "built" in meta:  # half an index would record half the depth
-            await self._filing.snapshot(micros(self._now()) // MINUTE, keep=_SNAPSHOTS_KEPT)
+        await self._snapshot()
+
+    async def _new_minute(self) -> bool:
+        """A snapshot in every minute, so that a gap shows when nobody kept the index."""
+        return micros(self._now()) // MINUTE != self._minute and await self._snapshot()
+
+    async def _snapshot(self) -> bool:
+        if "built" not in await self._filing.meta():
+            return False  # half an index would record half the depth
+        self._minute = micros(self._now()) // MINUTE
+        await self._filing.snapshot(self._minute, keep=_SNAPSHOTS_KEPT, keep_venues=_VENUES_KEPT)
+        return True
 
     async def _overlap(self, high: str) -> bool:
         """Read the newest pages again, back to a known entry, since a later commit may sort before what is filed.

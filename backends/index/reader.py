@@ -22,7 +22,9 @@ from backends.index.rows import (
     Progress,
     Snapshot,
     SummaryLine,
+    VenueAge,
     VenueLine,
+    micros,
     moment,
 )
 from backends.index.schema import KINDS
@@ -44,13 +46,15 @@ HOURS = """SELECT shape.fingerprint, name.text, hour, count
     FROM hour JOIN shape ON shape.n = hour.shape JOIN name ON name.n = hour.category WHERE hour >= ? ORDER BY hour"""
 MINUTES = "SELECT minute, count FROM minute WHERE minute >= ?"
 SNAPSHOTS = "SELECT at, open, in_doubt, total FROM snapshot WHERE at >= ? ORDER BY at"
-# Takes counts from the summary and the oldest from the end of an index, so it never walks the entries.
-VENUES = """SELECT name.text, sum(count * open), sum(count),
-        (SELECT min(captured) FROM (
-            SELECT (SELECT min(captured) FROM entry WHERE venue = part.name AND state = number.value) AS captured
-            FROM json_each(?) AS number)),
-        (SELECT count(*) FROM entry WHERE venue = part.name AND state = ?)
-    FROM part JOIN name ON name.n = part.name WHERE kind = 0 GROUP BY part.name"""
+DEPTHS = """SELECT snapshot.at, name.text, venue_depth.open FROM snapshot LEFT JOIN venue_depth USING (at)
+    LEFT JOIN name ON name.n = venue_depth.venue WHERE snapshot.at >= ?"""
+VENUES = """SELECT place.text, kind.text, state, step, count, retries, timed, captured
+    FROM venue JOIN name place ON place.n = venue.venue JOIN name kind ON kind.n = venue.category"""
+# Reads one end of an index: the oldest entry, and only the entries that came after the moment asked for.
+AGES = """SELECT name.text, min((SELECT min(captured) FROM entry WHERE venue = name.n AND state = number.value)),
+        sum((SELECT count(*) FROM entry WHERE venue = name.n AND state = number.value AND captured > ?))
+    FROM (SELECT DISTINCT venue AS n FROM venue) AS seen CROSS JOIN json_each(?) AS number
+    JOIN name ON name.n = seen.n GROUP BY name.n"""
 LOOKED = """INSERT OR REPLACE INTO looked
     SELECT ?, CAST(value AS INTEGER) FROM meta WHERE key = 'next_high'"""
 ARRIVED = """SELECT looked.fingerprint, count(entry.n) FROM looked JOIN shape ON shape.fingerprint = looked.fingerprint
@@ -185,10 +189,23 @@ class Reader:
     async def snapshots(self, since: datetime) -> list[Snapshot]:
         return await self._run(lambda connection: _snapshots(connection, since))
 
+    async def depths(self, first: int) -> dict[int, dict[str, int]]:
+        """Open entries by venue, for each minute from `first` on of which there is a snapshot."""
+        return await self._run(lambda connection: _depths(connection, first))
+
     async def venues(self) -> list[VenueLine]:
-        asked = (json.dumps(_numbers(OPEN_STATES)), STATES.index("in_doubt"))
-        rows = await self._run(lambda connection: connection.execute(VENUES, asked).fetchall())
-        return [VenueLine(*row) for row in rows]
+        """Every venue by category, state and number of retries."""
+        rows = await self._run(lambda connection: connection.execute(VENUES).fetchall())
+        return [
+            VenueLine(venue, category, STATES[state], step, count, retries, timed, int(captured))
+            for venue, category, state, step, count, retries, timed, captured in rows
+        ]
+
+    async def ages(self, after: datetime) -> list[VenueAge]:
+        """Of every venue's open entries: the oldest, and how many came after a moment."""
+        asked = (micros(after), json.dumps(_numbers(OPEN_STATES)))
+        rows = await self._run(lambda connection: connection.execute(AGES, asked).fetchall())
+        return [VenueAge(*row) for row in rows]
 
     async def members(self, fingerprint: str, states: frozenset[State]) -> list[str]:
         """The ids of a group's entries, oldest first."""
@@ -320,6 +337,15 @@ def _snapshots(connection: sqlite3.Connection, since: datetime) -> list[Snapshot
         at = moment(minute * MINUTE)
         assert at is not None
         found.append(Snapshot(at, is_open, in_doubt, total))
+    return found
+
+
+def _depths(connection: sqlite3.Connection, first: int) -> dict[int, dict[str, int]]:
+    found: dict[int, dict[str, int]] = {}
+    for minute, venue, is_open in connection.execute(DEPTHS, (first,)):
+        at = found.setdefault(minute, {})
+        if venue is not None:
+            at[venue] = is_open
     return found
 
 

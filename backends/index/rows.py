@@ -16,6 +16,7 @@ from backends.values import number, parse_time, utc_time
 MINUTE = 60_000_000  # in microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+LAST_STEP = 5  # retries are counted as 0, 1, 2, 3, 4, and 5 or more
 _MOST_RETRIES = 10**9  # larger counts are cut to this, so that sums fit a database's integer
 # Precise enough that sums are exact in any order; an amount beyond _LARGEST digits counts as none.
 MONEY = Context(prec=120)
@@ -62,13 +63,19 @@ def file_entry(entry: Entry, label: Label) -> IndexedEntry:
         id=entry.id,
         state=entry.state,
         label=label,
-        venue=entry.text(role.venue) or next(filter(None, map(entry.text, role.origins)), ""),
+        venue=venue_of(entry),
         account=entry.text(role.account),
         market=entry.text(role.market),
         retries=retries_of(entry),
         captured=captured_of(entry),
         notional=_notional(entry),
     )
+
+
+def venue_of(entry: Entry) -> str:
+    """The venue, queue or provider."""
+    role = roles(entry.layout, entry.names)
+    return entry.text(role.venue) or next(filter(None, map(entry.text, role.origins)), "")
 
 
 def retries_of(entry: Entry) -> int:
@@ -117,11 +124,31 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True)
 class VenueLine:
+    """The entries of one venue, category, state and number of retries. `captured` is the sum of the times of `timed`
+    of them, in microseconds; the others have none."""
+
     venue: str
-    open: int
-    total: int
-    oldest: int | None  # of the open ones
-    in_doubt: int
+    category: str
+    state: State
+    step: int
+    count: int
+    retries: int
+    timed: int
+    captured: int
+
+    @classmethod
+    def of(cls, mark: IndexedEntry) -> VenueLine:
+        step, timed = min(mark.retries, LAST_STEP), int(mark.captured is not None)
+        return cls(mark.venue, mark.label.category, mark.state, step, 1, mark.retries, timed, mark.captured or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class VenueAge:
+    """When the oldest open entry of a venue came, and how many open ones came after the moment asked for."""
+
+    venue: str
+    oldest: int | None
+    later: int
 
 
 @dataclass(frozen=True, slots=True)

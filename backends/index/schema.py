@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 ORIGIN = 1 << 40  # the build numbers existing entries downwards from here; later entries go upwards
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
@@ -30,11 +30,18 @@ TABLES = (
     """CREATE TABLE part (
         shape INTEGER NOT NULL, kind INTEGER NOT NULL, name INTEGER NOT NULL, open INTEGER NOT NULL,
         count INTEGER NOT NULL, PRIMARY KEY (shape, kind, name, open)) WITHOUT ROWID""",
+    # `step`: retries up to the last step; `captured`: a sum of microseconds, as text because it may exceed 64 bits.
+    """CREATE TABLE venue (
+        venue INTEGER NOT NULL, category INTEGER NOT NULL, state INTEGER NOT NULL, step INTEGER NOT NULL,
+        count INTEGER NOT NULL, retries INTEGER NOT NULL, timed INTEGER NOT NULL, captured TEXT NOT NULL,
+        PRIMARY KEY (venue, category, state, step)) WITHOUT ROWID""",
     """CREATE TABLE hour (
         hour INTEGER NOT NULL, shape INTEGER NOT NULL, category INTEGER NOT NULL, count INTEGER NOT NULL,
         PRIMARY KEY (hour, shape, category)) WITHOUT ROWID""",
     "CREATE TABLE minute (minute INTEGER PRIMARY KEY, count INTEGER NOT NULL)",
     "CREATE TABLE snapshot (at INTEGER PRIMARY KEY, open INTEGER, in_doubt INTEGER, total INTEGER)",
+    """CREATE TABLE venue_depth (
+        at INTEGER NOT NULL, venue INTEGER NOT NULL, open INTEGER NOT NULL, PRIMARY KEY (at, venue)) WITHOUT ROWID""",
     "CREATE TABLE looked (fingerprint TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
     # Stores neither content nor positions: the store has the text, and every hit is checked against it.
     "CREATE VIRTUAL TABLE text USING fts5(t, content='', columnsize=0, detail=none, tokenize='trigram')",

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from backends.index.file import IndexThread, IndexUnavailable
-from backends.index.rows import MINUTE, MONEY, IndexedEntry, Labeller, file_entry, retries_of
+from backends.index.rows import LAST_STEP, MINUTE, MONEY, IndexedEntry, Labeller, file_entry, retries_of
 from backends.index.schema import KINDS
 from backends.index.search_text import searchable
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State
@@ -25,6 +25,7 @@ from backends.store import Reads, Watch
 HOUR = 3_600_000_000
 Key = tuple[int, int, int]  # shape, category, state
 PartKey = tuple[int, int, int, int]  # shape, kind, name, open
+VenueKey = tuple[int, int, int, int]  # venue, category, state, step of retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,26 @@ class Sum:
 
 
 @dataclass(slots=True)
+class VenueSum:
+    count: int = 0
+    retries: int = 0
+    timed: int = 0
+    captured: int = 0
+
+    def add(self, row: Filed, sign: int) -> None:
+        self.count += sign
+        self.retries += sign * row.retries
+        if row.captured is not None:
+            self.timed += sign
+            self.captured += sign * row.captured
+
+
+@dataclass(slots=True)
 class Delta:
     open_states: frozenset[int]
     sums: dict[Key, Sum] = field(default_factory=lambda: defaultdict(Sum))
     parts: dict[PartKey, int] = field(default_factory=lambda: defaultdict(int))
+    venues: dict[VenueKey, VenueSum] = field(default_factory=lambda: defaultdict(VenueSum))
     hours: dict[tuple[int, int, int], int] = field(default_factory=lambda: defaultdict(int))
     minutes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     states: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -96,6 +113,7 @@ class Delta:
         elif row.captured is not None:
             total.first = row.captured if total.first is None else min(total.first, row.captured)
             total.last = row.captured if total.last is None else max(total.last, row.captured)
+        self.venues[row.venue, row.category, row.state, min(row.retries, LAST_STEP)].add(row, sign)
         is_open = int(row.state in self.open_states)
         self.parts[row.shape, KINDS["venue"], row.venue, is_open] += sign
         self.parts[row.shape, KINDS["account"], row.account, is_open] += sign
@@ -104,6 +122,8 @@ class Delta:
 
 _STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 _OPEN = frozenset(_STATE_NUMBER[state] for state in OPEN_STATES)
+_DEPTHS = """INSERT INTO venue_depth SELECT ?, venue, sum(count) FROM venue
+    WHERE state IN (SELECT value FROM json_each(?)) GROUP BY venue"""
 _NAMES = tuple(field.name for field in fields(Filed))
 _COLUMNS = ", ".join(_NAMES)
 _values = attrgetter(*_NAMES)
@@ -148,12 +168,16 @@ class IndexWriter:
         rows = self._connection.execute("SELECT n, id FROM entry WHERE n < ? ORDER BY n DESC LIMIT ?", (below, limit))
         return [(row[0], row[1]) for row in rows]
 
-    def snapshot(self, minute: int, *, keep: int) -> None:
+    def snapshot(self, minute: int, *, keep: int, keep_venues: int) -> None:
+        """Record how many entries there are in this minute: all for `keep` minutes, by venue for `keep_venues`."""
         states = self.states()
         row = (minute, sum(states[s] for s in OPEN_STATES), states["in_doubt"], sum(states.values()))
         with self._transaction():
             self._connection.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", row)
             self._connection.execute("DELETE FROM snapshot WHERE at < ?", (minute - keep,))
+            gone = (minute, minute - keep_venues)
+            self._connection.execute("DELETE FROM venue_depth WHERE at = ? OR at < ?", gone)
+            self._connection.execute(_DEPTHS, (minute, json.dumps(sorted(_OPEN))))
 
     def apply(self, batch: IndexBatch) -> dict[State, int]:
         """Apply a batch; returns by how much the number of entries in each state changed."""
@@ -247,6 +271,8 @@ class IndexWriter:
     def _write(self, delta: Delta) -> None:
         for key, change in delta.sums.items():
             self._write_sum(key, change)
+        for venue, added in delta.venues.items():
+            self._write_venue(venue, added)
         self._upsert("part", ("shape", "kind", "name", "open"), delta.parts.items())
         self._upsert("hour", ("hour", "shape", "category"), delta.hours.items())
         self._upsert("minute", ("minute",), (((minute,), count) for minute, count in delta.minutes.items()))
@@ -272,6 +298,19 @@ class IndexWriter:
         notional = MONEY.add(old.notional, change.notional)
         values = (count, old.retries + change.retries, str(notional), old.unpriced + change.unpriced, first, last)
         self._connection.execute("INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *values))
+
+    def _write_venue(self, key: VenueKey, added: VenueSum) -> None:
+        """In Python, because the sum of the times may exceed the database's integers."""
+        here = "venue = ? AND category = ? AND state = ? AND step = ?"
+        row = self._connection.execute(
+            f"SELECT count, retries, timed, captured FROM venue WHERE {here}", key
+        ).fetchone()
+        count, retries, timed, captured = row or (0, 0, 0, 0)
+        if count + added.count == 0:
+            self._connection.execute(f"DELETE FROM venue WHERE {here}", key)
+            return
+        sums = (count + added.count, retries + added.retries, timed + added.timed, str(int(captured) + added.captured))
+        self._connection.execute("INSERT OR REPLACE INTO venue VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*key, *sums))
 
     def _upsert(self, table: str, names: tuple[str, ...], counts: Iterable[tuple[tuple[int, ...], int]]) -> None:
         changes = [(*key, change) for key, change in counts if change]
@@ -332,8 +371,8 @@ class Filing:
     async def apply(self, batch: IndexBatch) -> dict[State, int]:
         return await self._run(lambda: self._writer.apply(batch))
 
-    async def snapshot(self, minute: int, *, keep: int) -> None:
-        await self._run(lambda: self._writer.snapshot(minute, keep=keep))
+    async def snapshot(self, minute: int, *, keep: int, keep_venues: int) -> None:
+        await self._run(lambda: self._writer.snapshot(minute, keep=keep, keep_venues=keep_venues))
 
     async def put(
         self, entries: Sequence[Entry], *, below: bool = False, meta: Mapping[str, str] | None = None

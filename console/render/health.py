@@ -9,23 +9,25 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from console.render.group import bar, bars
+from console.render.group import bars
 from console.render.line import Cell, Line, Tone, clip, fit, line, spread, trusted, untrusted, width, wrap
 from console.render.status import sparkline
 from console.render.value import count
-from console.text.durations import long_age
+from console.text.durations import long_age, span
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from console.services.stats.groups import Group
     from console.services.stats.health import HealthView
     from console.services.stats.tally import VenueTally
+    from console.services.stats.trend import Direction
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LABEL = 8  # cells before a plot
 WIDE = 110
 _GAP = 3
-_BAR = 14
+_ARROWS: Mapping[Direction, str] = {"rising": "↑", "falling": "↓", "steady": " "}
+_COLUMNS = f"{'':11}{'OPEN':>8}  {'DOUBT':>6}{'POISON':>7}{'OLDEST':>7}{'AVERAGE':>8}{'LATE':>7}"
 
 
 class Frame(NamedTuple):
@@ -48,7 +50,8 @@ class Frame(NamedTuple):
         return self.column - _LABEL
 
 
-def health_lines(view: HealthView, breakers: Mapping[str, str], frame: Frame) -> list[Line]:
+def health_lines(view: HealthView, breakers: Mapping[str, str], frame: Frame, *, origin: str = "venue") -> list[Line]:
+    """`origin`: what the store's failures are counted by."""
     size, now = frame.column, view.at
     tall = max(4, min(10, frame.height - (16 if frame.is_wide else 20)))
     left = [*_depth(view, size, tall), (), *_arrivals(view, size)]
@@ -56,7 +59,7 @@ def health_lines(view: HealthView, breakers: Mapping[str, str], frame: Frame) ->
     right = [
         *_alerts(view, size),
         (),
-        *_venues(view, breakers, size),
+        *_origins(view, breakers, size, origin),
         (),
         *_groups(view.tally.groups[:groups], now, size),
     ]
@@ -90,7 +93,15 @@ def _depth(view: HealthView, size: int, tall: int) -> list[Line]:
     labels = {0: short_count(peak), tall - 1: "0"}
     lines = [_title("DEPTH", told, size)]
     lines += [(trusted(f"{labels.get(at, ''):>6} ▏", "dim"), trusted(row, "accent")) for at, row in enumerate(rows)]
-    return [*lines, line(trusted(_axis(size), "dim"))]
+    return [*lines, line(trusted(_axis(size), "dim")), line(trusted(_trend(view), "dim"))]
+
+
+def _trend(view: HealthView) -> str:
+    trend = view.trends.overall
+    minutes = len(trend.levels) - 1
+    if not minutes:
+        return "trend: unknown until the index was kept for a minute"
+    return f"trend: {trend.direction}, {count(trend.recent)} now, {trend.average:,.1f} on average in {minutes}m"
 
 
 def _axis(size: int) -> str:
@@ -152,23 +163,33 @@ def _alerts(view: HealthView, size: int) -> list[Line]:
     return lines
 
 
-def _venues(view: HealthView, breakers: Mapping[str, str], size: int) -> list[Line]:
-    most = max((venue.depth for venue in view.tally.venues.values()), default=1)
-    lines = [_title("VENUES", "open · in doubt · oldest · breaker", size)]
+def _origins(view: HealthView, breakers: Mapping[str, str], size: int, origin: str) -> list[Line]:
+    told = f"↑ rising ↓ falling · late: {span(view.age_limit)} or older"
+    lines = [_title(f"{origin.upper()}S", told, size)]
+    if not view.tally.venues:
+        return [*lines, line(trusted("  there are no entries", "dim"))]
+    lines.append(line(trusted(_COLUMNS, "dim")))
     for name, venue in sorted(view.tally.venues.items(), key=lambda pair: -pair[1].depth):
-        lines.append(_venue(name, venue, breakers.get(name, "–"), view.at, most))
-    return lines if len(lines) > 1 else [*lines, line(trusted("  nothing is open", "dim"))]
+        lines.append(_venue(name, venue, view))
+        if name in breakers:
+            tone: Tone = "danger" if breakers[name] == "open" else "dim"
+            lines.append(line(trusted("  breaker ", "dim"), untrusted(breakers[name], tone, limit=12)))
+    return lines
 
 
-def _venue(name: str, venue: VenueTally, breaker: str, now: datetime, most: int) -> Line:
-    waits = long_age(venue.oldest, now) if venue.oldest else "?"
+def _venue(name: str, venue: VenueTally, view: HealthView) -> Line:
+    now, trend = view.at, view.trends.venues.get(name)
+    doubts, poisoned = (count(n) if view.tally.is_readable else "?" for n in (venue.in_doubt, venue.poisoned))
+    waits = long_age(venue.oldest, now) if venue.oldest else "–"
+    average = "–" if venue.average_age is None else long_age(now - venue.average_age, now)
     return (
-        Cell(fit(safe(name, 60) or "–", 14)),
-        trusted(f"{count(venue.depth):>9} ", "strong"),
-        trusted(fit(bar(venue.depth, most, _BAR), _BAR), "accent"),
-        trusted(f"{count(venue.in_doubt):>5}", "danger" if venue.in_doubt else "dim"),
-        trusted(f"{waits:>8}  ", "dim"),
-        untrusted(breaker, "danger" if breaker == "open" else "dim", limit=12),
+        Cell(fit(safe(name, 60) or "–", 11)),
+        trusted(f"{short_count(venue.depth):>8}", "strong"),
+        trusted(f" {_ARROWS[trend.direction] if trend else ' '}", "accent"),
+        trusted(f"{doubts:>6}", "danger" if venue.in_doubt else "dim"),
+        trusted(f"{poisoned:>7}", "danger" if venue.poisoned else "dim"),
+        trusted(f"{waits:>7}{average:>8}", "dim"),
+        trusted(f"{short_count(venue.over_age):>7}", "warning" if venue.over_age else "dim"),
     )
 
 

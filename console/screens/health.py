@@ -5,6 +5,7 @@ from __future__ import annotations
 from console.render.health import Frame, health_lines
 from console.render.line import Line, line, trusted
 from console.screens.frame import ReadingScreen
+from console.services.layout_fields import LAYOUTS
 from console.services.stats.health import HealthView
 
 _RENEW_SECONDS = 2.0
@@ -59,7 +60,9 @@ class HealthScreen(ReadingScreen):
         self.head.show(
             line(trusted("Health", "strong"), trusted(f"   {view.at:%Y-%m-%d %H:%M:%SZ}, from the index", "dim"))
         )
-        self.text.put(health_lines(view, self.console.activity.breakers(), self._room()), keep_place=True)
+        origin = LAYOUTS[self.console.header_state.layout].words.origin
+        lines = health_lines(view, self.console.activity.breakers(), self._room(), origin=origin)
+        self.text.put(lines, keep_place=True)
 
     def _without(self) -> list[Line]:
         """What to show while there is no index."""

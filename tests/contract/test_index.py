@@ -22,6 +22,7 @@ from backends.records import Selection
 from backends.store import Result
 from console.services.index.keeper import is_current, label
 from console.services.stats import tally
+from console.settings.config import Config
 from tests.support.index import SMALL_STEPS, Indexed, indexed, plain
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
 
@@ -79,10 +80,11 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
 async def agrees(index: Indexed) -> None:
     for everything in (True, False):
         assert await index.seen(everything=everything) == await index.recount(everything=everything)
-    counted = await tally.counted(index.store, BASE)
-    from_index = await tally.indexed(index.reader, BASE)
+    counted = await tally.counted(index.store, BASE, Config())
+    from_index = await tally.indexed(index.store, index.reader, BASE, Config())
     brief = [replace(group, accounts={}, markets={}) for group in counted.groups]
-    assert replace(from_index, groups=tuple(map(plain, from_index.groups))) == replace(counted, groups=tuple(brief))
+    groups = tuple(map(plain, from_index.groups))
+    assert replace(from_index, groups=groups, depths=()) == replace(counted, groups=tuple(brief))
 
 
 async def test_a_build_equals_a_recount(rig: Rig, tmp_path: Path) -> None:

@@ -11,28 +11,33 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from backends.layouts.orders import quoted
 from backends.records import StoreInfo
+from backends.store import OutboxFigures, QueueLoad, Result
 from console.cli import stats as exporter
 from console.cli.context import Context
 from console.cli.parser import build_parser
 from console.services.index.keeper import reader_of
 from console.services.stats import tally
-from console.services.stats.alerts import alerts
-from console.services.stats.metrics import Numbers, escape, families, render
+from console.services.stats.alerts import RULES, alerts
+from console.services.stats.metrics import Family, Numbers, escape, families, render
+from console.services.stats.own_metrics import outbox_families
 from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import Tally, VenueTally
+from console.services.stats.trend import DepthTrend, DepthTrends
 from console.settings.config import REASONS, Alerts, Config
 from tests.support.index import indexed
 from tests.support.orders import row, sqlite_store
 from tests.support.promql import Prometheus, rules
-from tests.support.shift_store import BEGAN, a_group, shift
-from tests.support.store import ACTOR, BASE, PostgresRig, Rig, sqlite_rig
+from tests.support.shift_store import BEGAN, shift
+from tests.support.store import ACTOR, BASE, PostgresRig, Rig, attempt_on, order_row, sqlite_rig
 
 ROOT = Path(__file__).parent.parent.parent
 NOW = BEGAN + timedelta(hours=1)
@@ -62,7 +67,7 @@ async def test_a_prometheus_parser_reads_every_number(rig: Rig, tmp_path: Path) 
     activity = ShiftActivity(store.info.table)
     async for block in store.audit():
         activity.feed(block)
-    counted = await tally.counted(store, NOW)
+    counted = await tally.counted(store, NOW, Config())
     text = render(Numbers(store.info, counted, activity, alerts(counted, Alerts()), False, REASONS))
     found = read(text)
     assert found["dlq_depth"] == {(("venue", "alpaca"),): 11, (("venue", ODD),): 4}
@@ -91,7 +96,7 @@ async def test_a_prometheus_parser_reads_every_number(rig: Rig, tmp_path: Path) 
     assert found["dlq_store_info"][("layout", "orders"), ("store", store.info.label), ("table", store.info.table)] == 1
     index = await indexed(store, tmp_path)
     await index.settle()
-    from_index = await tally.indexed(index.reader, NOW)
+    from_index = await tally.indexed(store, index.reader, NOW, Config())
     assert render(Numbers(store.info, from_index, activity, alerts(from_index, Alerts()), False, REASONS)) == text
     await index.reader.aclose()
 
@@ -109,8 +114,16 @@ def scraped(minute: int, **changes: object) -> str:
     """An hour that gets worse; each minute is a scrape."""
     quiet = Tally(BASE + timedelta(minutes=minute), {"pending": 5}, {}, {}, (), 0, (0,) * 10)
     halted = bool(changes.pop("halted", False))
+    venues: Any = changes.pop("trends", {})
+    back, expired = cast("tuple[int, int]", changes.pop("outbox", (0, 0)))
+    own = outbox_families(OutboxFigures({}, (QueueLoad("orders", 3, 2, expired, 1.0),)), back)
     given = replace(quiet, **changes)  # type: ignore[arg-type]  # fields of a tally
-    return render(Numbers(INFO, given, ShiftActivity("order_dlq"), (), halted, REASONS))
+    trends = DepthTrends(trend(given.open), venues)
+    return render(Numbers(INFO, given, ShiftActivity("order_dlq"), (), halted, REASONS, trends, own))
+
+
+def trend(*levels: int) -> DepthTrend:
+    return DepthTrend(levels)
 
 
 def firing(prometheus: Prometheus, minute: int) -> dict[str, int]:
@@ -124,13 +137,23 @@ def test_the_rules_fire_when_they_should_and_only_then() -> None:
     assert firing(prometheus, 0) == {"DLQMetricsGone": 1}
     old = VenueTally(100, 0, BASE - timedelta(minutes=31))
     fresh = VenueTally(99, 0, BASE)
+    rises, falls, small = trend(*[10] * 9, 20), trend(*[20] * 9, 10), trend(*[0] * 9, 9)
+    ten, nine = VenueTally(10, 0, BASE), VenueTally(9, 0, BASE)
     cases: dict[int, tuple[dict[str, object], dict[str, int]]] = {
         1: ({}, {}),
         2: ({"venues": {"a": old, "b": fresh}}, {"DLQDepth": 1, "DLQOldest": 1}),
         3: ({"venues": {"a": VenueTally(1, 1, BASE), "b": fresh}}, {"DLQInDoubt": 1}),
-        4: ({"states": {"pending": 11}, "groups": (a_group(6),)}, {"DLQOneError": 1}),
-        5: ({"states": {"pending": 10}, "groups": (a_group(10),)}, {}),
-        6: ({"halted": True}, {"DLQHalted": 1}),
+        4: ({"states": {"pending": 21}, "categories": {"schema": 11, "business": 10}}, {"DLQDominance": 1}),
+        5: ({"states": {"pending": 19}, "categories": {"schema": 10, "business": 9}}, {}),
+        6: ({"states": {"pending": 22}, "categories": {"schema": 11, "business": 11}}, {}),
+        7: ({"halted": True}, {"DLQHalted": 1}),
+        8: ({"venues": {"a": replace(fresh, poisoned=1), "b": fresh}}, {"DLQPoison": 1}),
+        9: ({"venues": {"a": replace(fresh, over_age=10), "b": replace(fresh, over_age=9)}}, {"DLQOverAge": 1}),
+        10: ({"venues": {"a": ten, "b": ten}, "trends": {"a": rises, "b": falls}}, {"DLQRising": 1}),
+        11: ({"venues": {"a": nine, "b": ten}, "trends": {"a": small, "b": trend(*[10] * 10)}}, {}),
+        12: ({"venues": {"a": VenueTally(9, 1, BASE, poisoned=1)}, "is_readable": False}, {"DLQLedgerUnreadable": 1}),
+        13: ({"outbox": (9, 0)}, {}),
+        14: ({"outbox": (10, 1)}, {"DLQCameBack": 1, "DLQOutboxLeasesExpire": 1}),
     }
     for minute, (changes, expected) in cases.items():
         prometheus.scrape(minute, scraped(minute, **changes))
@@ -150,13 +173,23 @@ def test_the_rules_have_the_limits_of_the_config() -> None:
     limits = Alerts()
     assert found["DLQDepth"]["expr"] == f"dlq_depth >= {limits.depth}"
     assert found["DLQOldest"]["expr"] == f"dlq_oldest_age_seconds >= {limits.oldest.total_seconds():.0f}"
-    assert found["DLQOneError"]["expr"].startswith(f"dlq_top_group_share > {limits.dominance} ")
+    assert found["DLQDominance"]["expr"] == f"dlq_category_share > {limits.dominance} and dlq_open_by_category > 10"
     assert all({"alert", "expr", "severity", "summary", "description"} <= rule.keys() for rule in found.values())
 
 
 def _told() -> set[str]:
     empty = Tally(BASE, {}, {}, {}, (), 0, ())
-    return {family.name for family in families(Numbers(INFO, empty, ShiftActivity("t"), (), False, REASONS))}
+    own = outbox_families(OutboxFigures({}, ()), 0)
+    numbers = Numbers(INFO, empty, ShiftActivity("t"), (), False, REASONS, more=own)
+    return {family.name for family in families(numbers)}
+
+
+def test_there_is_a_rule_for_each_rule_of_check() -> None:
+    found = {rule["alert"] for rule in rules(ROOT / "grafana" / "alerts.yml")}
+    named = {"in-doubt": "DLQInDoubt", "depth": "DLQDepth", "oldest": "DLQOldest", "dominance": "DLQDominance"}
+    named |= {"poison": "DLQPoison", "arrivals": "DLQArrivalRate", "ledger-unreadable": "DLQLedgerUnreadable"}
+    assert set(named) == set(RULES)
+    assert set(named.values()) <= found
 
 
 def test_the_dashboard_shows_only_what_is_told() -> None:
@@ -164,7 +197,9 @@ def test_the_dashboard_shows_only_what_is_told() -> None:
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     named = {name for text in expressions for name in re.findall(r"\b(?:horizon_)?dlq_[a-z_]+", text)}
     assert named <= _told()
-    assert {"dlq_depth", "dlq_in_doubt", "dlq_replays_total", "dlq_dismissals_total", "dlq_captured_total"} <= named
+    elsewhere = {"horizon_dlq_depth", "dlq_reconciles_total", "dlq_restores_total", "dlq_store_info"}
+    elsewhere |= {"dlq_outbox_readable", "dlq_outbox_oldest_lease_seconds"}
+    assert named == _told() - elsewhere
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     cells = [
         (x, y)
@@ -226,6 +261,39 @@ async def test_a_file_that_was_replaced_is_not_told_of(tmp_path: Path) -> None:
         await reader.aclose()
 
 
+async def test_a_ledger_that_comes_later_is_noticed_and_so_is_the_right_to_read_it(
+    postgres_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = PostgresRig(postgres_db)
+    await rig.make(2)
+    target = await rig.role("auditor", "SELECT ON order_dlq")
+    context = Context(build_parser().parse_args(["metrics", "--db", target, "--listen", "0"]), Config(), ACTOR)
+    monkeypatch.setattr(exporter, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(exporter, "_LEDGER_SECONDS", 0.0)
+    async with context.store() as store:
+        reader = await reader_of(store)
+        told = exporter.Exporter(context, store, reader)
+        try:
+            assert read(await told.text())["dlq_ledger_readable"] == {(): 1}, "there is none"
+            owner = await rig.open()
+            await attempt_on(owner, 0, Result("unknown"))
+            for _ in range(2):  # with its own error, three failures of one kind
+                await attempt_on(owner, 1, Result("rejected", error=str(order_row(1)["error"])))
+            found = read(await told.text())
+            assert found["dlq_ledger_readable"] == {(): 0}
+            assert not {"dlq_in_doubt", "dlq_poisoned"} & set(found)
+            role = quoted(f"auditor_{postgres_db.rpartition('/')[2]}")
+            for right in ("USAGE ON SCHEMA dlq_console", "SELECT ON ALL TABLES IN SCHEMA dlq_console"):
+                await rig.sql(f"GRANT {right} TO {role}")
+            found = read(await told.text())
+            assert found["dlq_ledger_readable"] == {(): 1}
+            assert found["dlq_in_doubt"] == found["dlq_poisoned"] == {(("venue", "alpaca"),): 1}
+        finally:
+            await told.aclose()
+            await reader.aclose()
+    await rig.aclose()
+
+
 async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,9 +321,29 @@ async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
     assert read(text)["dlq_depth"] == {(("venue", "alpaca"),): 30}
 
 
+def test_what_only_a_layout_has_comes_last() -> None:
+    own = Family("dlq_own", "gauge", "Its own.", (({"queue": "a"}, 2.0),))
+    counted = Tally(BASE, {"pending": 3}, {}, {}, (), 0, (0,) * 10)
+    text = render(Numbers(INFO, counted, ShiftActivity("t"), (), False, REASONS, more=(own,)))
+    assert text.endswith('# HELP dlq_own Its own.\n# TYPE dlq_own gauge\ndlq_own{queue="a"} 2\n')
+
+
+def test_of_a_table_of_others_only_the_ledger_knows_what_is_open() -> None:
+    venues = {"Acme": VenueTally(3, 0, BASE, average_age=timedelta(hours=1), by_retries=(3, 0, 0, 0, 0, 0))}
+    blind = Tally(BASE, {"pending": 3}, venues, {"schema": 3}, (), 0, (0,) * 10, is_readable=False)
+    info = replace(INFO, layout="outbox")
+    found = read(render(Numbers(info, blind, ShiftActivity("t"), alerts(blind, Alerts()), False, REASONS)))
+    assert set(found) == {"dlq_captured_total", "dlq_ledger_readable", "dlq_alert", "dlq_store_info"}
+    assert found["dlq_ledger_readable"] == {(): 0}
+    assert found["dlq_alert"][("rule", "ledger-unreadable"),] == 1
+
+
 @pytest.mark.parametrize(("layout", "label"), [("orders", "venue"), ("outbox", "queue"), ("integration", "provider")])
 def test_a_layout_s_own_word_is_the_label(layout: str, label: str) -> None:
     counted = Tally(BASE, {"pending": 3}, {"Acme": VenueTally(3, 1, BASE)}, {}, (), 0, (0,) * 10)
     found = read(render(Numbers(replace(INFO, layout=layout), counted, ShiftActivity("t"), (), False, REASONS)))
-    for name in ("dlq_depth", "dlq_in_doubt", "dlq_oldest_age_seconds"):
-        assert list(found[name]) == [((label, "Acme"),)]
+    alone = ("depth", "in_doubt", "oldest_age_seconds", "over_age_limit", "retries_average", "poisoned")
+    for name in alone:
+        assert list(found[f"dlq_{name}"]) == [((label, "Acme"),)]
+    for name in ("depth_by_category", "depth_by_retries"):
+        assert all((label, "Acme") in labels for labels in found[f"dlq_{name}"])

@@ -14,7 +14,7 @@ from console.services.stats import tally
 from console.services.stats.alerts import alerts
 from console.services.stats.report import Report, ShiftActivity, as_json, as_markdown, gather
 from console.services.triage.triage import Triage
-from console.settings.config import Alerts
+from console.settings.config import Alerts, Config
 from tests.support.shift_store import BEGAN, shift
 from tests.support.store import ACTOR, PostgresRig, Rig, order_row, sqlite_rig
 
@@ -27,7 +27,7 @@ async def report(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
     )
     store = await shift(rig)
-    counted = await tally.counted(store, NOW)
+    counted = await tally.counted(store, NOW, Config())
     triage = Triage(store, ACTOR, lambda: NOW)
     yield await gather(triage, BEGAN, counted, alerts(counted, Alerts()))
     await rig.aclose()

@@ -12,16 +12,19 @@ from console.settings.config import Alerts
 from console.text.durations import long_age
 
 RISE = 0.2  # a rise or fall counts from this share of the earlier half
-_ENOUGH = 10  # fewer entries than this show no trend
-Rule = Literal["in-doubt", "depth", "oldest", "dominance", "arrival-rate"]
-RULES: tuple[Rule, ...] = ("in-doubt", "depth", "oldest", "dominance", "arrival-rate")
+_ENOUGH = 10  # fewer entries than this show neither a rise nor a cause
+Rule = Literal["depth", "oldest", "dominance", "poison", "in-doubt", "arrivals", "ledger-unreadable"]
+RULES: tuple[Rule, ...] = ("depth", "oldest", "dominance", "poison", "in-doubt", "arrivals", "ledger-unreadable")
+OF_LEDGER: frozenset[Rule] = frozenset({"poison", "in-doubt"})  # rules that nobody can judge without the ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
     rule: Rule
     text: str
-    venue: str = ""
+    subject: str | None = None  # the venue, queue, provider or category that it is about
+    value: float = 0
+    limit: float = 0
     severe: bool = False
     brief: str = ""  # the short form for the status line
 
@@ -29,7 +32,9 @@ class Alert:
 def alerts(tally: Tally, limits: Alerts) -> tuple[Alert, ...]:
     """The alerts that are raised, most urgent first."""
     return (
-        *_in_doubt(tally),
+        *(() if tally.is_readable else (_UNREADABLE,)),
+        *(_in_doubt(tally) if tally.is_readable else ()),
+        *(_poison(tally) if tally.is_readable else ()),
         *_depth(tally, limits.depth),
         *_oldest(tally, limits.oldest),
         *_dominance(tally, limits.dominance),
@@ -37,22 +42,54 @@ def alerts(tally: Tally, limits: Alerts) -> tuple[Alert, ...]:
     )
 
 
+_UNREADABLE = Alert(
+    "ledger-unreadable",
+    "this role cannot read the console's ledger: what is in doubt or poisoned is unknown; dlq doctor prints the grant",
+    value=0,
+    limit=1,
+    severe=True,
+    brief="ledger unreadable: in doubt unknown",
+)
+
+
+def _named(name: str, tally: Tally) -> str:
+    return name or f"(no {tally.words.origin})"
+
+
 def _in_doubt(tally: Tally) -> list[Alert]:
     count = tally.states.get("in_doubt", 0)
     if not count:
         return []
     are = "entry is" if count == 1 else "entries are"
-    text = f"{count} {are} in doubt: the venue may hold the order, reconcile"
-    return [Alert("in-doubt", text, severe=True, brief=f"reconcile {count} in doubt")]
+    text = f"{count} {are} in doubt: {tally.words.counterpart} may hold the {tally.words.one}, reconcile"
+    return [Alert("in-doubt", text, value=count, limit=1, severe=True, brief=f"reconcile {count} in doubt")]
+
+
+def _poison(tally: Tally) -> list[Alert]:
+    again = "again and again in the same way: mend the cause first"
+    return [
+        Alert(
+            "poison",
+            f"{venue.poisoned} {'fails' if venue.poisoned == 1 else 'fail'} at {_named(name, tally)} {again}",
+            name or None,
+            value=venue.poisoned,
+            limit=1,
+            brief=f"{venue.poisoned:,} poisoned at {_named(name, tally)}",
+        )
+        for name, venue in tally.venues.items()
+        if venue.poisoned
+    ]
 
 
 def _depth(tally: Tally, limit: int) -> list[Alert]:
     return [
         Alert(
             "depth",
-            f"{venue.depth} open at {name or '(no venue)'}, the limit is {limit}",
-            name,
-            brief=f"{venue.depth:,} open at {name or '(no venue)'}",
+            f"{venue.depth} open at {_named(name, tally)}, the limit is {limit}",
+            name or None,
+            value=venue.depth,
+            limit=limit,
+            brief=f"{venue.depth:,} open at {_named(name, tally)}",
         )
         for name, venue in tally.venues.items()
         if venue.depth >= limit
@@ -60,33 +97,43 @@ def _depth(tally: Tally, limit: int) -> list[Alert]:
 
 
 def _oldest(tally: Tally, limit: timedelta) -> list[Alert]:
-    found = []
-    for name, venue in tally.venues.items():
-        if venue.oldest is not None and tally.at - venue.oldest >= limit:
-            waits, where = long_age(venue.oldest, tally.at), name or "(no venue)"
-            brief = f"{where} waits {waits}"
-            found.append(Alert("oldest", f"the oldest at {where} waits for {waits}", name, brief=brief))
-    return found
+    return [
+        Alert(
+            "oldest",
+            f"the oldest at {_named(name, tally)} waits for {long_age(venue.oldest, tally.at)}",
+            name or None,
+            value=(tally.at - venue.oldest).total_seconds(),
+            limit=limit.total_seconds(),
+            brief=f"{_named(name, tally)} waits {long_age(venue.oldest, tally.at)}",
+        )
+        for name, venue in tally.venues.items()
+        if venue.oldest is not None and tally.at - venue.oldest >= limit
+    ]
 
 
 def _dominance(tally: Tally, limit: float) -> list[Alert]:
-    if tally.open <= _ENOUGH or not tally.groups:
-        return []
-    top = tally.groups[0]
-    share = top.count / tally.open
-    if share <= limit:
-        return []
-    text = f"{share:.0%} of {tally.open} open have one error: {top.fingerprint} {top.title}"
-    return [Alert("dominance", text, brief=f"one error is {share:.0%}")]
+    return [
+        Alert(
+            "dominance",
+            f"{count / tally.open:.0%} of {tally.open} open are of one kind: {category}",
+            category,
+            value=count / tally.open,
+            limit=limit,
+            brief=f"{category} is {count / tally.open:.0%}",
+        )
+        for category, count in tally.categories.items()
+        if count > _ENOUGH and count > limit * tally.open
+    ]
 
 
 def _arrivals(counts: Sequence[int]) -> list[Alert]:
-    half = len(counts) // 2
-    earlier, later = sum(counts[:half]), sum(counts[half:])
     if change(counts) != "rising":
         return []
+    half = len(counts) // 2
+    earlier, later = sum(counts[:half]), sum(counts[half:])
     text = f"arrivals rise: {later} in the last {half} minutes, {earlier} in the {half} before them"
-    return [Alert("arrival-rate", text, brief=f"arrivals rise: {later} in {half}m")]
+    limit = max(float(_ENOUGH), earlier * (1 + RISE))
+    return [Alert("arrivals", text, value=later, limit=limit, brief=f"arrivals rise: {later} in {half}m")]
 
 
 def change(counts: Sequence[int]) -> Literal["rising", "falling", "steady"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -22,6 +22,7 @@ from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, RowKey, S
 from console.clock import Clock
 from console.services.browse.filter_match import fits
 from console.services.index.keeper import label, labelled
+from console.services.triage.poison import poisoned
 from console.services.triage.triage import Query, Triage, classified, matches, uncut
 
 TREND_HOURS = 24
@@ -47,6 +48,7 @@ class Group:
     markets: Mapping[str, int]
     trend: tuple[int, ...] = ()
     new: int | None = None  # arrivals since somebody looked; None if nobody has
+    poisoned: int = 0  # open members that failed too often in one way; 0 also where the ledger cannot be read
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class Counting:
     unpriced: int = 0
     first: int | None = None
     last: int | None = None
+    poisoned: int = 0
 
     def add(self, mark: IndexedEntry) -> None:
         self.states[mark.state] += 1
@@ -109,6 +112,7 @@ class Counting:
             markets=largest_first(self.markets),
             trend=trend,
             new=new,
+            poisoned=self.poisoned,
         )
 
 
@@ -118,9 +122,10 @@ def largest_first(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 class Grouping:
-    """Collects entries into groups, one by one."""
+    """Collects entries into groups, one by one. `poisoned` has the ids of those that are."""
 
-    def __init__(self) -> None:
+    def __init__(self, poisoned: Collection[str] = ()) -> None:
+        self._poisoned = poisoned
         self._groups: dict[str, Counting] = {}
         self._hours: dict[str, Counter[int]] = {}
         self.count = 0
@@ -129,7 +134,9 @@ class Grouping:
         label = mark.label
         if label.fingerprint not in self._groups:
             self._groups[label.fingerprint] = Counting(label.title)
-        self._groups[label.fingerprint].add(mark)
+        counting = self._groups[label.fingerprint]
+        counting.add(mark)
+        counting.poisoned += mark.id in self._poisoned
         self.count += 1
 
     def arrival(self, mark: IndexedEntry) -> None:
@@ -151,7 +158,9 @@ def from_lines(
     everything: bool,
     trends: Mapping[str, tuple[int, ...]],
     new: Mapping[str, int],
+    poisoned: Mapping[str, int],
 ) -> tuple[Group, ...]:
+    """`poisoned`: by fingerprint."""
     found: dict[str, Counting] = {}
     for line in lines:
         if everything or line.state in OPEN_STATES:
@@ -161,6 +170,7 @@ def from_lines(
         counting.venues = Counter(split.get("venue", {}))
         counting.accounts = Counter(split.get("account", {}))
         counting.markets = Counter(split.get("market", {}))
+        counting.poisoned = poisoned.get(fingerprint, 0)
     return ordered(
         counting.group(one, trend=trends.get(one, (0,) * TREND_HOURS), new=new.get(one))
         for one, counting in found.items()
@@ -226,14 +236,14 @@ class Groups:
 
     async def counted(self, query: Query) -> GroupView:
         """Exact figures, counted from every matching entry. Takes as long as reading them."""
-        grouping = Grouping()
+        grouping = Grouping(await self._poisoned())
         async for row in self._triage.stream(query, whole=True):
             grouping.add(file_entry(row.entry, labelled(row)))
         return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
 
     async def growing(self, query: Query) -> AsyncIterator[GroupView]:
         """As `counted`, newest first, with partial results on the way. Never blocks the event loop for long."""
-        grouping = Grouping()
+        grouping, query = Grouping(await self._poisoned()), await self._triage.resolved(query)
         row_key: RowKey | None = None
         told, more = time.monotonic(), True
         while more and grouping.count < _MOST:
@@ -277,7 +287,7 @@ class Groups:
     ) -> Members:
         """The group's open entries that also match `asked`, oldest first, as the selection for an act.
         Calls `tell` with the number found so far."""
-        query = replace(asked or Query(), group=fingerprint)
+        query = await self._triage.resolved(replace(asked or Query(), group=fingerprint))
         if self._reader is not None:
             try:
                 progress = await self._reader.progress()
@@ -335,11 +345,17 @@ class Groups:
             parts: Parts = await self._reader.parts(dimensions, everything=everything)
             trends = await self._trends(self._reader, self._clock())
             new = await self._reader.arrived()
+            poisoned = Counter((await self._poisoned()).values())
         except (NoIndex, IndexUnavailable):
             return None
-        groups = from_lines(lines, parts, everything=everything, trends=trends, new=new)
+        groups = from_lines(lines, parts, everything=everything, trends=trends, new=new, poisoned=poisoned)
         total = progress.filed if progress.built else max(progress.expected, progress.filed)
         return GroupView(groups, progress.filed, total, progress.built, "index")
+
+    async def _poisoned(self) -> dict[str, str]:
+        """The fingerprint of each poisoned entry, by its id."""
+        found = await poisoned(self._store, self._triage.limits.poison_after)
+        return {one.entry.id: label(one.entry).fingerprint for one in found}
 
     async def _trends(self, reader: Reader, now: datetime) -> dict[str, tuple[int, ...]]:
         found: dict[str, dict[int, int]] = {}
@@ -352,7 +368,7 @@ class Groups:
     async def _newest(self, budget: float, *, everything: bool) -> GroupView:
         ends = time.monotonic() + budget
         states = frozenset(STATES) if everything else OPEN_STATES
-        grouping = Grouping()
+        grouping = Grouping(await self._poisoned())
         row_key: RowKey | None = None
         more = True
         while more and (row_key is None or time.monotonic() < ends):

@@ -19,7 +19,8 @@ from console.clock import Clock
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
 from console.services.stats.tally import Tally
-from console.settings.config import Alerts
+from console.services.stats.trend import DepthTrends, of_snapshots
+from console.settings.config import Config
 
 SPAN = timedelta(hours=8)
 POINTS = 96
@@ -36,13 +37,15 @@ class HealthView:
     in_doubt: tuple[int | None, ...]
     arrivals: Mapping[str, tuple[int, ...]]  # category → the last 24 hours, hour by hour
     minutes: tuple[int, ...]  # arrivals of the last hour, minute by minute
+    age_limit: timedelta  # of the alert
+    trends: DepthTrends  # over as many of the last ten minutes as the index was kept
 
 
 class Health:
-    def __init__(self, store: Store, reader: Reader, limits: Alerts, clock: Clock) -> None:
+    def __init__(self, store: Store, reader: Reader, config: Config, clock: Clock) -> None:
         self._store = store
         self._reader = reader
-        self._limits = limits
+        self._config = config
         self._clock = clock
 
     async def view(self, span: timedelta = SPAN, points: int = POINTS) -> HealthView | None:
@@ -52,7 +55,7 @@ class Health:
             progress = await self._reader.progress()
             if progress is None or not progress.built:
                 return None
-            counted = await tally.indexed(self._reader, now)
+            counted = await tally.indexed(self._store, self._reader, now, self._config)
             seen = await self._reader.snapshots(now - span)
             hours = await self._reader.hours(micros(now) // HOUR - ARRIVAL_HOURS + 1)
             minutes = await self._reader.minutes(micros(now) // MINUTE - 60)
@@ -63,12 +66,14 @@ class Health:
         return HealthView(
             at=now,
             tally=counted,
-            alerts=alerts(counted, self._limits),
+            alerts=alerts(counted, self._config.alerts),
             halt=await self._store.halted(),
             depth=levels([(one.at, one.open) for one in seen], moments),
             in_doubt=levels([(one.at, one.in_doubt) for one in seen], moments),
             arrivals=_by_category(hours, micros(now) // HOUR),
             minutes=tuple(minutes.get(minute, 0) for minute in range(last - 60, last)),
+            age_limit=self._config.alerts.oldest,
+            trends=of_snapshots(counted),
         )
 
 

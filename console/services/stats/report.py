@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from backends.index import file_entry
+from backends.index import IndexedEntry, file_entry
 from backends.records import STATES, Attempt, AuditEvent, Filter, Halt, parse_time
 from backends.store import Store
 from console.services.index.keeper import labelled
 from console.services.stats.alerts import Alert
 from console.services.stats.groups import Group, Grouping
-from console.services.stats.tally import Tally
+from console.services.stats.tally import RETRY_STEPS, Tally, VenueTally
+from console.services.stats.trend import DepthTrend, DepthTrends, Moves, depth_trends
+from console.services.triage.lineage import returned_among
 from console.services.triage.triage import Query, Triage
 from console.text.durations import long_age
 from console.text.untrusted import safe
 
 _UNKNOWN = "unknown"
+_BLIND = "Unknown: this role cannot read the console's ledger. `dlq doctor` prints the grant."
 
 
 @dataclass(slots=True)
@@ -62,6 +65,7 @@ class ShiftActivity:
         self.moments: list[ActivityMoment] = []
         self.reconciles: Counter[tuple[str, str]] = Counter()
         self.refusals: Counter[str] = Counter()
+        self.moves = Moves()
 
     @property
     def replays(self) -> Counter[tuple[str, str]]:
@@ -83,6 +87,7 @@ class ShiftActivity:
             except ValueError:
                 continue  # `dlq audit verify` reports a damaged body
             if isinstance(body, dict) and body.get("source") in (self._source, None):
+                self.moves.take(body)
                 self._take(body)
 
     def _take(self, body: Mapping[str, Any]) -> None:
@@ -133,6 +138,7 @@ class ShiftActivity:
 
 
 _TOP = 10
+_BLOCK = 500  # entries that are asked about at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,7 @@ class Report:
     since: datetime
     until: datetime
     arrived: int
+    returned: int  # messages that were replayed and failed again
     by_category: Mapping[str, int]
     by_venue: Mapping[str, int]
     groups: tuple[Group, ...]
@@ -150,6 +157,7 @@ class Report:
     tally: Tally
     alerts: tuple[Alert, ...]
     halt: Halt | None
+    trends: DepthTrends | None  # None: unknown
 
 
 async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Alert, ...]) -> Report:
@@ -158,11 +166,15 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
     categories: Counter[str] = Counter()
     venues: Counter[str] = Counter()
     everything = Query(Filter(states=frozenset(STATES), since=since))
-    async for row in triage.stream(everything, whole=True):
-        mark = file_entry(row.entry, labelled(row))
-        grouping.add(mark)
-        categories[mark.label.category] += 1
-        venues[mark.venue] += 1
+    returned = 0
+    async for marks in _filed(triage, everything):
+        back = await returned_among(store, [mark.id for mark in marks])
+        returned += len(back)
+        for mark in marks:
+            if mark.id not in back:
+                grouping.add(mark)
+                categories[mark.label.category] += 1
+                venues[mark.venue] += 1
     activity = ShiftActivity(store.info.table, since)
     async for block in store.audit():
         activity.feed(block)
@@ -172,6 +184,7 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
         since=since,
         until=tally.at,
         arrived=grouping.count,
+        returned=returned,
         by_category=dict(categories.most_common()),
         by_venue=dict(venues.most_common()),
         groups=grouping.groups()[:_TOP],
@@ -181,11 +194,26 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
         tally=tally,
         alerts=raised,
         halt=await store.halted(),
+        trends=await depth_trends(store, tally, activity.moves),
     )
 
 
+async def _filed(triage: Triage, query: Query) -> AsyncIterator[list[IndexedEntry]]:
+    """The matches in blocks, without their texts: messages may be large."""
+    block: list[IndexedEntry] = []
+    async for row in triage.stream(query, whole=True):
+        block.append(file_entry(row.entry, labelled(row)))
+        if len(block) == _BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
 def as_json(report: Report) -> dict[str, object]:
-    done, tally = report.activity, report.tally
+    """What only the ledger tells is null where it cannot be read; the halt then is "unknown", as null says there is
+    none."""
+    known = report.tally.is_readable
     return {
         "store": report.store,
         "since": report.since.isoformat(),
@@ -196,27 +224,68 @@ def as_json(report: Report) -> dict[str, object]:
             "by_venue": dict(report.by_venue),
             "groups": [_group(group) for group in report.groups],
         },
-        "done": {
-            "replays": _outcomes(done.replays),
-            "reconciles": _outcomes(done.reconciles),
-            "dismissed": dict(done.dismissals),
-            "restored": done.restored,
-            "refused": dict(done.refusals),
-            "moments": [{"at": m.at, "kind": m.kind, "operator": m.operator, "note": m.note} for m in done.moments],
-            "by_operator": [_person(done, key) for key in sorted(done.people)],
-        },
-        "in_doubt": [_attempt(attempt) for attempt in report.in_doubt],
-        "in_flight": [_attempt(attempt) for attempt in report.in_flight],
-        "open": {
-            "by_state": dict(tally.states),
-            "by_venue": {name: venue.depth for name, venue in tally.venues.items()},
-            "oldest": tally.oldest.isoformat() if tally.oldest else None,
-        },
+        "returned": report.returned,
+        "ledger_readable": known,
+        "done": _done(report.activity) if known else None,
+        "in_doubt": [_attempt(attempt) for attempt in report.in_doubt] if known else None,
+        "in_flight": [_attempt(attempt) for attempt in report.in_flight] if known else None,
+        "open": _open(report),
         "alerts": [{"rule": alert.rule, "text": alert.text} for alert in report.alerts],
-        "halt": None
-        if report.halt is None
-        else {"since": report.halt.since, "operator": report.halt.operator, "note": report.halt.note},
+        "halt": _halt(report.halt) if known else _UNKNOWN,
     }
+
+
+def _done(done: ShiftActivity) -> dict[str, object]:
+    return {
+        "replays": _outcomes(done.replays),
+        "reconciles": _outcomes(done.reconciles),
+        "dismissed": dict(done.dismissals),
+        "restored": done.restored,
+        "refused": dict(done.refusals),
+        "moments": [{"at": m.at, "kind": m.kind, "operator": m.operator, "note": m.note} for m in done.moments],
+        "by_operator": [_person(done, key) for key in sorted(done.people)],
+    }
+
+
+def _open(report: Report) -> dict[str, object]:
+    tally, trends = report.tally, report.trends
+    known = tally.is_readable
+    return {
+        "by_state": dict(tally.states) if known else None,
+        "by_venue": {name: venue.depth for name, venue in tally.venues.items()},
+        "oldest": tally.oldest.isoformat() if tally.oldest else None,
+        "poisoned": tally.poisoned if known else None,
+        "trend": _trend(trends.overall if trends else None),
+        "venues": {
+            name: _venue(venue, trends.venues.get(name) if trends else None, known=known)
+            for name, venue in tally.venues.items()
+        },
+    }
+
+
+def _venue(venue: VenueTally, trend: DepthTrend | None, *, known: bool) -> dict[str, object]:
+    return {
+        "depth": venue.depth,
+        "in_doubt": venue.in_doubt if known else None,
+        "oldest": venue.oldest.isoformat() if venue.oldest else None,
+        "average_age_seconds": venue.average_age.total_seconds() if venue.average_age is not None else None,
+        "over_age_limit": venue.over_age,
+        "by_category": dict(venue.categories),
+        "average_retries": venue.retries / venue.depth if venue.depth else None,
+        "by_retries": dict(zip(RETRY_STEPS, venue.by_retries, strict=True)),
+        "poisoned": venue.poisoned if known else None,
+        "trend": _trend(trend),
+    }
+
+
+def _trend(trend: DepthTrend | None) -> dict[str, object] | None:
+    if trend is None:
+        return None
+    return {"average": trend.average, "recent": trend.recent, "direction": trend.direction}
+
+
+def _halt(halt: Halt | None) -> dict[str, object] | None:
+    return None if halt is None else {"since": halt.since, "operator": halt.operator, "note": halt.note}
 
 
 def _group(group: Group) -> dict[str, object]:
@@ -276,17 +345,28 @@ def _head(report: Report) -> Iterable[str]:
 
 def _came(report: Report) -> Iterable[str]:
     yield f"\n## What came: {report.arrived}\n"
+    if report.returned:
+        yield f"Besides, {report.returned} came back: replayed before, and failed again.\n"
     if not report.arrived:
         yield "Nothing."
         return
-    yield "By kind: " + _listed(report.by_category) + ". By venue: " + _listed(report.by_venue) + ".\n"
+    yield (
+        "By kind: "
+        + _listed(report.by_category)
+        + f". By {report.tally.words.origin}: "
+        + _listed(report.by_venue)
+        + ".\n"
+    )
     rows = [(g.fingerprint, g.title, g.category, g.count, ", ".join(g.venues)) for g in report.groups]
-    yield from _table(("group", "error", "kind", "entries", "venues"), rows)
+    yield from _table(("group", "error", "kind", "entries", f"{report.tally.words.origin}s"), rows)
 
 
 def _did(report: Report) -> Iterable[str]:
     done = report.activity
     yield "\n## What was done\n"
+    if not report.tally.is_readable:
+        yield _BLIND
+        return
     if not done.people:
         yield "Nothing."
         return
@@ -308,22 +388,26 @@ def _did(report: Report) -> Iterable[str]:
 
 
 def _doubt(report: Report) -> Iterable[str]:
+    if not report.tally.is_readable:
+        yield f"\n## What is in doubt: {_UNKNOWN}\n"
+        yield _BLIND
+        return
     yield f"\n## What is in doubt: {len(report.in_doubt)}\n"
     if report.in_doubt:
-        yield from _attempts(report.in_doubt)
+        yield from _attempts(report.in_doubt, report.tally.words.origin)
     else:
         yield "Nothing."
     if report.in_flight:
         yield f"\nIn flight, with no answer yet: {len(report.in_flight)}\n"
-        yield from _attempts(report.in_flight)
+        yield from _attempts(report.in_flight, report.tally.words.origin)
 
 
-def _attempts(attempts: Iterable[Attempt]) -> Iterable[str]:
+def _attempts(attempts: Iterable[Attempt], origin: str) -> Iterable[str]:
     rows = [
         (one.entry_id, one.venue, one.mode, one.client_order_id, _time(parse_time(one.started_at)), one.operator)
         for one in attempts
     ]
-    return _table(("entry", "venue", "mode", "client order id", "sent", "by"), rows)
+    return _table(("entry", origin, "mode", "client order id", "sent", "by"), rows)
 
 
 def _stands(report: Report) -> Iterable[str]:
@@ -331,12 +415,39 @@ def _stands(report: Report) -> Iterable[str]:
     yield f"\n## How it stands: {tally.open} open\n"
     if tally.oldest is not None:
         yield f"The oldest waits for {long_age(tally.oldest, tally.at)}.\n"
-    rows = [
-        (name or "(no venue)", venue.depth, venue.in_doubt, long_age(venue.oldest, tally.at) if venue.oldest else "-")
-        for name, venue in tally.venues.items()
-    ]
-    if rows:
-        yield from _table(("venue", "open", "in doubt", "oldest"), rows)
+    if report.trends is not None:
+        yield f"Trend of the last ten minutes: {_trend_words(report.trends.overall)}.\n"
+    if tally.venues:
+        heads = (
+            tally.words.origin,
+            "open",
+            "trend",
+            "in doubt",
+            "poisoned",
+            "oldest",
+            "average age",
+            "over the age limit",
+        )
+        yield from _table(heads, [_venue_row(report, name) for name in tally.venues])
+
+
+def _venue_row(report: Report, name: str) -> tuple[object, ...]:
+    tally, venue = report.tally, report.tally.venues[name]
+    trend = report.trends.venues.get(name) if report.trends else None
+    return (
+        name or f"(no {tally.words.origin})",
+        venue.depth,
+        _UNKNOWN if trend is None else _trend_words(trend),
+        venue.in_doubt if tally.is_readable else _UNKNOWN,
+        venue.poisoned if tally.is_readable else _UNKNOWN,
+        long_age(venue.oldest, tally.at) if venue.oldest else "-",
+        "-" if venue.average_age is None else long_age(tally.at - venue.average_age, tally.at),
+        venue.over_age,
+    )
+
+
+def _trend_words(trend: DepthTrend) -> str:
+    return f"{trend.direction}, {trend.recent} now, {trend.average:.1f} on average"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""A store's figures at one moment (depth, ages, categories, groups, arrivals), counted or read from the index.
+"""A store's figures at one moment (depth, ages, categories, retries, groups, arrivals), counted or read from the index.
 
 Alerts, metrics and reports are made from it. Knows neither SQL nor screens.
 """
@@ -6,31 +6,47 @@ Alerts, metrics and reports are made from it. Knows neither SQL nor screens.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from backends.index import Reader, file_entry
-from backends.index.rows import MINUTE, captured_of, micros, moment
-from backends.records import OPEN_STATES, STATES, Filter, RowKey, State
+from backends.index import Reader, VenueLine, file_entry
+from backends.index.rows import LAST_STEP, MINUTE, captured_of, micros, moment, venue_of
+from backends.records import OPEN_STATES, STATES, Filter, RowKey, State, StoreInfo
 from backends.store import Store
 from console.services.index.keeper import label
+from console.services.layout_fields import LAYOUTS, ORDERS, LayoutWords
 from console.services.stats.groups import Group, Grouping, from_lines
+from console.services.triage.poison import Poison, poisoned
+from console.settings.config import Config
 
-SNAPSHOTS = 10  # minutes of arrivals that the alert rule compares
+SNAPSHOTS = 10  # minutes of arrivals that the alert rule compares, and of depths that a trend does
+RETRY_STEPS = (*map(str, range(LAST_STEP)), f"{LAST_STEP}+")
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class VenueTally:
+    """The open entries of a venue, a queue or a provider."""
+
     depth: int
     in_doubt: int
     oldest: datetime | None
+    average_age: timedelta | None = None
+    over_age: int = 0  # those that wait for as long as the config's alert allows, or longer
+    categories: Mapping[str, int] = field(default_factory=dict)
+    retries: int = 0  # summed
+    by_retries: tuple[int, ...] = (0,) * (LAST_STEP + 1)  # entries with 0, 1, 2, 3, 4, and 5 or more
+    poisoned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Groups, categories, retries and venues cover open entries. Read from the index, groups list venues only."""
+    """Groups, categories, retries and venues cover open entries; a venue of which nothing is open has depth 0.
+
+    Read from the index, groups list venues only. Where the ledger cannot be read, nobody knows what is in doubt or
+    poisoned, nor what happened to the entries: those figures are then no figures.
+    """
 
     at: datetime
     states: Mapping[State, int]
@@ -39,6 +55,15 @@ class Tally:
     groups: tuple[Group, ...]
     retries: int
     arrivals: tuple[int, ...]  # in the last ten whole minutes, oldest first
+    is_readable: bool = True  # the ledger
+    layout: str = ORDERS
+    depths: tuple[
+        Mapping[str, int], ...
+    ] = ()  # by venue, in the last whole minutes as the index saw them, oldest first
+
+    @property
+    def words(self) -> LayoutWords:
+        return LAYOUTS[self.layout].words
 
     @property
     def open(self) -> int:
@@ -52,15 +77,69 @@ class Tally:
     def oldest(self) -> datetime | None:
         return min((venue.oldest for venue in self.venues.values() if venue.oldest), default=None)
 
+    @property
+    def poisoned(self) -> int:
+        return sum(venue.poisoned for venue in self.venues.values())
 
-async def counted(store: Store, now: datetime) -> Tally:
-    """Counts every open entry. Takes as long as reading them."""
-    grouping = Grouping()
-    depth: Counter[str] = Counter()
-    doubted: Counter[str] = Counter()
+
+@dataclass(slots=True)
+class _VenueSums:
+    """The running sums of one venue."""
+
+    depth: int = 0
+    in_doubt: int = 0
+    retries: int = 0
+    timed: int = 0
+    captured: int = 0  # the sum of the times
+    oldest: int | None = None
+    over_age: int = 0
+    categories: Counter[str] = field(default_factory=Counter)
+    steps: Counter[int] = field(default_factory=Counter)
+
+    def add(self, line: VenueLine) -> None:
+        self.depth += line.count
+        self.in_doubt += line.count * (line.state == "in_doubt")
+        self.retries += line.retries
+        self.timed += line.timed
+        self.captured += line.captured
+        self.categories[line.category] += line.count
+        self.steps[line.step] += line.count
+
+    def waits_since(self, captured: int, limit: int) -> None:
+        self.oldest = captured if self.oldest is None else min(captured, self.oldest)
+        self.over_age += captured <= limit
+
+    def tally(self, now: datetime, poisoned: int) -> VenueTally:
+        waited = (micros(now) * self.timed - self.captured) // self.timed if self.timed else None
+        return VenueTally(
+            depth=self.depth,
+            in_doubt=self.in_doubt,
+            oldest=moment(self.oldest),
+            average_age=None if waited is None else timedelta(microseconds=max(0, waited)),
+            over_age=self.over_age,
+            categories=dict(sorted(self.categories.items())),
+            retries=self.retries,
+            by_retries=tuple(self.steps[step] for step in range(LAST_STEP + 1)),
+            poisoned=poisoned,
+        )
+
+
+def ledger_is_readable(info: StoreInfo) -> bool:
+    return all(finding.code != "ledger-unreadable" for finding in info.findings)
+
+
+def poison_by_venue(found: Sequence[Poison]) -> Counter[str]:
+    return Counter(venue_of(one.entry) for one in found)
+
+
+async def counted(store: Store, now: datetime, config: Config, *, closed: bool = True) -> Tally:
+    """Counts every open entry, which takes as long as reading them. Without `closed`, leaves out the venues of which
+    nothing is open."""
+    poison = await poisoned(store, config.limits.poison_after)
+    grouping = Grouping({one.entry.id for one in poison})
+    venues: dict[str, _VenueSums] = {}
     categories: Counter[str] = Counter()
-    oldest: dict[str, int] = {}
-    retries = 0
+    limit = micros(now - config.alerts.oldest)
     row_key: RowKey | None = None
     while True:
         page = await store.page(Filter(), limit=_PAGE, after=row_key)
@@ -68,31 +147,37 @@ async def counted(store: Store, now: datetime) -> Tally:
             whole = (await store.get(entry.id) or entry) if entry.clipped else entry
             mark = file_entry(whole, label(whole))
             grouping.add(mark)
-            depth[mark.venue] += 1
-            doubted[mark.venue] += mark.state == "in_doubt"
             categories[mark.label.category] += 1
-            retries += mark.retries
+            sums = venues.setdefault(mark.venue, _VenueSums())
+            sums.add(VenueLine.of(mark))
             if mark.captured is not None:
-                oldest[mark.venue] = min(mark.captured, oldest.get(mark.venue, mark.captured))
+                sums.waits_since(mark.captured, limit)
         if not page.more:
             break
         row_key = page.entries[-1].row_key
+    for name in await store.origins() if closed else ():
+        venues.setdefault(name, _VenueSums())
     counts = await store.counts(Filter(states=frozenset(STATES)))
     return Tally(
         at=now,
         states={state: counts.by_state.get(state, 0) for state in STATES},
-        venues={name: VenueTally(depth[name], doubted[name], moment(oldest.get(name))) for name in sorted(depth)},
+        venues=_tallied(venues, now, poison),
         categories=dict(sorted(categories.items())),
         groups=grouping.groups(),
-        retries=retries,
+        retries=sum(sums.retries for sums in venues.values()),
         arrivals=await _arrivals(store, now),
+        is_readable=ledger_is_readable(store.info),
+        layout=store.info.layout,
     )
 
 
-async def indexed(reader: Reader, now: datetime) -> Tally:
+async def indexed(store: Store, reader: Reader, now: datetime, config: Config) -> Tally:
     """Reads the figures from the index, which the caller has found to be current."""
+    poison = await poisoned(store, config.limits.poison_after)
+    by_group = Counter(label(one.entry).fingerprint for one in poison)
     lines = await reader.lines()
-    groups = from_lines(lines, await reader.parts(("venue",)), everything=False, trends={}, new={})
+    parts = await reader.parts(("venue",))
+    groups = from_lines(lines, parts, everything=False, trends={}, new={}, poisoned=by_group)
     states: Counter[State] = Counter()
     categories: Counter[str] = Counter()
     for line in lines:
@@ -104,16 +189,44 @@ async def indexed(reader: Reader, now: datetime) -> Tally:
     return Tally(
         at=now,
         states={state: states[state] for state in STATES},
-        venues={
-            line.venue: VenueTally(line.open, line.in_doubt, moment(line.oldest))
-            for line in sorted(await reader.venues(), key=lambda line: line.venue)
-            if line.open
-        },
+        venues=_tallied(await _indexed_venues(reader, now - config.alerts.oldest), now, poison),
         categories=dict(sorted(categories.items())),
         groups=groups,
         retries=sum(group.retries for group in groups),
         arrivals=tuple(minutes.get(minute, 0) for minute in range(last - SNAPSHOTS, last)),
+        is_readable=ledger_is_readable(store.info),
+        layout=store.info.layout,
+        depths=_unbroken(await reader.depths(last - SNAPSHOTS + 1), last),
     )
+
+
+async def _indexed_venues(reader: Reader, limit: datetime) -> dict[str, _VenueSums]:
+    venues: dict[str, _VenueSums] = {}
+    for line in await reader.venues():
+        sums = venues.setdefault(line.venue, _VenueSums())
+        if line.state in OPEN_STATES:
+            sums.add(line)
+    for age in await reader.ages(limit):
+        if age.venue in venues:
+            venues[age.venue].oldest = age.oldest
+            # Few came lately, many may wait: so the late ones are counted. The index may have moved on in between.
+            venues[age.venue].over_age = max(0, venues[age.venue].timed - age.later)
+    return venues
+
+
+def _tallied(venues: Mapping[str, _VenueSums], now: datetime, poison: Sequence[Poison]) -> dict[str, VenueTally]:
+    by_venue = poison_by_venue(poison)
+    return {name: venues[name].tally(now, by_venue[name]) for name in sorted(venues)}
+
+
+def _unbroken(depths: Mapping[int, Mapping[str, int]], last: int) -> tuple[Mapping[str, int], ...]:
+    """The minutes before `last` back to the first one without a snapshot: then nobody kept the index."""
+    found: list[Mapping[str, int]] = []
+    for minute in range(last - 1, last - SNAPSHOTS, -1):
+        if minute not in depths:
+            break
+        found.append(depths[minute])
+    return tuple(reversed(found))
 
 
 async def _arrivals(store: Store, now: datetime) -> tuple[int, ...]:
