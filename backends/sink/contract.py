@@ -24,7 +24,7 @@ class DLQSink(Protocol):
         """Durable once it returns. Raises DuplicateEntry if the id is already there; overwrites nothing."""
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
-        """In insertion order."""
+        """In insertion order; Postgres: by captured_at, then dlq_id."""
 
     def get(self, dlq_id: str) -> DeadLetteredOrder | None: ...
 

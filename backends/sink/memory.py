@@ -27,6 +27,7 @@ class InMemoryDLQ(ClosingSink):
             self._entries[entry.dlq_id] = entry
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
+        """In insertion order."""
         with self._lock:
             self._check()
             return [entry for entry in self._entries.values() if include_dismissed or not entry.dismissed]

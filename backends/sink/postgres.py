@@ -200,7 +200,7 @@ def _is_passing(problem: BaseException) -> bool:
 
 _MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
 _TABLES = """
-SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind = 'r' AS is_heap,
+SELECT n.nspname::text AS schema, c.relname::text AS name,
        array_agg(a.attname::text) AS names, array_agg(format_type(a.atttypid, a.atttypmod)) AS types,
        array_agg(a.attnotnull) AS not_null,
        EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = 'dlq_id'
@@ -252,6 +252,7 @@ class PostgresDLQ(ClosingSink):
         self._line.call(lambda link, repeated: self._write(link, row, repeated), "settles")
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
+        """By captured_at, then dlq_id, as `dlq list` shows them: no column says in which order they were written."""
         where = "" if include_dismissed else f" WHERE {self._table.pending}"
         sql = f"SELECT {self._columns} FROM {self._table.quoted}{where} ORDER BY {self._table.order}"
         rows: list[Any] = self._line.call(lambda link, _: link.fetch(sql), "reads")
@@ -342,9 +343,7 @@ def _table(row: Any) -> Table:
     types = dict(zip(row["names"], row["types"], strict=True))
     not_null = dict(zip(row["names"], row["not_null"], strict=True))
     is_open = pending(is_boolean=types["dismissed"] == "boolean", is_required=not_null["dismissed"])
-    # Entries of the same instant lie in the heap in order of arrival until they are updated.
-    order = "captured_at, ctid" if row["is_heap"] else "captured_at, dlq_id"
-    return Table(row["schema"], row["name"], types, is_open, order)
+    return Table(row["schema"], row["name"], types, is_open, "captured_at, dlq_id")  # no column holds the insertion
 
 
 async def _find(link: Any, wanted: str | None, label: str) -> Table | None:

@@ -140,7 +140,7 @@ class Table:
     name: str
     types: Mapping[str, str]  # column → declared type
     pending: str  # "not dismissed" as SQL, in the form the layout's partial index can answer
-    order: str  # what to sort by for insertion order
+    order: str  # what `list` sorts by
 
     @property
     def shown(self) -> str:

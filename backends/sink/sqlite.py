@@ -65,6 +65,7 @@ class SQLiteDLQ(ClosingSink):
                 raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
+        """In insertion order (rowid), as `dlq list` shows them; a table without rowid by captured_at, then dlq_id."""
         where = "" if include_dismissed else f" WHERE {self._table.pending}"
         sql = f"SELECT {self._columns} FROM {self._table.quoted}{where} ORDER BY {self._table.order}"
         with self._reading() as connection:

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -137,11 +139,55 @@ def test_a_failed_submit_is_kept_told_and_counted_and_the_loop_goes_on(sink: DLQ
     assert REJECTS == "horizon_order_rejects_total"
 
 
-@pytest.mark.parametrize("answer", [None, "", "  "])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None, "", "  ", True, {}, [], {"status": "ok"}, {"id": None}, {"order": {"status": "new"}}, ["ord_7"],
+        SimpleNamespace(symbol="AAPL"), object(),
+    ],
+)  # fmt: skip
 def test_an_answer_without_an_order_id_is_no_placed_order(answer: object) -> None:
     sink = InMemoryDLQ()
     assert submit_or_dead_letter(Venue([answer]), Action(), sink) is None
     assert "without an order id" in sink.list()[0].error
+
+
+class OwnId:
+    def __str__(self) -> str:
+        return "ord_7"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"id": "ord_7"},
+        {"order_id": "ord_7", "status": "open"},
+        {"orderId": "ord_7", "clientOrderId": "cid-1"},
+        {"orderID": "ord_7", "success": True},
+        {"venue_order_id": "ord_7", "id": "row 9"},
+        {"order": {"order_id": "ord_7"}},
+        SimpleNamespace(id="ord_7", symbol="AAPL"),
+        SimpleNamespace(order=SimpleNamespace(orderId="ord_7")),
+        OwnId(),
+        " ord_7 ",
+    ],
+)
+def test_an_answer_gives_its_order_id_and_not_its_own_text(answer: object) -> None:
+    sink = InMemoryDLQ()
+    assert submit_or_dead_letter(Venue([answer]), Action(), sink) == "ord_7"
+    entry = kept(sink)
+    assert replay_order(sink, entry.dlq_id, Venue([answer])) == (True, "ord_7")
+
+
+@pytest.mark.parametrize("answer", [7, Decimal(7), {"id": 7}, {"orderId": 7}])
+def test_an_order_id_may_be_a_number(answer: object) -> None:
+    assert submit_or_dead_letter(Venue([answer]), Action(), InMemoryDLQ()) == "7"
+
+
+def test_an_order_id_may_be_a_uuid() -> None:
+    name = UUID("61e69015-8549-4bfd-b9c3-01e75843f47d")
+    for answer in (name, {"id": name}, SimpleNamespace(id=name)):
+        assert submit_or_dead_letter(Venue([answer]), Action(), InMemoryDLQ()) == str(name)
 
 
 class Slotted:

@@ -14,13 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Protocol
+from uuid import UUID
 
 from backends import DeadLetteredOrder, DLQSink, new_dlq_id
 from backends.layouts.mask import masked_error
 from backends.records import ERROR_LIMIT
 from console import clock
+from console.services.engine.found_order import ORDER_IDS, told
 from venues.orders import OrderAction
 from venues.term_names import FIELD_OF, IN_PARAMS, IN_PARAMS_OF, PARAMS, fold, is_set
 
@@ -208,7 +211,21 @@ def _text(value: object) -> str | None:
 
 
 def order_id_of(answer: object) -> str:
-    text = "" if answer is None else str(answer).strip()
+    """The venue's order id, from the id itself or from the order that the venue answered with."""
+    text = _id_in(answer) or _id_in(told(answer, "order"))
     if not text:
         raise RuntimeError("unknown outcome: the venue answered without an order id")
     return text
+
+
+def _id_in(answer: object) -> str:
+    if found := _scalar(answer) or next((text for name in ORDER_IDS if (text := _scalar(told(answer, name)))), ""):
+        return found
+    # An engine's own type of id says in `__str__` what it is; the text of a record is only its repr.
+    is_record = type(answer).__str__ is object.__str__ or hasattr(answer, "model_dump")
+    return "" if is_record or answer is None or isinstance(answer, bool | BaseException) else str(answer).strip()
+
+
+def _scalar(value: object) -> str:
+    plain = isinstance(value, str | int | float | Decimal | UUID) and not isinstance(value, bool)
+    return str(value).strip() if plain else ""

@@ -17,7 +17,7 @@ from backends.records import number, parse_time
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from venues import Found, LookupFailed, OrderAction, Status, VenueOrder
 
-_IDS: Final = ("venue_order_id", "order_id", "orderId", "id")
+ORDER_IDS: Final = ("venue_order_id", "order_id", "orderId", "orderID", "ordId", "order_no", "orderNo", "id", "oid")
 _CLIENT_IDS: Final = ("client_order_id", "clientOrderId", "client_oid", "clOrdId", "orderLinkId")
 _STATUSES: Final = ("status", "order_status", "orderStatus", "state")
 _MARKETS: Final = ("market_id", "symbol", "market", "ticker", "instrument", "instrument_id")
@@ -75,7 +75,7 @@ def _read(action: OrderAction, found: object) -> VenueOrder | None:
         return None
     if isinstance(found, str | int):
         found = {"id": found}  # as `submit` returns it
-    order_id = _text(found, _IDS)
+    order_id = _text(found, ORDER_IDS)
     raw = _word(found, _STATUSES)
     if not order_id and not raw:
         return None
@@ -90,7 +90,7 @@ def _read(action: OrderAction, found: object) -> VenueOrder | None:
         order_type=_type(found),
         price=_decimal(found, _PRICES),
         filled=_decimal(found, _FILLS),
-        created_at=next((at for name in _TIMES if (at := parse_time(_told(found, name)))), None),
+        created_at=next((at for name in _TIMES if (at := parse_time(told(found, name)))), None),
     )
 
 
@@ -99,7 +99,7 @@ def _is_a_collection(found: object) -> bool:
     return isinstance(found, list | tuple | set | frozenset) and not named
 
 
-def _told(found: object, name: str) -> object:
+def told(found: object, name: str) -> object:
     value = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
     if isinstance(value, Enum):
         value = value.value
@@ -107,7 +107,7 @@ def _told(found: object, name: str) -> object:
 
 
 def _text(found: object, names: tuple[str, ...]) -> str:
-    values = (_told(found, name) for name in names)
+    values = (told(found, name) for name in names)
     # Some SDKs have UUID objects for ids.
     return next((text for value in values if value is not None and (text := str(value).strip())), "")
 
@@ -118,12 +118,12 @@ def _word(found: object, names: tuple[str, ...]) -> str:
 
 
 def _decimal(found: object, names: tuple[str, ...]) -> Decimal | None:
-    return next((amount for name in names if (amount := number(_told(found, name))) is not None), None)
+    return next((amount for name in names if (amount := number(told(found, name))) is not None), None)
 
 
 def _market(action: OrderAction, found: object) -> str | None:
     """The action's own name where only its spelling differs, as BTC/USD and BTCUSD."""
-    said = next((value for name in _MARKETS if isinstance(value := _told(found, name), str) and value.strip()), None)
+    said = next((value for name in _MARKETS if isinstance(value := told(found, name), str) and value.strip()), None)
     return action.market_id if said is not None and _bare(said) == _bare(action.market_id) else said
 
 

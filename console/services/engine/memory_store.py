@@ -26,7 +26,7 @@ from backends.records import (
     Version,
     parse_time,
 )
-from backends.store import Claim, ClaimRefused, Intent, Result
+from backends.store import Claim, ClaimRefused, Failures, Intent, Result
 from console import clock
 from console.services.layout_fields import ORDERS
 
@@ -98,6 +98,11 @@ class MemoryStore:
     async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - the caller reads each action
         return tuple(entry for one in self._sink.list() if (entry := self._entry(one)).state == "pending")
 
+    async def failing(self, least: int, ids: tuple[str, ...] | None = None) -> dict[str, Failures]:
+        tried = await self.attempts_of(self._book.attempts if ids is None else ids)
+        found = {one: _failures(tried.get(one, ())) for one in (tried if ids is None else ids)}
+        return {one: failures for one, failures in found.items() if len(failures.errors) >= least}
+
     async def breakers(self) -> dict[BreakerKey, BreakerRow]:
         return {}
 
@@ -158,20 +163,28 @@ class MemoryStore:
             tried = self._book.attempts.get(claim.entry_id, [])
             if not tried or tried[-1].outcome is not None:
                 return False
-            tried[-1] = replace(
-                tried[-1],
-                outcome=result.outcome,
-                venue_order_id=result.venue_order_id,
-                error=result.error,
-                finished_at=why.at.isoformat(),
-            )
+            tried[-1] = _ended(tried[-1], result, why)
             self._release(claim)
-        if result.outcome == "accepted":
-            self._sink.mark_dismissed(claim.entry_id)
-        elif result.outcome in ("rejected", "unknown"):
-            with suppress(KeyError):  # the entry is gone; its attempt stays known
-                self._sink.bump_retry(claim.entry_id)
+        self._mark(claim.entry_id, result, counts=True)
         return True
+
+    async def settle(self, attempt: Attempt, result: Result, _: Actor, why: ActContext) -> bool:
+        with self._book.lock:
+            tried = self._book.attempts.get(attempt.entry_id, [])
+            if not tried or tried[-1].outcome not in (None, "unknown"):
+                return False
+            counts = tried[-1].outcome is None  # one in doubt was counted when it came into doubt
+            tried[-1] = _ended(tried[-1], result, why)
+            self._book.claims.pop(attempt.entry_id, None)
+        self._mark(attempt.entry_id, result, counts=counts)
+        return True
+
+    def _mark(self, entry_id: str, result: Result, *, counts: bool) -> None:
+        if result.outcome == "accepted":
+            self._sink.mark_dismissed(entry_id)
+        elif result.outcome in ("rejected", "unknown") and counts:
+            with suppress(KeyError):  # the entry is gone; its attempt stays known
+                self._sink.bump_retry(entry_id)
 
     async def release(self, claim: Claim) -> None:
         with self._book.lock:
@@ -221,3 +234,18 @@ class MemoryStore:
     def _release(self, claim: Claim) -> None:
         if self._holds(claim):
             del self._book.claims[claim.entry_id]
+
+
+def _failures(tried: Iterable[Attempt]) -> Failures:
+    failed = [one for one in tried if one.outcome in ("rejected", "unknown")]
+    return Failures(tuple(one.error or "" for one in failed))
+
+
+def _ended(attempt: Attempt, result: Result, why: ActContext) -> Attempt:
+    return replace(
+        attempt,
+        outcome=result.outcome,
+        venue_order_id=result.venue_order_id,
+        error=result.error,
+        finished_at=why.at.isoformat(),
+    )

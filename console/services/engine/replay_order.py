@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import assert_never, cast
 
 from backends import DLQSink, open_store
-from backends.records import ERROR_LIMIT
+from backends.records import ERROR_LIMIT, ActContext, Attempt, parse_time
 from backends.store import ClaimRefused, Intent, Result, Store, StoreError
 from console import clock
 from console.services.engine.capture import AuditLog, EngineVenue, order_id_of, quietly
@@ -26,6 +28,7 @@ from console.services.evidence import payload
 from console.services.evidence.absence import absence_gap, earliest
 from console.services.evidence.ask_first import Adopt, Decision, GiveUp, Send, decide_new, unanswered
 from console.services.evidence.lookup_verdict import LookupVerdict
+from console.services.evidence.reconcile import VenueWord, decide
 from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.guards import OVERRIDABLE, Guard
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
@@ -39,6 +42,8 @@ from venues import Mode, Prepared
 _LEASE = Lease(300.0, sending=120.0)
 _ASYNC_FIND = "find is async: replay_order needs a plain function"
 _ASYNC_SUBMIT = "submit is async: replay_order needs a plain function; nothing was sent"
+_NOT_OURS_TO_SAY = "whose account answers is not on record"
+_NEVER_TAKEN = frozenset({"rate-limit", "not-connected", "tls", "breaker", "held-back"})  # rules of `category_rules`
 _LOOK_THERE = "; this sink cannot be reconciled: look at the venue, then mark it dismissed"
 
 
@@ -55,7 +60,8 @@ def replay_order(
 
     A refusal begins with its guard's code; `override` names the guards that `note` answers for. If the venue has
     `find(client_order_id)` (an order, None, or raises), it is asked before a new order is sent. When the submit fails
-    but may have reached the venue, the entry stays in doubt and the detail begins with "unknown:".
+    but may have reached the venue, the entry stays in doubt and the detail begins with "unknown:"; it stays so until
+    `find` shows the order, or `dlq reconcile` or `dlq settle` ends it. What was never taken begins with "not sent:".
     """
     overrides = tuple(code.strip() for code in (override.split(",") if isinstance(override, str) else override))
     if (refusal := _refused_override(overrides, note)) is not None:
@@ -122,10 +128,13 @@ class _Replay:
         self._store = store
         self._venue = venue
         self._mode: Mode = mode_of(venue)
-        self._ledger = AttemptLedger(store, current_actor(None), reason="replay_order", note=note)
+        self._actor = current_actor(None)
+        self._ledger = AttemptLedger(store, self._actor, reason="replay_order", note=note)
 
     def run(self, entry_id: str, overrides: frozenset[str]) -> EntryOutcome:
         try:
+            if (found := self._found_since(entry_id)) is not None:
+                return found
             claimed = self._own.run(self._claimed(entry_id, overrides))
             if isinstance(claimed, EntryOutcome):
                 return claimed
@@ -137,6 +146,29 @@ class _Replay:
         if isinstance(ready, EntryOutcome):
             return ready
         return self._own.run(self._concluded(claimed, self._submitted(claimed.request)))
+
+    def _found_since(self, entry_id: str) -> EntryOutcome | None:
+        """How an earlier submit without an answer ended, if the venue shows its order by now. Sends nothing."""
+        if not can_be_asked(self._venue) or (attempt := self._own.run(self._doubted(entry_id))) is None:
+            return None
+        entry, request = self._own.run(self._store.get(entry_id)), payload.decode(attempt.payload)
+        if entry is None or request is None or request.verb != "new":
+            return None
+        verdict = self._looked_up(request, parse_time(entry.get("captured_at")))
+        settled = None if verdict is None else decide(VenueWord(verdict, absence_gap=_NOT_OURS_TO_SAY))
+        if settled is None or settled.result is None or settled.word not in ("accepted", "rejected"):
+            return None
+        why = ActContext(self._own.run(self._store.clock()), uuid.uuid4().hex, "replay_order")
+        if not self._own.run(self._store.settle(attempt, settled.result, self._actor, why)):
+            return None
+        order_id = settled.result.venue_order_id or None
+        return EntryOutcome(entry_id, settled.word, None, order_id, attempt.client_order_id, settled.text)
+
+    async def _doubted(self, entry_id: str) -> Attempt | None:
+        """The open attempt of an engine. A console's may have gone to another account than this venue's."""
+        tried = [one for one in await self._store.attempts(entry_id) if one.outcome in (None, "unknown")]
+        engines = [one for one in tried if one.mode == self._mode and not one.key_digest and one.account is None]
+        return engines[-1] if engines else None
 
     async def _claimed(self, entry_id: str, overrides: frozenset[str]) -> _Claimed | EntryOutcome:
         """Judged by every guard, and claimed; or why it stays."""
@@ -173,7 +205,7 @@ class _Replay:
             return Send()  # what may have arrived without a look-up was judged by its guard
         # Read the clocks before asking: an answer from within the window must not count as one from after it.
         now = min(clock.now(), self._ledger.moment())
-        verdict = self._looked_up(claimed)
+        verdict = self._looked_up(claimed.request, command.captured_at)
         if verdict is None:
             return unanswered(LookupVerdict("no-answer", _ASYNC_FIND), may_have_arrived=command.may_have_arrived)
         gap = absence_gap(command.sent_at, now, window=VISIBILITY_SECONDS, reach="all")
@@ -184,9 +216,9 @@ class _Replay:
             overridden="may-have-arrived" in claimed.step.overridden,
         )
 
-    def _looked_up(self, claimed: _Claimed) -> LookupVerdict | None:
-        """The venue's answer; None where it is only the promise of one."""
-        client_order_id = claimed.request.client_order_id
+    def _looked_up(self, request: Prepared, captured_at: datetime | None) -> LookupVerdict | None:
+        """The venue's answer; None where it is only the promise of one. On the engine's own thread."""
+        client_order_id = request.client_order_id
         try:
             found = self._venue.find(client_order_id)  # type: ignore[attr-defined]  # `can_be_asked` has seen it
             if inspect.isawaitable(found):
@@ -194,8 +226,7 @@ class _Replay:
                 return None
             if found is None:
                 return LookupVerdict("absent", "the venue does not show it")
-            not_before = earliest(claimed.step.command.captured_at)
-            return judge_found(claimed.request.action, client_order_id, found, not_before=not_before)
+            return judge_found(request.action, client_order_id, found, not_before=earliest(captured_at))
         except Exception as problem:  # noqa: BLE001 - whatever the engine's own code raises is no answer
             return LookupVerdict("no-answer", f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT])
 
@@ -276,10 +307,13 @@ class _Replay:
 
 
 def _failure(problem: Exception) -> Result:
-    """Unknown when the order may have reached the venue, else rejected."""
+    """Unknown when the order may have reached the venue; not sent when the venue never took it; else rejected."""
     error = f"{type(problem).__name__}: {problem}"[:ERROR_LIMIT]
-    if classify(error).reach == "maybe":
+    known = classify(error)
+    if known.reach == "maybe":
         return Result("unknown", error=f"unknown: {error}", evidence=error)
+    if known.rule in _NEVER_TAKEN:
+        return Result("not_sent", error=f"not sent: {error}", evidence=error)
     return Result("rejected", error=error, evidence=error)
 
 
