@@ -181,6 +181,19 @@ class Attempt:
     key_digest: str | None = None  # of the key it was sent with; None: a ledger of 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """An earlier dead letter of a message that was replayed and failed again; None where nobody knows any more."""
+
+    entry_id: str
+    failed_at: str | None
+    reason: str | None
+    error: str | None
+    replayed_at: str | None
+    operator: str | None  # who replayed it
+    gone: bool = False  # its row is deleted; what is known comes from the ledger
+
+
 Chained = tuple[int, bytes, bytes]  # an event's number, its body, and the hash over it and all before
 
 

@@ -22,6 +22,8 @@ def check_file(target: SQLiteTarget) -> None:
     path = readable(str(target.path))
     try:
         status = target.path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # a pipe would never end
+            raise NotADLQ(f"{path} is not a file")
         header = _header(target.path, status)
     except FileNotFoundError:
         raise Unreachable(f"no such file: {path} (dlq init --db {path} would make a store there)") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
@@ -12,6 +12,7 @@ from backends.records import (
     ActContext,
     Actor,
     ActResult,
+    Ancestor,
     Approval,
     Attempt,
     AuditEvent,
@@ -47,6 +48,10 @@ class Unreachable(StoreError):
 
 class NotADLQ(StoreError):
     """It opens, but there is no dead-letter queue that can be read."""
+
+
+class RepeatedId(BadTarget):
+    """Several entries have this id; the text names them."""
 
 
 class ActRefused(StoreError):
@@ -117,6 +122,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Failures:
+    """How an entry's tries failed, as far as that counts towards poison."""
+
+    errors: tuple[str, ...]  # of the failed tries since the last clear, oldest first; rehearsals do not count
+    is_cleared: bool = False  # an accepted replay or a person cleared what came before, its own error included
+
+
+@dataclass(frozen=True, slots=True)
 class Requeued:
     """A dead-lettered message was put into the outbox again, as a new row."""
 
@@ -126,6 +139,23 @@ class Requeued:
     key: str | None  # the correlation id, by which a consumer recognises a repetition
     outbox: str
     deleted: bool  # the dead-lettered row is gone
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """The rows of one queue in the outbox."""
+
+    queue: str
+    rows: int
+    leased: int  # held by a broker
+    expired: int  # held for longer than a broker usually does
+    oldest_lease: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxFigures:
+    reasons: Mapping[tuple[str, str], int]  # open messages by queue and reason
+    queues: tuple[QueueLoad, ...] | None  # None: the outbox is not known, or this role may not read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +186,9 @@ class Reads(Protocol):
     async def many(self, ids: tuple[str, ...]) -> dict[str, Entry]: ...
 
     async def counts(self, where: Filter) -> Counts: ...
+
+    async def origins(self) -> frozenset[str]:
+        """The venues, queues or providers of all entries, whatever their state."""
 
     async def attempts(self, entry_id: str) -> tuple[Attempt, ...]: ...
 
@@ -195,6 +228,9 @@ class Acts(Protocol):
 
     async def restore(self, selection: Selection, actor: Actor, why: ActContext) -> ActResult:
         """Reopen dismissed entries, and replayed ones that were accepted in paper only."""
+
+    async def clear(self, ids: tuple[str, ...], actor: Actor, why: ActContext) -> None:
+        """What failed until now no longer counts towards poison."""
 
     async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None: ...
 
@@ -236,6 +272,9 @@ class PlanReads(Protocol):
     async def live_claims(self, ids: tuple[str, ...]) -> dict[str, str]: ...
 
     async def attempts_of(self, ids: tuple[str, ...]) -> dict[str, tuple[Attempt, ...]]: ...
+
+    async def failing(self, least: int, ids: tuple[str, ...] | None = None) -> dict[str, Failures]:
+        """Entries (of these ids) of which at least so many tries failed. With 0, each of the ids has its answer."""
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
 
@@ -291,6 +330,32 @@ class Requeues(Protocol):
     async def requeue(
         self, entry_id: str, version: Version, actor: Actor, why: ActContext
     ) -> Requeued | ClaimRefused: ...
+
+
+@runtime_checkable
+class TellsApart(Protocol):
+    """A store whose table may hold an id more than once; such entries have names of their own."""
+
+    async def named(self, entry_id: str) -> tuple[str, ...]:
+        """The entries whose rows have this id, where there are several."""
+
+
+@runtime_checkable
+class CountsOutbox(Protocol):
+    """A store that can count what only an outbox has."""
+
+    async def figures(self) -> OutboxFigures: ...
+
+
+@runtime_checkable
+class Lineages(Protocol):
+    """A store whose replayed messages may fail again and come back as new entries."""
+
+    async def lineage(self, ids: Sequence[str]) -> dict[str, tuple[Ancestor, ...]]:
+        """The ancestors of those of these entries that came back, oldest first."""
+
+    async def came_back(self) -> dict[str, int]:
+        """How often each open entry came back, for those that did."""
 
 
 @runtime_checkable

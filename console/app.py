@@ -26,6 +26,7 @@ from console.screens.gates.gate import Gate
 from console.screens.queue.screen import QueueScreen
 from console.services.browse.queue_order import ListedEntry, QueueSection
 from console.services.browse.queue_window import Window
+from console.services.layout_fields import LAYOUTS
 from console.settings.config import StoreConfig
 from console.terminal import output_guard as guard
 from console.theme.palette import chosen
@@ -76,7 +77,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         return self.setup.clock()
 
     def keys_at(self, session: keys.KeyContext) -> tuple[keys.Key, ...]:
-        return keys.at(session, self.setup.keys, read_only=self.header_state.read_only)
+        layout = LAYOUTS[self.header_state.layout]
+        origin = None if layout.has_modes else layout.words.origin
+        return keys.at(session, self.setup.keys, read_only=self.header_state.read_only, origin=origin)
 
     async def on_event(self, event: events.Event) -> None:
         """Hand keys straight to the screen: in the message queues of widgets one key could overtake another."""

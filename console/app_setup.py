@@ -29,6 +29,8 @@ class AppSetup:
     attach: Callable[[StoreConfig], Awaitable[StoreSession]]
     store: StoreConfig | None = None  # None: the operator chooses one
     read_only: bool = False
+    served: bool = False  # in a browser: no store can be typed in
+    live_allowed: bool = True  # in a browser LIVE must have been allowed on the command line
     keys: tuple[Key, ...] = KEYS
     first_page: Future[FirstPage | None] | None = None
     open_id: str | None = None
@@ -43,7 +45,7 @@ class AppSetup:
 def header_state_of(setup: AppSetup, store: StoreConfig | None) -> HeaderState:
     """The frame before anything is known of the store."""
     name = store.name if store else "no store"
-    live = store is not None and store.mode == "live" and not setup.read_only
+    live = store is not None and store.mode == "live" and not setup.read_only and setup.live_allowed
     return HeaderState(
         store=name,
         label=name,

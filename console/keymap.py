@@ -67,7 +67,14 @@ KEYS: tuple[Key, ...] = (
     Key("replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", _ACTS, dangerous=True),
     Key("reconcile", ("C",), "ask venue", "ask the venue; what is in doubt is reconciled", _ENTRIES, dangerous=True),
     Key("settle", ("S",), "settle", "settle what is in doubt by what you saw", _ENTRIES, dangerous=True),
-    Key("restore", ("U",), "restore", "take a dismissal or a paper replay back", _ENTRIES, dangerous=True),
+    Key(
+        "restore",
+        ("U",),
+        "restore",
+        "take a dismissal or paper replay back, or clear poison",
+        _ENTRIES,
+        dangerous=True,
+    ),
     Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
     Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
     Key("approve", ("P",), "approve", "approve a plan as the second person", _ENTRIES, dangerous=True),
@@ -84,6 +91,16 @@ KEYS: tuple[Key, ...] = (
     Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health")),
     Key("quit", ("q", "ctrl+q", "ctrl+c"), "quit", "leave; asks while a batch runs", EVERYWHERE),
 )
+
+# What a key is called on stores whose entries are no orders: its label and its tooltip, {origin} as in `queue`.
+_NOT_ORDERS: Mapping[str, tuple[str, str]] = {
+    "filter": ("filter", "filter by text, {origin}:NAME, age>1h, !timeout"),
+    "health": ("health", "depth, arrivals, {origin}s and alerts as a picture"),
+    "mode": ("paper/live", "replays are real in both; LIVE asks for the word as well"),
+    "dismiss": ("dismiss", "settle without sending; its gate says what happens to the row"),
+    "reconcile": ("reconcile", "end what is in doubt by what is known of it; sends nothing"),
+    "restore": ("restore", "take a dismissal back, or clear poison"),
+}
 
 _NAMES = {
     "esc": "escape", "pgup": "pageup", "pgdn": "pagedown", "return": "enter", "escape": "escape", "enter": "enter",
@@ -147,8 +164,17 @@ def _check_apart(place: KeyContext, keys: Iterable[Key]) -> None:
             taken[name] = key.id
 
 
-def at(place: KeyContext, keys: Iterable[Key] = KEYS, *, read_only: bool = False) -> tuple[Key, ...]:
-    return tuple(key for key in keys if place in key.where and not (read_only and (key.dangerous or key.acting)))
+def at(
+    place: KeyContext, keys: Iterable[Key] = KEYS, *, read_only: bool = False, origin: str | None = None
+) -> tuple[Key, ...]:
+    """The keys of a place. `origin`: the word for a queue or a provider, where the store's entries are no orders."""
+    there = (key for key in keys if place in key.where and not (read_only and (key.dangerous or key.acting)))
+    return tuple(there) if origin is None else tuple(_worded(key, origin) for key in there)
+
+
+def _worded(key: Key, origin: str) -> Key:
+    label, tooltip = _NOT_ORDERS.get(key.id, (key.label, key.tooltip))
+    return key._replace(label=label, tooltip=tooltip.replace("{origin}", origin))
 
 
 def why_not(key: Key) -> str:

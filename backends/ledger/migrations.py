@@ -22,7 +22,7 @@ EVENT = "ledger-migrated"
 MARK_FUNCTION = "dlq_mark"  # on SQLite the connection must offer it: (source, entry_id) → mark
 _MOVING = "console_moving"
 # A role that may use the second table may use the first, which earlier versions did not have.
-_SAME_GRANTS = {"audit_bulk": "audit_entry", "breaker": "approval", "settled": "halt"}
+_SAME_GRANTS = {"audit_bulk": "audit_entry", "breaker": "approval", "cleared": "note", "settled": "halt"}
 
 
 @dataclass(frozen=True, slots=True)

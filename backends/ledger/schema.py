@@ -21,6 +21,7 @@ GRANTS = {
     "attempt": "SELECT, INSERT, UPDATE",
     "claim": "SELECT, INSERT, UPDATE",
     "note": "SELECT, INSERT",
+    "cleared": "SELECT, INSERT",
     "halt": "SELECT, INSERT, DELETE",
     "approval": "SELECT, INSERT, UPDATE",
     "breaker": "SELECT, INSERT, UPDATE",
@@ -48,6 +49,7 @@ class LedgerTables:
     attempt: sa.Table
     claim: sa.Table
     note: sa.Table
+    cleared: sa.Table  # whose failures up to an attempt a person has cleared
     halt: sa.Table
     approval: sa.Table
     breaker: sa.Table  # what the last sends told about each venue, account and mode
@@ -80,6 +82,8 @@ def ledger(dialect: str) -> LedgerTables:
     )
     note = table("note", _number("id", primary_key=True), *_entry(), *_required("at", "operator", "text"))
     sa.Index(f"{note.name}_of", note.c.source, note.c.entry_id)
+    cleared = table("cleared", *_cleared_items())
+    sa.Index(f"{cleared.name}_of", cleared.c.source, cleared.c.entry_id)
     halt = table("halt", sa.Column("id", sa.Integer, primary_key=True), *_required("since", "operator", "note"))
     approval = table("approval", *_approval_items())
     breaker = table("breaker", *_breaker_items())
@@ -89,7 +93,7 @@ def ledger(dialect: str) -> LedgerTables:
     # Ordered by event: marks are random, and an index that began with them would be rewritten by each bulk act.
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
-    acts = (meta, attempt, claim, note, halt, approval, breaker)
+    acts = (meta, attempt, claim, note, cleared, halt, approval, breaker)
     return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled)
 
 
@@ -176,6 +180,15 @@ def _breaker_items() -> list[SchemaItem]:
     ]
 
 
+def _cleared_items() -> list[SchemaItem]:
+    return [
+        _number("id", primary_key=True),
+        *_entry(),
+        sa.Column("upto", sa.Integer, nullable=False),  # the last attempt that no longer counts; 0: only its own error
+        *_required("at", "operator"),
+    ]
+
+
 def _settled_items() -> list[SchemaItem]:
     return [
         # One row per entry enforces "handled at most once". `born` tells an entry from a later one with the same id.
@@ -203,7 +216,7 @@ def create_statements(dialect: str) -> tuple[str, ...]:
 
 def _append_only(book: LedgerTables) -> tuple[tuple[sa.Table, bool], ...]:
     """The tables that hold evidence, and whether some of their columns may be updated."""
-    whole = (book.audit, book.audit_entry, book.audit_bulk, book.note)
+    whole = (book.audit, book.audit_entry, book.audit_bulk, book.note, book.cleared)
     return (*((table, False) for table in whole), (book.attempt, True))
 
 
@@ -220,11 +233,12 @@ def _sqlite_worm(book: LedgerTables) -> list[str]:
                 f"CREATE TRIGGER IF NOT EXISTS {table.name}_{name} BEFORE {event} ON {table.name}\n"
                 f"BEGIN SELECT RAISE(ABORT, 'the console''s ledger is append-only'); END"
             )
-    seq, attempt, note = book.audit.name, book.attempt.name, book.note.name
+    seq, attempt, note, cleared = book.audit.name, book.attempt.name, book.note.name, book.cleared.name
     # INSERT OR REPLACE removes a row without firing DELETE triggers. In the audit's indexes it could only repeat a row.
     for table_name, wrong in (
         (seq, f"NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM {seq})"),
         (note, f"EXISTS (SELECT 1 FROM {note} WHERE id = NEW.id)"),
+        (cleared, f"EXISTS (SELECT 1 FROM {cleared} WHERE id = NEW.id)"),
         (attempt, f"EXISTS (SELECT 1 FROM {attempt} o WHERE o.id = NEW.id OR {_SAME_ATTEMPT})"),
     ):
         statements.append(

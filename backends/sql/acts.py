@@ -225,6 +225,20 @@ class SQLLog:
 
         await self.writing.run(work)
 
+    async def clear(self, ids: tuple[str, ...], actor: Actor, why: ActContext) -> None:
+        attempt, cleared = self._book.attempt, self._book.cleared
+
+        async def work(tx: Transaction) -> None:
+            for entry_id in map(storable, ids):
+                mine = (attempt.c.source == tx.source, attempt.c.entry_id == entry_id)
+                last = sa.select(sa.func.coalesce(sa.func.max(attempt.c.attempt_no), 0)).where(*mine)
+                row = {"source": tx.source, "entry_id": entry_id, "at": why.at.isoformat()}
+                told = {"operator": storable(actor.operator), "upto": last.scalar_subquery()}
+                await tx.execute(cleared.insert().values(**row, **told))
+            await tx.audit("clear-poison", ids, actor, why)
+
+        await self.writing.run(work)
+
     async def halt(self, actor: Actor, why: ActContext) -> None:
         async def work(tx: Transaction) -> None:
             await tx.execute(sa.delete(self._book.halt))

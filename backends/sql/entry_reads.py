@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from backends.layouts.orders import quoted
+from backends.layouts.roles import roles
 from backends.ledger.schema import shown_state
-from backends.records import Counts, Entry, Filter, Page, RowKey, State, StoreInfo
-from backends.sql.connection import Connection, ReadConnection, UndecodableValue
+from backends.records import Counts, Entry, Filter, Page, RowKey, State, StoreInfo, readable
+from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
 from backends.sql.filter_sql import answerable
 from backends.sql.history import SQLHistory
 
@@ -102,6 +104,17 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
             return Counts({state: count for state, count in tally.items() if state in asked.states}, oldest)
 
         return await self._read(self._slow, work)
+
+    async def origins(self) -> frozenset[str]:
+        role = roles(self.info.layout, self.info.columns)
+        if not role.origins:
+            return frozenset()
+        names = [f"t.{quoted(name)}" for name in reversed(role.origins)]
+        if self.info.dialect == "postgresql":
+            names = [f"CAST({name} AS text)" for name in names]
+        query = CompiledQuery(f"SELECT DISTINCT {', '.join(names)} FROM {self._attached.found.quoted} t", (), {})
+        rows = await self._read(self._slow, lambda link, _: link.fetch(query, {}))
+        return frozenset(next((readable(held) for held in row if held not in (None, "")), "") for row in rows)
 
     async def _tally(self, link: Connection, select: S, where: Filter) -> dict[State, int]:
         tally: dict[State, int] = {}

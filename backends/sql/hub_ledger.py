@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from backends.detect import Attached, Candidate
 from backends.engine import reader_engine, writer_engine
+from backends.index.rows import venue_of
 from backends.ledger.schema import ledger, shown_state
 from backends.records import (
     ActContext,
@@ -48,7 +49,10 @@ class EntrySource(Protocol):
 
     name: str
     columns: tuple[str, ...]
-    shortfall: str | None  # what `every` left out
+
+    @property
+    def shortfall(self) -> str | None:
+        """One line on what was left out since `every` began; None if nothing was."""
 
     async def every(self) -> tuple[Entry, ...]:
         """All entries, oldest first, as pending."""
@@ -174,6 +178,9 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
             tally[entry.state] = tally.get(entry.state, 0) + 1
         oldest = next((born(entry) for entry in entries if entry.state == "pending"), None)
         return Counts(tally, parse_time(oldest))
+
+    async def origins(self) -> frozenset[str]:
+        return frozenset(map(venue_of, await self._source.every()))
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]:  # noqa: ARG002 - part of the contract
         """The source no longer has what succeeded."""

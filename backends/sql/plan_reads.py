@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,12 +17,14 @@ from backends.sql.history import SQLHistory
 from backends.sql.order_select import RowOrder
 from backends.sql.reads import SQLReads
 from backends.sql.writer import Transaction
+from backends.store import Failures
 from backends.values import is_plain
 
 _CHUNK = 500
 _MOST_OF_ORDERS = 10_000
 _APPROVAL_SECONDS = 86_400.0
 _OPENS_AFTER, _CLOSES_AFTER = 5, 2
+_FAILED = ("rejected", "in_doubt")  # states of an attempt that failed; what was not sent, or is proven absent, did not
 
 
 class SQLPlanReads(SQLHistory, SQLLog):
@@ -46,6 +49,42 @@ class SQLPlanReads(SQLHistory, SQLLog):
             for one in await self._attempts((among,), attempt.c.id):
                 found.setdefault(one.entry_id, []).append(one)
         return {entry_id: tuple(attempts) for entry_id, attempts in found.items()}
+
+    async def failing(self, least: int, ids: tuple[str, ...] | None = None) -> dict[str, Failures]:
+        attempt = self._book.attempt
+        real = attempt.c.rehearsal == 0
+        mine = (attempt.c.source == self._attached.found.shown, attempt.c.state.in_(_FAILED))
+        often = sa.select(attempt.c.entry_id).where(real, *mine)
+        often = often.group_by(attempt.c.entry_id).having(sa.func.count() >= max(1, least))
+        rows = sa.select(attempt.c.entry_id, attempt.c.attempt_no, attempt.c.state, attempt.c.error).where(
+            real, attempt.c.state.in_((*_FAILED, "accepted"))
+        )
+        if least > 0:
+            rows = rows.where(attempt.c.entry_id.in_(often))
+        told = await self._mine(ids, rows.order_by(attempt.c.entry_id, attempt.c.attempt_no), attempt)
+        upto = await self._cleared(tuple({row[0] for row in told}) if ids is None else ids)
+        tries: dict[str, list[Any]] = {entry_id: [] for entry_id in (ids or ()) if least == 0}
+        for row in told:
+            tries.setdefault(row[0], []).append(row)
+        found = {entry_id: failures_of(its, upto.get(entry_id)) for entry_id, its in tries.items()}
+        return {entry_id: one for entry_id, one in found.items() if len(one.errors) >= least}
+
+    async def _cleared(self, ids: tuple[str, ...]) -> dict[str, int]:
+        """The last attempt of each entry whose failures a person cleared."""
+        cleared = self._book.cleared
+        last = sa.select(cleared.c.entry_id, sa.func.max(cleared.c.upto)).group_by(cleared.c.entry_id)
+        rows = await self._each(ids, last, cleared) if await self._has_cleared() else []
+        return {row[0]: int(row[1]) for row in rows}
+
+    async def _has_cleared(self) -> bool:
+        """Ledgers of an earlier version have no such table until somebody acts."""
+        await self._quick.run(self._has_ledger)
+        return self._found.has(bare(self._book.cleared))
+
+    async def _mine(self, ids: tuple[str, ...] | None, select: Any, table: Any) -> Sequence[Any]:
+        if ids is not None:
+            return await self._each(ids, select, table)
+        return await self._ledger_rows(select.where(table.c.source == self._attached.found.shown))
 
     async def ask(
         self,
@@ -196,6 +235,15 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
             return tuple(map(shape.reader(), rows))
 
         return await self._read(self._quick, work)
+
+
+def failures_of(tries: Iterable[Any], upto: int | None) -> Failures:
+    """Of rows (entry, number, state, error) in their order; `upto`: the last one that a person cleared."""
+    known = list(tries)
+    taken = [row[1] for row in known if row[2] == "accepted"]
+    since = max([*taken, -1 if upto is None else upto], default=-1)
+    errors = tuple(row[3] or "" for row in known if row[2] in _FAILED and row[1] > since)
+    return Failures(errors, is_cleared=since >= 0)
 
 
 def _learnt(row: BreakerRow | None, *, good: bool) -> tuple[int, int, Literal["now", "kept", "closed"]]:

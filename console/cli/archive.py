@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from console import clock
-from console.cli.context import DONE, REJECTED, Context
+from console.cli.context import DONE, REJECTED, USAGE, Context
 from console.cli.parser import UsageError
 from console.cli.stats import moment
 from console.services.triage.archive import ArchiveError, archive, verify
@@ -46,4 +46,4 @@ def _verify(path: Path, *, as_json: bool) -> int:
         print(f"digest {verdict.digest}")
     for problem in verdict.problems:
         print(f"dlq: {path}: {safe(problem)}", file=sys.stderr)
-    return DONE if verdict.sound else REJECTED
+    return DONE if verdict.sound else REJECTED if verdict.is_bundle else USAGE

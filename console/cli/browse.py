@@ -7,12 +7,13 @@ import json
 import sys
 
 from backends.ledger.audit_chain import Head, Verifier
-from backends.records import STATES, Filter, readable
+from backends.records import STATES, Filter, number, readable
 from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
-from console.services.layout_fields import bytes_text, shown_values
+from console.services.layout_fields import OUTBOX, bytes_text, shown_values
+from console.services.triage.triage import ClassifiedEntry
 from console.text.untrusted import safe_block
 
 
@@ -23,8 +24,10 @@ async def list_verb(context: Context) -> int:
     show, types = json_row if args.json else plain_entry, context.venue_types
     async with context.triage() as triage:
         _say_blind(triage.store)
-        async for row in triage.stream(context.query(everything=args.all), limit=args.limit):
-            sys.stdout.write(show(row, types) + "\n")
+        query = context.query(everything=args.all)
+        facts = await triage.mark_facts()
+        async for row in triage.stream(query, limit=args.limit):
+            sys.stdout.write(show(ClassifiedEntry(row.entry, facts), types) + "\n")
     return DONE
 
 
@@ -52,13 +55,14 @@ async def export_verb(context: Context) -> int:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":
             writer.writerow(names)
-        async for row in triage.stream(context.query(everything=context.args.all)):
+        query, facts = context.query(everything=True), await triage.mark_facts()
+        async for row in triage.stream(query):
             if context.args.format == "jsonl":
-                sys.stdout.write(json_row(row, types) + "\n")
+                sys.stdout.write(json_row(ClassifiedEntry(row.entry, facts), types) + "\n")
                 continue
             values = shown_values(row.entry)
-            stored = [bytes_text(one) if own and isinstance(one, bytes) else _cell(one) for one in values]
-            first = (row.entry.id, row.entry.layout) if own else ()
+            stored = [inert(bytes_text(one)) if own and isinstance(one, bytes) else _cell(one) for one in values]
+            first = (inert(row.entry.id), row.entry.layout) if own else ()
             writer.writerow([*first, *stored, row.entry.state, row.category, row.fingerprint])
     return DONE
 
@@ -68,7 +72,16 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "1" if value else "0"
-    return stored_number(value) if isinstance(value, float) else readable(value)
+    return stored_number(value) if isinstance(value, int | float) else inert(readable(value))
+
+
+def inert(text: str) -> str:
+    """The text as a cell that neither a terminal nor a spreadsheet acts on; a number stays one."""
+    shown = text if text.isprintable() else safe_block(text, len(text))
+    return f"'{shown}" if shown.lstrip()[:1] in tuple("=+-@") and number(shown) is None else shown
+
+
+_RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has partitions and a daily delete"}
 
 
 async def doctor_verb(context: Context) -> int:
@@ -87,7 +100,7 @@ async def doctor_verb(context: Context) -> int:
         "read_only_enforced_by": info.read_only_enforced_by,
         "entries": dict(counts.by_state),
         "halted": halted is not None,
-        "findings": [{"code": f.code, "text": f.text, "sql": f.sql} for f in info.findings],
+        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in info.findings],
     }
     if context.args.json:
         print(json.dumps(report))
@@ -97,6 +110,8 @@ async def doctor_verb(context: Context) -> int:
     print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
     states = [f"{count} {state}" for state, count in counts.by_state.items() if count]
     print(f"entries    {', '.join(states) or 'none'}")
+    if retention := _RETENTION.get(info.layout):
+        print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
     for finding in info.findings:

@@ -35,7 +35,7 @@ _FIRST_FRAME_SECONDS = 0.05
 
 
 def open_console(context: Context) -> int:
-    served = os.environ.get("DLQ_SERVED") == "1"  # set by `dlq serve` for its own children
+    served = _is_served()
     if not served and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
         raise UsageError("the console needs a terminal; without one: dlq list, dlq show, dlq replay --dry-run")
     setup = _setup(context)
@@ -44,6 +44,11 @@ def open_console(context: Context) -> int:
 
         app = ConsoleApp(setup, driver_class=_driver(before, served=served))
     return _run(app, before)
+
+
+def _is_served() -> bool:
+    """Whether `dlq serve` started this console."""
+    return os.environ.get("DLQ_SERVED") == "1"
 
 
 def _setup(context: Context) -> AppSetup:
@@ -58,6 +63,8 @@ def _setup(context: Context) -> AppSetup:
         attach=lambda settings: attach(context, settings),
         store=store,
         read_only=context.args.read_only,
+        served=_is_served(),
+        live_allowed=not _is_served() or os.environ.get("DLQ_SERVED_LIVE") == "1",
         keys=remapped(context.config.keymap),
         first_page=_begin_first_page(context, store),
         open_id=context.args.open,

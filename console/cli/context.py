@@ -8,20 +8,21 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from backends import open_store
-from backends.records import OPEN_STATES, STATES, Actor, Filter
+from backends.records import OPEN_STATES, STATES, Actor, State
 from backends.store import BadTarget, Partial, Store
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.parser import UsageError
+from console.services.browse.filter_syntax import ExpressionError, parse_expression, says_state, unknown_fields
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.text.durations import parse_moment
-from console.text.untrusted import safe
+from console.text.untrusted import safe, safe_block
 
 if TYPE_CHECKING:
     from console.services.replay.venue_pool import CredentialSource
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 
 def say(message: str) -> None:
+    """One message on stderr, inert: it may repeat what a store, a config or an argument holds."""
     with suppress(OSError):
-        print(f"dlq: {message}", file=sys.stderr, flush=True)
+        print(f"dlq: {safe_block(message)}", file=sys.stderr, flush=True)
 
 
 def say_second(why: str, plan_hash: str) -> None:
@@ -93,6 +95,7 @@ def password_of(settings: StoreConfig, config: Config) -> str | None:
     return store_password(settings.name, target.user)
 
 
+_CLOSED: frozenset[State] = frozenset(STATES) - OPEN_STATES
 DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
 
 
@@ -132,15 +135,15 @@ class Context:
         store = await self.open(self.store_config, read_only=read_only)
         try:
             yield store
+            if isinstance(store, Partial) and store.shortfall is not None:
+                say(store.shortfall)
         finally:
             await store.aclose()
 
     @asynccontextmanager
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
-            yield Triage(store, self.actor, clock.now)
-            if isinstance(store, Partial) and store.shortfall is not None:
-                say(store.shortfall)
+            yield Triage(store, self.actor, clock.now, self.config.limits)
 
     def session_settings(self, settings: StoreConfig, *, own_loops: bool) -> SessionSettings:
         """What a session on this store needs; secrets are read only when a venue or provider is asked."""
@@ -180,32 +183,58 @@ class Context:
         return ResendTools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
     def query(self, *, everything: bool = False, by_venue: bool = True) -> Query:
-        """The filters of the command line."""
-        args = self.args
+        """The filters of the command line: the flags and, in the console's own language, --filter; all must hold."""
+        args, said = self.args, self._expression()
         try:
             since = parse_moment(args.since, self.now()) if args.since else None
             until = parse_moment(args.until, self.now()) if args.until else None
         except ValueError as problem:
             raise UsageError(str(problem)) from None
-        states = frozenset(STATES) if everything else OPEN_STATES
-        if args.state:
-            states = frozenset({args.state})
-        where = Filter(
-            states=states,
-            venue=args.venue if by_venue else None,
-            account=args.account,
-            market=args.market,
-            side=args.side,
-            reason=args.failure_reason,
-            since=since,
-            until=until,
-            terms=(args.search,) if args.search else (),
-        )
-        return Query(where, category=args.category, group=args.group)
+        flags = {
+            "venue": args.venue if by_venue else None,
+            "account": args.account,
+            "market": args.market,
+            "side": args.side,
+            "reason": args.failure_reason,
+            "since": since,
+            "until": until,
+        }
+        where = said.where
+        for name, given in flags.items():
+            where = replace(where, **{name: self._once(name, given, getattr(where, name))})
+        terms = (*where.terms, args.search) if args.search else where.terms
+        where = replace(where, terms=terms, states=self._states(where.states, everything=everything))
+        category, group = (self._once(name, getattr(args, name), getattr(said, name)) for name in ("category", "group"))
+        return replace(said, where=where, category=category, group=group)
+
+    def _expression(self) -> Query:
+        text = self.args.filter or ""
+        try:
+            query = parse_expression(text, self.now())
+        except ExpressionError as problem:
+            raise UsageError(str(problem)) from None
+        if unknown := unknown_fields(text):
+            raise UsageError(f"no field {safe(unknown[0], 40)}: put the word in quotes to search it as text")
+        return query
+
+    def _once(self, name: str, given: Any, said: Any) -> Any:
+        if given is not None and said is not None:
+            raise UsageError(f"{name} is there twice: as --{name} and in --filter")
+        return said if given is None else given
+
+    def _states(self, said: frozenset[State], *, everything: bool) -> frozenset[State]:
+        if self.args.state:
+            return frozenset({self.args.state})
+        if says_state(self.args.filter or ""):
+            return said
+        if everything:
+            return frozenset(STATES)
+        return _CLOSED if self.args.verb == "restore" else said
 
     @property
     def has_filters(self) -> bool:
         names = (
+            "filter",
             "account",
             "market",
             "side",

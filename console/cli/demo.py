@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from backends import DeadLetteredOrder, SQLiteDLQ
 from console import clock
+from console.own_program import OWN_PROGRAM
 
 _HEDGED = ("NVDA", "BUSY")  # markets that another account trades
 _ERRORS = {
@@ -88,7 +88,7 @@ def demo_store() -> Iterator[tuple[Path, Path]]:
 @contextmanager
 def practice_venue(folder: Path) -> Iterator[str]:
     """Runs the practice exchange as a process and yields its URL."""
-    command = [sys.executable, "-m", "console", "practice", "--ledger", str(folder / "venue.jsonl")]
+    command = [*OWN_PROGRAM, "practice", "--ledger", str(folder / "venue.jsonl")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:  # noqa: S603 - our own program
         try:
             yield (process.stdout.readline() if process.stdout else "").strip()

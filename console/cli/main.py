@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import sys
 import traceback
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(argv: Sequence[str]) -> int:
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the venues' secrets
     try:
         return _run(argv)
     except UsageError as problem:
@@ -53,8 +57,6 @@ def run(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     args = build_parser().parse_args(argv)
     config = load_config(args.config, os.environ)
-    for warning in config.warnings:
-        print(f"dlq: {warning}", file=sys.stderr)
     context = Context(args, config, current_actor(args.operator))
     if args.verb is None:
         from console.cli.console import open_console
@@ -91,7 +93,7 @@ Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
 _ROOMS = {
     "browse": ("list", "show", "export", "doctor", "audit"),
     "triage": ("dismiss", "restore", "halt", "resume"),
-    "setup_commands": ("init", "completions", "demo", "practice"),
+    "setup_commands": ("init", "completions", "demo", "practice", "help"),
     "secrets": ("secrets",),
     "serve": ("serve",),
     "stats": ("groups", "check", "metrics", "report", "index"),

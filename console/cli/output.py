@@ -6,21 +6,20 @@ Covers every layout. Prints nothing itself.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
-from functools import lru_cache
-from json.encoder import encode_basestring_ascii
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
 from typing import NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.layouts.mask import masked_event
-from backends.records import Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
+from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.render.order_row import VenueTypes, currency_of, told_terms, value_of
 from console.services import layout_fields as layout
+from console.services.json_lines import json_line, json_value
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
+from console.services.triage.advice import poison_step
+from console.services.triage.lineage import told
 from console.services.triage.triage import ClassifiedEntry, History
 from console.text.untrusted import safe, safe_block
 
@@ -37,7 +36,9 @@ def _order_line(row: ClassifiedEntry, types: VenueTypes) -> str:
 
 
 def plain_entry(row: ClassifiedEntry, types: VenueTypes = _AS_NAMED) -> str:
-    return f"{_format(row).line(row, types)}\n  error: {safe(layout.error_text(row.entry))}"
+    poison = f"\n  poison: {safe(row.poison.text)}" if row.poison else ""
+    back = f"\n  {told(row.came_back)}" if row.came_back else ""
+    return f"{_format(row).line(row, types)}\n  error: {safe(layout.error_text(row.entry))}{back}{poison}"
 
 
 def order_text(row: ClassifiedEntry, types: VenueTypes = _AS_NAMED) -> str:
@@ -81,44 +82,10 @@ def _order_json(row: ClassifiedEntry, types: VenueTypes) -> str:
     pairs: dict[str, object] = dict(zip(row.entry.names, layout.shown_values(row.entry), strict=True))
     notional, currency = value_of(row.entry, types)
     pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
-    pairs |= {"notional": notional, "currency": currency, "origin": "entry"}
+    pairs |= {"notional": notional, "currency": currency, "origin": "entry", "marks": list(row.marks)}
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
     return json_line(pairs)
-
-
-def json_line(pairs: Mapping[str, object]) -> str:
-    """One object. Numbers keep the digits they are stored with."""
-    return "{" + ", ".join([f"{_key(key)}: {json_value(key, value)}" for key, value in pairs.items()]) + "}"
-
-
-_key = lru_cache(maxsize=256)(json.dumps)  # every row of a list has the same keys
-
-
-def json_value(key: str, value: object) -> str:
-    match value:
-        case str():
-            return encode_basestring_ascii(readable(value))  # what json.dumps does, in half the time
-        case None | True | False:
-            return json.dumps(value)
-        case int() if key == "dismissed" and value in (0, 1):
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return repr(value) if math.isfinite(value) else json.dumps(str(value))
-        case Decimal():
-            return readable(value) if value.is_finite() else json.dumps(str(value))
-        case datetime():
-            return json.dumps(value.isoformat())
-        case bytes():
-            return json.dumps(readable(value))
-        case Mapping():
-            return json_line(value)
-        case list() | tuple():
-            return "[" + ", ".join(json_value(key, one) for one in value) + "]"
-        case _:
-            return json.dumps(value, default=readable)
 
 
 def history_json(history: History, types: VenueTypes = _AS_NAMED) -> str:
@@ -128,6 +95,8 @@ def history_json(history: History, types: VenueTypes = _AS_NAMED) -> str:
         "notes": [{"at": note.at, "operator": note.operator, "text": note.text} for note in history.notes],
         "retries_not_recorded": history.unrecorded,
     }
+    if layout.layout_of(history.entry.entry).comes_back:
+        rest |= {"came_back": len(history.ancestors), "ancestors": list(map(_ancestor_pairs, history.ancestors))}
     # Inserted as text, so that its numbers keep their stored digits.
     return f'{{"entry": {json_row(history.entry, types)}, {json.dumps(rest, default=str)[1:]}'
 
@@ -165,27 +134,56 @@ def history_lines(history: History, types: VenueTypes = _AS_NAMED) -> Iterable[s
     yield plain_entry(row, types)
     yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
     yield from _format(row).details(row)
+    yield from _ancestor_lines(history.ancestors)
     if history.unrecorded:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
-        rehearsal = " rehearsal" if attempt.rehearsal else ""
-        account = f" account {safe(attempt.account)}" if attempt.account else ""
-        yield (
-            f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {attempt.mode}{rehearsal} "
-            f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} "
-            f"order {safe(attempt.venue_order_id or '-')} id {safe(attempt.client_order_id)} "
-            f"by {safe(attempt.operator)}" + (f": {safe(attempt.error)}" if attempt.error else "")
-        )
+        yield _attempt_line(attempt, layout.layout_of(row.entry))
     for note in history.notes:
         yield f"note: {moment(note.at)} {safe(note.operator)}: {safe(note.text)}"
     for event in history.events:
         yield event_line(event)
 
 
+def _attempt_line(attempt: Attempt, fields: layout.LayoutFields) -> str:
+    rehearsal = " rehearsal" if attempt.rehearsal else ""
+    account = f" account {safe(attempt.account)}" if attempt.account else ""
+    way = f"{attempt.mode}{rehearsal}" if fields.has_modes else "to"
+    return (
+        f"attempt {attempt.attempt_no}: {moment(attempt.started_at)} {way} "
+        f"{safe(attempt.venue)}{account} {attempt.outcome or 'in flight'} "
+        f"{fields.result} {safe(attempt.venue_order_id or '-')} {fields.replay_key} {safe(attempt.client_order_id)} "
+        f"by {safe(attempt.operator)}" + (f": {safe(attempt.error)}" if attempt.error else "")
+    )
+
+
+def _ancestor_pairs(one: Ancestor) -> dict[str, object]:
+    return {
+        "dlq_id": one.entry_id,
+        "failed_at": one.failed_at,
+        "reason": one.reason,
+        "exception": one.error,
+        "replayed_at": one.replayed_at,
+        "operator": one.operator,
+        "gone": one.gone,
+    }
+
+
+def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
+    if ancestors:
+        yield f"{told(len(ancestors))}; before that it was"
+    for one in ancestors:
+        failed = moment(one.failed_at) if one.failed_at else "at a time that is not known"
+        why = " ".join(safe(text) for text in (one.reason, one.error) if text) or "nobody knows why"
+        gone = " (its row is gone)" if one.gone else ""
+        sent = f"; replayed {moment(one.replayed_at)} by {safe(one.operator or '?')}" if one.replayed_at else ""
+        yield f"ancestor {safe(one.entry_id, 200)}: failed {failed} {why}{gone}{sent}"
+
+
 def _order_details(row: ClassifiedEntry) -> Iterable[str]:
     yield f"  could it have reached the venue: {row.reach}"
-    if row.next_step:
-        yield f"  next: {safe(row.next_step, 200)}"
+    if step := poison_step(row) or row.next_step:
+        yield f"  next: {safe(step, 200)}"
     for name in ("account_id", "order_type", "client_order_id", "action_json"):
         if text := row.entry.text(name):
             yield f"  {name}: {safe(text)}"
@@ -209,7 +207,9 @@ def _layout_json(row: ClassifiedEntry, _: VenueTypes) -> str:
     parts = [("dlq_id", json.dumps(entry.id)), ("layout", json.dumps(entry.layout))]
     parts += [(name, _spelled(name, held)) for name, held in zip(entry.names, entry.values, strict=True)]
     ours: dict[str, object] = {"state": entry.state, "category": row.category, "fingerprint": row.fingerprint}
-    ours |= dict(_format(row).derived(entry))
+    ours |= {**dict(_format(row).derived(entry)), "marks": list(row.marks)}
+    if layout.layout_of(entry).comes_back:
+        ours["came_back"] = row.came_back
     if hidden := layout.stored_credentials(entry):
         ours["findings"] = [f"stored-credentials: {name}" for name in hidden]
     parts += [(name, json.dumps(held)) for name, held in ours.items()]

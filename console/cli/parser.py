@@ -51,7 +51,7 @@ def _again(parser: _Parser) -> _Parser:
     twin = _Parser(add_help=False)
     for action in parser._actions:
         kind = {"action": "store_true"} if action.nargs == 0 else {"metavar": action.metavar}
-        twin.add_argument(*action.option_strings, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
+        twin.add_argument(*action.option_strings, default=argparse.SUPPRESS, help=action.help, **kind)
     return twin
 
 
@@ -59,6 +59,7 @@ def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
     group = parser.add_argument_group("filters")
     if venue:
         group.add_argument("--venue", "--queue", "--provider", metavar="V")
+    group.add_argument("--filter", metavar="EXPR", help="the console's own language: 'venue:alpaca mark:poison age>1h'")
     group.add_argument("--account", "--tenant", metavar="A")
     group.add_argument("--market", metavar="M")
     group.add_argument("--side", metavar="S")
@@ -78,7 +79,7 @@ def _mode(parser: argparse.ArgumentParser) -> None:
 
 
 def _looking(verb: object) -> None:
-    listing = verb("list", "list entries, in the order they came")  # type: ignore[operator]  # the closure above
+    listing = verb("list", "list entries: SQLite in insertion order, Postgres by captured_at, then dlq_id")  # type: ignore[operator]  # the closure above
     listing.add_argument("--all", action="store_true", help="also what is replayed or dismissed")
     listing.add_argument("--limit", type=int, metavar="N")
     listing.add_argument("--json", action="store_true")
@@ -120,12 +121,11 @@ def _counting(verb: object) -> None:
 def _acting(verb: object) -> None:
     dismiss = verb("dismiss", "settle entries without sending them; the rows stay")  # type: ignore[operator]
     dismiss.add_argument("ids", metavar="ID", nargs="*")
-    dismiss.add_argument("--reason", metavar="CODE")
+    dismiss.add_argument("--reason", metavar="CODE", help="asked for on a terminal if absent")
     dismiss.add_argument("--note", metavar="TEXT")
-    restore = verb("restore", "take a dismissal back")  # type: ignore[operator]
-    restore.add_argument("ids", metavar="ID", nargs="+")
+    restore = verb("restore", "take a dismissal back; of a pending entry, with a note, its poison")  # type: ignore[operator]
+    restore.add_argument("ids", metavar="ID", nargs="*")
     restore.add_argument("--note", metavar="TEXT")
-    restore.add_argument("--json", action="store_true")
     replay = verb("replay", "send entries to their venue again")  # type: ignore[operator]
     replay.add_argument("ids", metavar="ID", nargs="*")
     _mode(replay)
@@ -135,14 +135,16 @@ def _acting(verb: object) -> None:
     replay.add_argument("--dry-run", action="store_true", help="show the plan; nothing is sent or written")
     replay.add_argument("--override", metavar="GUARD,...", help="guards to pass, with --note")
     replay.add_argument("--note", metavar="TEXT")
-    for parser, venue in ((dismiss, True), (replay, False)):
+    for parser, venue in ((dismiss, True), (restore, True), (replay, False)):
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument("--json", action="store_true")
         parser.add_argument("--expect", type=int, metavar="N", help="refuse unless exactly N match")
         _filters(parser, venue=venue)
     _settling(verb)
-    approve = verb("approve", "the second person's approval of a plan")  # type: ignore[operator]
-    approve.add_argument("plan", metavar="PLAN")
+    approve = verb("approve", "what waits for a second person; with PLAN: its orders, then the approval")  # type: ignore[operator]
+    approve.add_argument("plan", metavar="PLAN", nargs="?")
+    approve.add_argument("--yes", action="store_true", help="do not ask")
+    approve.add_argument("--json", action="store_true")
     for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
         verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
 
@@ -185,6 +187,10 @@ def _keeping(verb: object) -> None:
     practice.add_argument("--script", metavar="FILE", help="faults on demand, as JSON")
     serve = verb("serve", "the console in a browser")  # type: ignore[operator]
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 takes a free one")
+    serve.add_argument("--consoles", type=int, default=4, metavar="N", help="how many may be open at once")
+    serve.add_argument("--allow-live", action="store_true", help="without it the browser's console stays in PAPER")
+    help_ = verb("help", "what a command does and takes")  # type: ignore[operator]
+    help_.add_argument("about", metavar="VERB", nargs="?")
     completions = verb("completions", "completion script for a shell")  # type: ignore[operator]
     completions.add_argument("shell", choices=("bash", "zsh", "fish"))

@@ -7,17 +7,30 @@ import sys
 from collections.abc import Sequence
 
 from backends.records import Entry, Selection
+from backends.store import ActRefused
 from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say, say_second
 from console.cli.parser import UsageError
-from console.cli.results import json_answer, json_result, plain_answer, plain_result, run_batch, say_plan
+from console.cli.results import (
+    json_answer,
+    json_result,
+    plain_answer,
+    plain_result,
+    run_batch,
+    say_plan,
+    say_waiting,
+    waiting_line,
+)
 from console.cli.triage import chosen_entries, no_such_entry
 from console.services.evidence.settle import SettleRequest
+from console.services.json_lines import json_line
 from console.services.replay.background_run import RunHandle
 from console.services.replay.guards import OVERRIDABLE
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
 from console.services.replay.target import SendPlan
+from console.services.resend.plan import POISON
 from console.services.session import StoreSession
+from console.services.triage.approvals import NOT_APPROVED
 from console.text.untrusted import safe
 from venues import Mode
 
@@ -36,6 +49,7 @@ _REQUEST = (
     "search",
     "failure_reason",
 )
+_READ_ONLY = "read-only: nothing is sent and nobody is asked, as that takes credentials"
 
 
 def replay_verb(context: Context) -> int:
@@ -48,23 +62,47 @@ def reconcile_verb(context: Context) -> int:
 
 
 async def approve_verb(context: Context) -> int:
+    """Without a plan: what waits. With one: its orders, then the approval."""
+    args = context.args
     async with context.session() as session:
-        try:
-            summary = await session.approve(context.args.plan)
-        except KeyError:
-            raise UsageError("no such plan was put up for approval on this store") from None
-    if summary is None:
-        say("refused: the one who asked cannot approve; another OS user or database role must")
+        if args.plan is None:
+            for one in await session.waiting():
+                print(json_line(one.row) if args.json else waiting_line(one))
+            return DONE
+        if (asked := await session.asked(args.plan)) is None:
+            raise UsageError(NOT_APPROVED["unknown"])
+        if not args.json:
+            say_waiting(asked)
+        if session.info.read_only:
+            raise ActRefused("read-only: nothing is approved")
+        if not args.yes and not _typed_approval(asked.word):
+            say("not approved: type the words, or say --yes where nobody can type")
+            return NOT_ACTED
+        answered = await session.approve(args.plan)
+    if answered != "approved":
+        say(f"refused: {NOT_APPROVED[answered]}")
         return NOT_ACTED
-    print(f"approved {safe(context.args.plan, 80)}: {safe(summary)}")
+    told = json_line({**asked.row, "approved": True}) if args.json else None
+    print(told or f"approved {safe(asked.plan, 80)}: {safe(asked.summary)}")
     return DONE
+
+
+def _typed_approval(word: str) -> bool:
+    if not on_terminal():
+        return False
+    print(f"type {word}: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == word
 
 
 async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ...]:
     args = context.args
     async with context.session() as session:
         request, asked_for = _request(context, session), _asked_for(context)
-        selection = Selection.of(await _selected(context, session, asked_for))
+        chosen = await _selected(context, session, asked_for)
+        if session.info.read_only:
+            say(_READ_ONLY)
+            return _told(handle, [EntryOutcome(one.id, "refused", None, detail="read-only") for one in chosen])
+        selection = Selection.of(chosen)
         plan = await session.plan(selection, request)
         _say_plan(plan, as_json=args.json)
         if args.dry_run:
@@ -127,24 +165,28 @@ def _request(context: Context, session: StoreSession) -> ReplayRequest:
     args = context.args
     if not session.has_modes:
         _check_no_order_words(context)
-        return ReplayRequest(mode="live", single=len(args.ids) == 1)
-    overrides = frozenset(filter(None, (name.strip() for name in (args.override or "").split(","))))
-    if unknown := sorted(overrides - set(OVERRIDABLE)):
-        raise UsageError(f"{unknown[0]!r} cannot be overridden; these can: {' '.join(OVERRIDABLE)}")
-    if overrides and not (args.note or "").strip():
-        raise UsageError("--override needs a --note that says why")
+        return ReplayRequest(mode="live", overrides=_overrides(context, (POISON,)), single=len(args.ids) == 1)
+    overrides = _overrides(context, OVERRIDABLE)
     mode = said_mode(context)
     if not args.dry_run:
         _check_live_is_meant(context, mode)
     return ReplayRequest(mode=mode, venue=args.venue, overrides=overrides, single=len(args.ids) == 1)
 
 
+def _overrides(context: Context, possible: Sequence[str]) -> frozenset[str]:
+    args = context.args
+    overrides = frozenset(filter(None, (name.strip() for name in (args.override or "").split(","))))
+    if unknown := sorted(overrides - set(possible)):
+        raise UsageError(f"{unknown[0]!r} cannot be overridden; these can: {' '.join(possible)}")
+    if overrides and not (args.note or "").strip():
+        raise UsageError("--override needs a --note that says why")
+    return overrides
+
+
 def _check_no_order_words(context: Context) -> None:
     args = context.args
     if args.mode is not None:
         raise UsageError(f"--{args.mode} is for orders: this store's entries have no venue")
-    if getattr(args, "override", None):
-        raise UsageError("--override is for orders: this store's entries have no guards to pass")
     if args.ids and getattr(args, "venue", None):
         raise UsageError("--venue is for orders; without ids it picks a queue or a provider")
 
@@ -191,6 +233,8 @@ async def _reconcile(context: Context, handle: RunHandle) -> tuple[EntryOutcome,
         _, missing = await session.triage.chosen(ids)
         if missing and session.target.lists_all:
             raise no_such_entry(missing)
+        if session.info.read_only:
+            raise ActRefused(_READ_ONLY)
         results = await session.reconcile_work(ids, modes)(handle)
         if session.has_modes and not results and not ids:
             say("nothing is in doubt")
@@ -210,6 +254,8 @@ async def settle_verb(context: Context) -> int:
         _, missing = await session.triage.chosen((args.id,))
         if missing and session.target.lists_all:
             raise no_such_entry(missing)
+        if session.info.read_only:
+            raise ActRefused(_READ_ONLY)
         request = SettleRequest(args.id, args.claimed, args.note.strip(), args.order, args.mode)
         report = await session.settle(request)
     print(json_result(report.ended) if args.json else plain_result(report.ended))
@@ -227,7 +273,7 @@ async def ask_verb(context: Context) -> int:
     args = context.args
     ids = tuple(dict.fromkeys(args.ids))
     if args.read_only:
-        say("read-only: no venue is asked, as that takes its credentials")
+        say(_READ_ONLY)
         return NOT_ACTED
     async with context.session() as session:
         if not session.has_modes:

@@ -1,14 +1,17 @@
-"""The verbs that set something up: init, completions, demo, practice."""
+"""The verbs that set something up or explain: init, completions, demo, practice, help."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from backends.store import ActRefused
+from console.cli.completion import script, words
 from console.cli.context import DONE, Context, is_terminal, password_of
 from console.cli.parser import UsageError, build_parser
+from console.text.untrusted import safe
 
 
 async def init_verb(context: Context) -> int:
@@ -24,9 +27,19 @@ async def init_verb(context: Context) -> int:
     return DONE
 
 
-def completions_verb(context: Context) -> int:
-    from console.cli.completion import script
+def help_verb(context: Context) -> int:
+    about = context.args.about
+    known = words(parser := build_parser())
+    if about is not None and about not in known:
+        near = get_close_matches(about, known, 1)
+        raise UsageError(
+            f"no command {safe(about, 40)}; {f'did you mean {near[0]}?' if near else 'dlq help lists them'}"
+        )
+    parser.parse_args([about, "--help"] if about else ["--help"])  # prints it and ends
+    return DONE
 
+
+def completions_verb(context: Context) -> int:
     sys.stdout.write(script(context.args.shell, build_parser()))
     return DONE
 

@@ -10,11 +10,13 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -31,7 +33,10 @@ from console.services.stats import tally
 from console.services.stats.alerts import alerts
 from console.services.stats.groups import Group, Groups, GroupView
 from console.services.stats.metrics import CONTENT_TYPE, Numbers, render
+from console.services.stats.own_metrics import own_families
 from console.services.stats.report import ShiftActivity, as_json, as_markdown, gather
+from console.services.stats.trend import depth_trends
+from console.settings.reasons import reasons_for
 from console.text.durations import parse_moment
 from console.text.untrusted import safe
 
@@ -42,6 +47,7 @@ async def groups_verb(context: Context) -> int:
     args = context.args
     show = _group_json if args.json else _group_lines
     async with context.triage() as triage, index_of(triage.store) as reader:
+        known = tally.ledger_is_readable(triage.store.info)
         groups = Groups(triage, reader, clock.now)
         view: GroupView | None = None
         if reader is not None and not (context.has_filters or args.venue):
@@ -49,16 +55,17 @@ async def groups_verb(context: Context) -> int:
         if view is None or not view.complete or view.source != "index":
             view = await groups.counted(context.query(everything=args.all))
     for group in view.groups:
-        sys.stdout.write(show(group) + "\n")
+        sys.stdout.write(show(group, known=known) + "\n")
     return DONE
 
 
 async def check_verb(context: Context) -> int:
     async with context.store() as store:
-        raised = alerts(await numbers(store), context.config.alerts)
+        raised = alerts(await numbers(context, store, closed=False), context.config.alerts)
     for alert in raised:
         if context.args.json:
-            print(json.dumps({"rule": alert.rule, "venue": alert.venue or None, "text": alert.text}))
+            figures = {"value": alert.value, "limit": alert.limit, "text": alert.text}
+            print(json.dumps({"rule": alert.rule, "subject": alert.subject, **figures}))
         else:
             print(f"{alert.rule}: {safe(alert.text)}")
     return REJECTED if raised else DONE
@@ -69,7 +76,7 @@ async def metrics_verb(context: Context) -> int:
         return await listen(context)
     async with context.store() as store:
         activity = ShiftActivity(store.info.table)
-        sys.stdout.write(await scrape(context, store, activity, await numbers(store)))
+        sys.stdout.write(await scrape(context, store, activity, await numbers(context, store)))
     return DONE
 
 
@@ -84,7 +91,9 @@ async def scrape(context: Context, store: Store, activity: ShiftActivity, counte
             activity=activity,
             alerts=alerts(counted, context.config.alerts),
             halted=await store.halted() is not None,
-            reasons=context.config.reasons,
+            reasons=reasons_for(store.info.layout, context.config.reasons),
+            trends=await depth_trends(store, counted, activity.moves),
+            more=await own_families(store),
         )
     )
 
@@ -92,7 +101,7 @@ async def scrape(context: Context, store: Store, activity: ShiftActivity, counte
 async def report_verb(context: Context) -> int:
     since = moment(context, context.args.since)
     async with context.triage() as triage:
-        counted = await numbers(triage.store)
+        counted = await numbers(context, triage.store)
         report = await gather(triage, since, counted, alerts(counted, context.config.alerts))
     if context.args.json:
         print(json.dumps(as_json(report)))
@@ -108,13 +117,13 @@ def moment(context: Context, text: str) -> datetime:
         raise UsageError(str(problem)) from None
 
 
-async def numbers(store: Store) -> tally.Tally:
-    """From the index if it is current, otherwise counted."""
+async def numbers(context: Context, store: Store, *, closed: bool = True) -> tally.Tally:
+    """From the index if it is current, otherwise counted; `closed` as in `tally.counted`."""
     async with index_of(store) as reader:
         if reader is not None:
             with contextlib.suppress(IndexUnavailable, NoIndex):  # damage that only reading it shows
-                return await tally.indexed(reader, clock.now())
-        return await tally.counted(store, clock.now())
+                return await tally.indexed(store, reader, clock.now(), context.config)
+        return await tally.counted(store, clock.now(), context.config, closed=closed)
 
 
 @asynccontextmanager
@@ -137,7 +146,8 @@ async def _is_worth_it(store: Store, reader: Reader) -> bool:
     return await is_current(store, progress)
 
 
-def _group_json(group: Group) -> str:
+def _group_json(group: Group, *, known: bool) -> str:
+    """What only the ledger tells is null where it is not `known`."""
     pairs = {
         "fingerprint": group.fingerprint,
         "title": group.title,
@@ -145,23 +155,25 @@ def _group_json(group: Group) -> str:
         "first_seen": _iso(group.first_seen),
         "last_seen": _iso(group.last_seen),
         "category": group.category,
-        "states": dict(group.states),
+        "states": dict(group.states) if known else None,
         "venues": dict(group.venues),
         "accounts": dict(group.accounts),
         "markets": dict(group.markets),
         "retries": group.retries,
         "unpriced": group.unpriced,
+        "poisoned": group.poisoned if known else None,
     }
     # Inserted as text, so that the amount keeps its digits.
     return f'{json.dumps(pairs)[:-1]}, "notional": {group.notional:f}}}'
 
 
-def _group_lines(group: Group) -> str:
+def _group_lines(group: Group, *, known: bool) -> str:
+    poisoned = f", poisoned={group.poisoned if known else 'unknown'}" if group.poisoned or not known else ""
     more = f" and {len(group.venues) - 3} more" if len(group.venues) > 3 else ""
     venues = ", ".join(safe(name, 40) for name in list(group.venues)[:3]) + more
     return (
         f"{group.fingerprint}  {group.count}  {group.category}  {_shown(group.first_seen)} to "
-        f"{_shown(group.last_seen)}  {venues}  [retries={group.retries}, notional={group.notional:f}]\n"
+        f"{_shown(group.last_seen)}  {venues}  [retries={group.retries}, notional={group.notional:f}{poisoned}]\n"
         f"  {safe(group.title)}"
     )
 
@@ -246,6 +258,7 @@ def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
 
 _KEPT_SECONDS = 1.0  # scrapes within this time share one answer
 _LONGEST_SECONDS = 60.0
+_LEDGER_SECONDS = 60.0  # between two looks whether the ledger can be read
 _NEAR = 500  # changes by which the index may lag behind the store
 
 
@@ -282,6 +295,8 @@ class Exporter:
         self._lock = asyncio.Lock()
         self._kept: tuple[float, str] | None = None
         self._keeper: IndexProcess | None = None
+        self._is_readable = tally.ledger_is_readable(store.info)
+        self._look_again = time.monotonic() + _LEDGER_SECONDS
 
     async def serve(self, host: str, port: int) -> None:
         """Serves until cancelled. Prints its URL as the first line of stdout."""
@@ -299,7 +314,7 @@ class Exporter:
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{server.server_address[1]}/metrics", flush=True)
         try:
-            await asyncio.Event().wait()
+            await _until_interrupted(loop)
         finally:
             await asyncio.to_thread(server.shutdown)
             server.server_close()
@@ -313,7 +328,8 @@ class Exporter:
             if self._kept is not None and time.monotonic() < self._kept[0]:
                 return self._kept[1]
             await self._look()
-            text = await scrape(self._context, self._store, self._activity, await self._count())
+            counted = replace(await self._count(), is_readable=await self._ledger())
+            text = await scrape(self._context, self._store, self._activity, counted)
             self._kept = (time.monotonic() + _KEPT_SECONDS, text)
             return text
 
@@ -324,10 +340,18 @@ class Exporter:
                 if (sign := await anext(signs)).kind == "lost":
                     raise NotReady(sign.detail)
 
+    async def _ledger(self) -> bool:
+        """Whether the ledger can be read. A right may come and go, and the open store knows what it found at first."""
+        if self._store.info.dialect == "postgresql" and time.monotonic() >= self._look_again:
+            async with self._context.store() as fresh:
+                self._is_readable = tally.ledger_is_readable(fresh.info)
+            self._look_again = time.monotonic() + _LEDGER_SECONDS
+        return self._is_readable
+
     async def _count(self) -> tally.Tally:
         seen = await self._store.counts(EVERYTHING)
         if sum(seen.by_state.values()) <= SMALL:
-            return await tally.counted(self._store, clock.now())
+            return await tally.counted(self._store, clock.now(), self._context.config)
         if self._keeper is None or not self._keeper.running:
             self._keeper = keeper_of(self._context)
             await self._keeper.start()
@@ -339,9 +363,21 @@ class Exporter:
         if behind > _NEAR:
             raise NotReady(f"the index is {behind} changes behind")
         try:
-            return await tally.indexed(self._reader, clock.now())
+            return await tally.indexed(self._store, self._reader, clock.now(), self._context.config)
         except NoIndex:
             raise NotReady("the index is being built") from None
+
+
+async def _until_interrupted(loop: asyncio.AbstractEventLoop) -> None:
+    """Waits for Ctrl-C by the loop's own means: just before the loop waits, Python's handler of it goes unheard."""
+    stopped = asyncio.Event()
+    with suppress(ValueError, RuntimeError):  # only the main thread hears signals
+        loop.add_signal_handler(signal.SIGINT, stopped.set)
+    try:
+        await stopped.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    raise KeyboardInterrupt
 
 
 class _Server(ThreadingHTTPServer):

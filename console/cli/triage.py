@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from backends.records import Entry, Selection
 from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say_second
@@ -12,20 +14,29 @@ from console.cli.parser import UsageError
 from console.services.session import Chosen, Resumption
 from console.services.triage.approvals import resume_hash
 from console.services.triage.triage import Done, Triage
+from console.settings.reasons import reasons_for
 from console.text.untrusted import safe
 
 
 async def dismiss_verb(context: Context) -> int:
     args = context.args
-    reason = check_reason(context)
+    note = args.note
     async with context.session() as session:
+        offered = reasons_for(session.info.layout, context.config.reasons)
+        reason = None if not args.reason and on_terminal() else check_reason(context, offered)
         chosen = [Chosen(one.id, one.version, one.state) for one in await chosen_entries(context, session.triage)]
         free = sum(one.state == "pending" for one in chosen)
+        if reason is None:
+            if (asked := _ask_reason(offered, note)) is None:
+                await session.refuse_dismissal(chosen)
+                print("dlq: no reason given, nothing was dismissed", file=sys.stderr)
+                return NOT_ACTED
+            reason, note = asked
         if free > 1 and not args.yes and on_terminal() and not _typed(free, "dismiss"):
             await session.refuse_dismissal(chosen)
             print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
             return NOT_ACTED
-        report = await session.dismiss(chosen, reason=reason, note=args.note)
+        report = await session.dismiss(chosen, reason=reason, note=note)
     states = {one.id: one.state for one in chosen}
     missed = [
         (held, f"refused: {states[held].replace('_', ' ')}, reconcile or settle it first") for held in report.held
@@ -38,14 +49,31 @@ async def restore_verb(context: Context) -> int:
     async with context.triage() as triage:
         entries = await chosen_entries(context, triage)
         back, refused = await triage.restorable(entries)
+        cleared, refused = await _cleared(context, triage, entries, refused)
         report = await triage.restore(Selection.of(back), note=context.args.note)
-    return _report("restored", report, refused, as_json=context.args.json)
+    told = dict.fromkeys(cleared, "poison cleared")
+    done = replace(report, done=(*report.done, *cleared))
+    return _report("restored", done, refused, as_json=context.args.json, told=told)
+
+
+async def _cleared(
+    context: Context, triage: Triage, entries: Sequence[Entry], refused: list[tuple[str, str]]
+) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    """Clear the pending entries that are poisoned. (their ids, what stays refused)."""
+    poisoned = tuple(await triage.poisoned([one for one in entries if one.state == "pending"]))
+    note = (context.args.note or "").strip()
+    if not poisoned:
+        return (), refused
+    if not note:
+        why = "is poisoned: say with --note TEXT why that no longer counts"
+        return (), [(one, why if one in poisoned else text) for one, text in refused]
+    await triage.clear(poisoned, note=note)
+    return poisoned, [(one, text) for one, text in refused if one not in poisoned]
 
 
 async def halt_verb(context: Context) -> int:
-    note = _needs_note(context)
     async with context.triage() as triage:
-        await triage.halt(note)
+        await triage.halt((context.args.note or "").strip())
     print("halted: no console replays on this store until dlq resume")
     return DONE
 
@@ -64,14 +92,42 @@ async def resume_verb(context: Context) -> int:
     return NOT_ACTED
 
 
-def check_reason(context: Context) -> str:
-    reason, known = context.args.reason, context.config.reasons
-    if reason not in known:
+def check_reason(context: Context, offered: Sequence[str]) -> str:
+    """A code of this layout or, in a script for several, of orders. Raises UsageError."""
+    reason = context.args.reason
+    if reason not in (*offered, *context.config.reasons):
         said = f"{reason!r} is no reason code" if reason else "say why with --reason CODE"
-        raise UsageError(f"{said}; there are: {' '.join(known)}")
+        raise UsageError(f"{said}; there are: {' '.join(offered)}")
     if reason == "other" and not (context.args.note or "").strip():
         raise UsageError("reason other needs a --note that says why")
     return str(reason)
+
+
+def _ask_reason(known: Sequence[str], note: str | None) -> tuple[str, str | None] | None:
+    """(reason, note) as somebody at the terminal says them; None when they say nothing."""
+    print("why is it dismissed?", file=sys.stderr)
+    for number, code in enumerate(known, 1):
+        print(f"  {number:2}  {safe(code, 80)}", file=sys.stderr)
+    while True:
+        said = _answer("reason, by number or code (nothing: dismiss nothing): ")
+        if not said:
+            return None
+        reason = known[int(said) - 1] if said.isdecimal() and 1 <= int(said) <= len(known) else said
+        if reason in known:
+            break
+        print(f"{safe(said, 80)} is none of them", file=sys.stderr)
+    if reason == "other" and not (note or "").strip():
+        note = _answer("note that says why: ")
+        return (reason, note) if note else None
+    return reason, note
+
+
+def _answer(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    said = sys.stdin.readline()
+    if not said.endswith("\n"):
+        print(file=sys.stderr)  # the end of the input leaves the cursor behind the question
+    return said.strip()
 
 
 def _needs_note(context: Context) -> str:
@@ -117,21 +173,27 @@ def _matching(entries: list[Entry]) -> str:
 
 
 def _typed(count: int, what: str) -> bool:
-    print(f"type {count} to {what} {count} entries: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip() == str(count)
+    return _answer(f"type {count} to {what} {count} entries: ") == str(count)
 
 
-def _report(done: str, report: Done, refused: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+def _report(
+    done: str,
+    report: Done,
+    refused: Iterable[tuple[str, str]],
+    *,
+    as_json: bool,
+    told: Mapping[str, str] = MappingProxyType({}),
+) -> int:
     missed = [*refused, *((entry_id, f"changed meanwhile: {now}") for entry_id, now in report.changed)]
     if as_json:
         for entry_id in report.done:
-            print(json.dumps({"dlq_id": entry_id, "outcome": done, "detail": None}))
+            print(json.dumps({"dlq_id": entry_id, "outcome": done, "detail": told.get(entry_id)}))
         for entry_id, why in missed:
             outcome = "refused" if why.startswith(("refused", "is ")) else "skipped"
             print(json.dumps({"dlq_id": entry_id, "outcome": outcome, "detail": why}))
     else:
         for entry_id in report.done:
-            print(f"{done} {safe(entry_id, 200)}")
+            print(f"{done} {safe(entry_id, 200)}" + (f"  {told[entry_id]}" if entry_id in told else ""))
     for entry_id, why in missed:
         print(f"dlq: {safe(entry_id, 200)}: {safe(why)}", file=sys.stderr)
     return NOT_ACTED if missed else DONE

@@ -24,7 +24,7 @@ _NEXT = {
 }
 
 _NEXT_REAL = {
-    "unknown": "C settles it; until then nothing else may be done with it",
+    "unknown": "esc, then C looks what is known of it; S settles by what you saw",
     "rejected": "read the answer, then replay again or dismiss",
     "not_sent": "nothing went out: replay again later",
 }

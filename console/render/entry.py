@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from backends.records import Attempt, Entry, malformed, parse_time, readable
 from console.render import event, value
-from console.render.layout_tabs import OWN_TABS, TabInput
+from console.render.layout_tabs import OWN_TABS, TabInput, ancestor_lines
 from console.render.line import HANG, Cell, Line, block, clip, columns, line, trusted, untrusted, width
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
@@ -53,14 +53,16 @@ def _tally(shown: Shown | None, title: str) -> str:
     history = shown.history if shown else None
     if history is None:
         return ""
-    held = {"History": history.attempts, "Audit": history.events, "Notes": history.notes}.get(title, ())
+    tries = (*history.ancestors, *history.attempts)
+    held = {"History": tries, "Audit": history.events, "Notes": history.notes}.get(title, ())
     return f" ({len(held)})" if held else ""
 
 
 def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Line]:
     entry, title = shown.row.entry, titles(shown)[chosen]
     if (write := OWN_TABS[entry.layout].get(title)) is not None:
-        return write(TabInput(entry, None if shown.read_only else _next(shown), now))
+        row = shown.history.entry if shown.history else shown.row
+        return write(TabInput(row, None if shown.read_only else _next(shown), now))
     match title:
         case "Error":
             return _error(shown, now)
@@ -83,6 +85,8 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
     lines.append(line(trusted(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
+    if shown.history and (bad := shown.history.entry.poison):
+        lines.append(line(trusted("! poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
     if shown.history and shown.history.attempts:
         lines.append(_last_try(shown.history.attempts[-1], now))
     if not shown.read_only:
@@ -122,7 +126,8 @@ def _next(shown: Shown) -> str:
     entry = shown.row.entry
     if entry.state in _WAYS_OUT and layout.layout_of(entry).has_modes:
         return _WAYS_OUT[entry.state]
-    return next_step(shown.row, shown.history.attempts if shown.history else ())
+    row = shown.history.entry if shown.history else shown.row
+    return next_step(row, shown.history.attempts if shown.history else ())
 
 
 def _moment(entry: Entry) -> str:
@@ -205,7 +210,7 @@ def _history(shown: Shown) -> list[Line]:
     history = shown.history
     if history is None:
         return [line(trusted("reading …", "dim"))]
-    lines: list[Line] = []
+    lines: list[Line] = ancestor_lines(history.ancestors)
     if history.unrecorded:
         lines.append(line(trusted(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
     before: Attempt | None = None
@@ -219,7 +224,7 @@ def _attempt(attempt: Attempt, before: Attempt | None, fields: layout.LayoutFiel
     tone, shown = value.OUTCOMES.get(attempt.outcome or "", "warning"), spoken(attempt.outcome)
     kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
     order = f" → {fields.result} {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
-    venue = value.place(attempt.venue, None, attempt.account)
+    venue = value.place(attempt.venue, None, attempt.account, whose=fields.words.whose)
     where = f"{kind} at {venue}" if fields.has_modes else f"to {venue}"
     head = line(
         trusted(f"{attempt.attempt_no:d}. {value.moment(attempt.started_at)}  "),
@@ -230,7 +235,7 @@ def _attempt(attempt: Attempt, before: Attempt | None, fields: layout.LayoutFiel
     lines = [head, line(trusted(f"   {name} {safe(attempt.client_order_id or '–', 80)}", "dim"))]
     if attempt.error:
         lines.append(line(trusted("   "), HANG, untrusted(attempt.error, "dim", limit=1000)))
-    if before is not None and (changed := difference(before, attempt)):
+    if before is not None and (changed := difference(before, attempt, keeps_id=fields.has_modes)):
         lines.append(line(trusted(f"   against {before.attempt_no:d}.: ", "dim"), untrusted(changed, "dim", limit=200)))
     return lines
 
@@ -238,7 +243,8 @@ def _attempt(attempt: Attempt, before: Attempt | None, fields: layout.LayoutFiel
 def _audit(shown: Shown, size: int) -> list[Line]:
     if shown.history is None:
         return [line(trusted("reading …", "dim"))]
-    lines = event.event_lines(shown.history.events, size, about=shown.row.entry.id)
+    entry = shown.row.entry
+    lines = event.event_lines(shown.history.events, size, about=entry.id, layout=entry.layout)
     return lines or [line(trusted("nothing was done to it from here", "dim"))]
 
 

@@ -10,6 +10,7 @@ from backends.layouts.mask import masked_event
 from backends.records import AuditEvent, parse_time, readable
 from console.render.line import Cell, Line, Tone, clip, fit, line, middle, trusted
 from console.render.value import OUTCOMES, many, moment
+from console.services.layout_fields import LAYOUTS, ORDERS
 from console.services.replay.outcome import spoken
 from console.text.untrusted import safe
 
@@ -34,21 +35,26 @@ def pairs(event: AuditEvent) -> dict[str, object]:
     return masked_event(body if isinstance(body, dict) else {"kind": "malformed", "note": readable(event.body)})
 
 
-def event_lines(events: Iterable[AuditEvent], size: int, *, about: str | None = None) -> list[Line]:
+def event_lines(
+    events: Iterable[AuditEvent], size: int, *, about: str | None = None, layout: str = ORDERS
+) -> list[Line]:
     """One line per event under a line per day. `about`: all events are of this entry, so its column is left out."""
+    fields = LAYOUTS[layout]
     lines: list[Line] = []
     day = ""
     for event in events:
         body = pairs(event)
+        if not fields.has_modes:
+            body.pop("mode", None)  # every replay is real
         at = moment(body.get("at"))
         if at[:10] != day:
             day = at[:10]
             lines.append(line(trusted(f"{day}, UTC", "dim")))
-        lines.append(clip(_event(event.seq, body, size, about=about), size))
+        lines.append(clip(_event(event.seq, body, size, about=about, result=fields.result), size))
     return lines
 
 
-def _event(seq: int, body: Body, size: int, *, about: str | None) -> Line:
+def _event(seq: int, body: Body, size: int, *, about: str | None, result: str) -> Line:
     wide = size >= _WIDE
     kind = safe(str(body.get("kind", "?")), 40)
     act = "refused" if kind.startswith("refused") else _WORDS.get(kind, kind)
@@ -61,7 +67,7 @@ def _event(seq: int, body: Body, size: int, *, about: str | None) -> Line:
         Cell(f"{fit(act, 9)} ", _TONES.get(act, "strong")),
         *entry,
         Cell(f"{fit(who, 16 if wide else 8)}  ", "dim"),
-        *_told(kind, body, about=about),
+        *_told(kind, body, about=about, result=result),
     )
 
 
@@ -87,8 +93,8 @@ def _operator(body: Body, *, whole: bool) -> str:
     return f"{label} ({user})" if whole and user and user != label else label
 
 
-def _told(kind: str, body: Body, *, about: str | None) -> Line:
-    """The outcome, then the reason."""
+def _told(kind: str, body: Body, *, about: str | None, result: str) -> Line:
+    """The outcome, then the reason. `result`: what a replay makes at the other end."""
     outcome = body.get("outcome")
     tone: Tone = OUTCOMES.get(outcome, "plain") if isinstance(outcome, str) else "plain"
     first = [Cell(safe(spoken(outcome), 40), tone)] if isinstance(outcome, str) else []
@@ -96,7 +102,7 @@ def _told(kind: str, body: Body, *, about: str | None) -> Line:
     text = partial(_text, body)
     parts = [
         *_OWN.get(kind, _nothing)(body),
-        f"order {text('venue_order_id')}" if text("venue_order_id") else "",
+        f"{result} {text('venue_order_id')}" if text("venue_order_id") else "",
         text("error"),
         text("evidence"),
         kind.removeprefix("refused-") if kind.startswith("refused-") else "",

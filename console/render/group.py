@@ -16,6 +16,7 @@ from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.index import Cross
+    from console.services.layout_fields import LayoutFields
     from console.services.stats.groups import Group
 
 _BAR = 16
@@ -24,11 +25,17 @@ _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
 class _Columns(NamedTuple):
-    """The columns that fit the width; `bars`: steps of the trend."""
+    """The columns that fit the width; `bars`: steps of the trend; `wide`: tries and first seen, too."""
 
     bars: int
+    wide: bool
     money: bool
     category: bool
+
+    @property
+    def taken(self) -> int:
+        """The room of all columns but the error."""
+        return 36 + self.bars + 12 * self.wide + 9 * self.money + 13 * self.category
 
 
 class Story(NamedTuple):
@@ -39,38 +46,44 @@ class Story(NamedTuple):
     notes: tuple[Note, ...] | None = None
 
 
-def _columns(size: int) -> _Columns:
-    return _Columns(24 if size >= 140 else 12 if size >= 100 else 8, size >= 100, size >= 140)
+def _columns(size: int, layout: LayoutFields) -> _Columns:
+    bars = 24 if size >= 140 else 12 if size >= 100 else 8
+    return _Columns(bars, size >= 100, size >= 100 and layout.has_worth, size >= 140)
 
 
-def _room(size: int) -> int:
-    has = _columns(size)
-    return max(10, size - 36 - has.bars - (21 if has.money else 0) - (13 if has.category else 0))
-
-
-def group_header(size: int) -> Line:
-    has = _columns(size)
+def group_header(size: int, layout: LayoutFields) -> Line:
+    has = _columns(size, layout)
     kind = f"{'CATEGORY':<11}  " if has.category else ""
-    wide = f"{'TRY':>4} {'NOTIONAL':>8}  {'FIRST':>5} " if has.money else ""
-    text = f"{'COUNT':>8} {'NEW':>5}  {fit('ERROR', _room(size))}  {'VENUE':<10}  {kind}{wide}{'LAST':>4}  LAST 24H"
+    tries = f"{'TRY':>4} {'NOTIONAL':>8}" if has.money else f"{'TRIES':>5}"
+    wide = f"{tries}{' ' * (2 if has.money else 1)}{'FIRST':>5} " if has.wide else ""
+    error, origin = fit("ERROR", max(10, size - has.taken)), fit(layout.words.origin.upper(), 10)
+    text = f"{'COUNT':>8} {'NEW':>5}  {error}  {origin}  {kind}{wide}{'LAST':>4}  LAST 24H"
     return (trusted(fit(text, size), "dim"),)
 
 
-def group_line(group: Group, now: datetime, size: int, *, anything_seen: bool = False) -> Line:
+def group_line(group: Group, now: datetime, size: int, layout: LayoutFields, *, anything_seen: bool = False) -> Line:
     """`anything_seen`: the operator has looked at groups before, so an unseen group is marked as new."""
-    has = _columns(size)
+    has = _columns(size, layout)
     kind = f"{group.category:<11}  " if has.category else ""
-    wide = f"{short(Decimal(group.retries)):>4} {short(group.notional):>8}  " if has.money else ""
+    tries, worth = short(Decimal(group.retries)), short(group.notional)
+    wide = (f"{tries:>4} {worth:>8}  " if has.money else f"{tries:>5} ") if has.wide else ""
     first, last = (age(at, now) if at else "?" for at in (group.first_seen, group.last_seen))
-    first = f"{first:>5} " if has.money else ""
+    first = f"{first:>5} " if has.wide else ""
+    room, poisoned = max(10, size - has.taken), _poisoned(group)
     return (
         trusted(f"{group.count:>8,} ", "strong"),
         trusted(f"{_new(group, anything_seen=anything_seen):>5}  ", "accent"),
-        Cell(fit(safe(group.title, 300), _room(size))),
-        Cell(f"  {fit(_venues(group), 10)}  ", "dim"),
+        *((trusted(f"{poisoned}  ", "danger"),) if poisoned else ()),
+        Cell(fit(safe(group.title, 300), room - (len(poisoned) + 2 if poisoned else 0))),
+        Cell(f"  {fit(_origins(group), 10)}  ", "dim"),
         trusted(f"{kind}{wide}{first}{last:>4}  ", "dim"),
         trusted(sparkline(bars(group.trend, has.bars)), "accent"),
     )
+
+
+def _poisoned(group: Group) -> str:
+    """How many failed the same way too often; empty where none did."""
+    return f"{short(Decimal(group.poisoned))} poisoned" if group.poisoned else ""
 
 
 def _new(group: Group, *, anything_seen: bool) -> str:
@@ -79,8 +92,8 @@ def _new(group: Group, *, anything_seen: bool) -> str:
     return f"+{short(Decimal(group.new))}" if group.new else ""
 
 
-def _venues(group: Group) -> str:
-    """The venue with most entries, and how many others."""
+def _origins(group: Group) -> str:
+    """The venue, queue or provider with most entries, and how many others."""
     names = list(group.venues)
     if not names:
         return "–"
@@ -103,19 +116,20 @@ def bars(trend: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(sum(trend[at : at + step]) for at in range(0, len(trend), step))
 
 
-def story_lines(story: Story, now: datetime, size: int) -> list[Line]:
-    """The group in full: title, counts, split by venue and notes."""
-    group = story.group
-    states = " · ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items())
+def story_lines(story: Story, now: datetime, size: int, layout: LayoutFields) -> list[Line]:
+    """The group in full: title, counts, where it happens and notes."""
+    group, poisoned = story.group, _poisoned(story.group)
+    states = [f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items()]
     unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
-    worth = f"notional {money(group.notional)}{unpriced}"
+    worth = [f"notional {money(group.notional)}{unpriced}"] if layout.has_worth else []
+    facts = " · ".join([group.category, *states, many(group.retries, "retry" if layout.has_worth else "try"), *worth])
     lines = [
         spread(
             line(trusted(safe(group.title, 300), "strong")),
             line(untrusted(f"group:{group.fingerprint}", "dim", limit=60)),
             size,
         ),
-        line(trusted(f"{group.category} · {states} · {many(group.retries, 'retry')} · {worth}", "dim")),
+        line(trusted(facts, "dim"), *((trusted(f" · {poisoned}", "danger"),) if poisoned else ())),
         line(trusted(f"first {_when(group.first_seen, now)} · last {_when(group.last_seen, now)}", "dim")),
     ]
     lines += _notes(story.notes)
@@ -124,7 +138,7 @@ def story_lines(story: Story, now: datetime, size: int) -> list[Line]:
     counted = sum(part.count for part in story.split)
     if counted < group.count and len(story.split) < _MOST_PARTS:
         lines.append(line(trusted(f"where the newest {counted:,} of {group.count:,} happened", "warning")))
-    return [*lines, *split_lines(story.split, size)]
+    return [*lines, *split_lines(story.split, size, layout)]
 
 
 def _when(at: datetime | None, now: datetime) -> str:
@@ -143,14 +157,15 @@ def _notes(notes: tuple[Note, ...] | None) -> list[Line]:
     ]
 
 
-def split_lines(split: Sequence[Cross], size: int) -> list[Line]:
-    """The split by venue, account and market, largest first, with a bar for each share."""
-    most = max((part.count for part in split), default=1)
+def split_lines(split: Sequence[Cross], size: int, layout: LayoutFields) -> list[Line]:
+    """The split by what this layout's entries have, largest first, with a bar for each share."""
+    most, titles = max((part.count for part in split), default=1), layout.words.split
     names = max(10, min(24, (size - 12 - _BAR) // 3 - 2))
-    head = f"{'VENUE':<{names}}  {'ACCOUNT':<{names}}  {'MARKET':<{names}}  {'COUNT':>8}"
+    head = "  ".join([*(fit(title, names) for title in titles), f"{'COUNT':>8}"])
     lines = [line(trusted(head, "dim"))] if split else []
     for part in split:
-        where = "  ".join(fit(safe(name, 80) or "–", names) for name in (part.venue, part.account, part.market))
+        found = (part.venue, part.account, part.market)[: len(titles)]
+        where = "  ".join(fit(safe(name, 80) or "–", names) for name in found)
         lines.append(
             (Cell(where), trusted(f"  {part.count:>8,}  ", "strong"), trusted(bar(part.count, most, _BAR), "accent"))
         )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
-from backends.records import Entry, readable
+from backends.records import Ancestor, Entry, readable
 from console.render import value
-from console.render.line import Line, body, columns, line, trusted, untrusted
+from console.render.line import HANG, Line, body, columns, line, trusted, untrusted
 from console.render.row import state_cell
 from console.services import layout_fields as of
 from console.services.layout_fields import INTEGRATION, ORDERS, OUTBOX
+from console.services.triage.lineage import told
+from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import long_age, span
 from console.text.untrusted import safe
 
@@ -26,13 +28,18 @@ _FLOWING = frozenset(map(spelling, ("payload", "headers", "originalRequest", "la
 
 
 class TabInput(NamedTuple):
-    entry: Entry
+    row: ClassifiedEntry
     step: str | None  # what to do next; None: nothing may be done here
     now: datetime
 
+    @property
+    def entry(self) -> Entry:
+        return self.row.entry
+
 
 def _message_error(given: TabInput) -> list[Line]:
-    return _error(given, _message_facts(given.entry))
+    back = (told(given.row.came_back),) if given.row.came_back else ()
+    return _error(given, (*_message_facts(given.entry), *back))
 
 
 def _call_error(given: TabInput) -> list[Line]:
@@ -43,8 +50,10 @@ def _error(given: TabInput, facts: tuple[str, ...]) -> list[Line]:
     """What went wrong, what that means here, what to do next; then every short column."""
     entry, at = given.entry, of.occurred_at(given.entry)
     since = f"{value.moment(at)} · {long_age(at, given.now)} ago" if at else "no time"
-    told = " · ".join((*facts, since))
-    lines = [*body(of.error_text(entry) or "(no error text)"), line(trusted(told, "dim")), *_findings(entry)]
+    known = " · ".join((*facts, since))
+    lines = [*body(of.error_text(entry) or "(no error text)"), line(trusted(known, "dim")), *_findings(entry)]
+    if bad := given.row.poison:
+        lines.append(line(trusted("! poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
     if given.step is not None:
         lines.append(line(trusted("→ next: ", "accent"), untrusted(given.step, limit=300)))
     pairs = [(safe(name, 40), _stored(entry.get(name))) for name in entry.names if spelling(name) not in _FLOWING]
@@ -107,6 +116,25 @@ def _request(given: TabInput) -> list[Line]:
     where = safe(of.origin(entry), 80)
     lines = [line(trusted(what, "strong"), trusted(f"  to {where}  ", "dim"), state_cell(entry.state))]
     return [*lines, *_findings(entry), *body(of.payload(of.value(entry, "originalRequest")).text)]
+
+
+def ancestor_lines(ancestors: Sequence[Ancestor]) -> list[Line]:
+    """What a message was before it came back, oldest first."""
+    if not ancestors:
+        return []
+    lines = [line(trusted(f"{told(len(ancestors))}; before that it was", "dim"))]
+    for one in ancestors:
+        failed = value.moment(one.failed_at) if one.failed_at else "at a time that is not known"
+        gone = "  its row is gone" if one.gone else ""
+        why = one.error or one.reason or "nobody knows why"
+        reason = f"  {safe(one.reason, 60)}" if one.reason else ""
+        lines.append(line(trusted(f"· {safe(one.entry_id, 80)}  failed {failed}{reason}{gone}")))
+        lines.append(line(trusted("   "), HANG, untrusted(why, "dim", limit=1000)))
+        if one.replayed_at:
+            lines.append(
+                line(trusted(f"   replayed {value.moment(one.replayed_at)}  by {safe(one.operator or '?', 40)}"))
+            )
+    return [*lines, ()]
 
 
 def _stored(stored: object) -> Line:

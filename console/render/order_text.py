@@ -24,7 +24,6 @@ _WORDS: Mapping[str, str] = {
     "stop_loss_price": "stop-loss at",
     "take_profit_price": "take-profit at",
     "trail_price": "trailing by",
-    "trail_percent": "trailing % by",
     "expire_at": "until",
     "margin_mode": "margin",
     "leverage": "leverage",
@@ -60,6 +59,8 @@ def term_words(action: OrderAction) -> Iterator[str]:
             yield f"{term.replace('_', '-')} {_exit(held)}"
         elif term == "legs":
             yield "legs " + " + ".join(_leg(one) for one in held)
+        elif term == "trail_percent":
+            yield f"trailing by {_shown(held)} %"
         else:
             yield f"{_WORDS.get(term, term)} {_shown(held)}".strip()
     if action.params:

@@ -151,8 +151,9 @@ _REAL = "real in PAPER too: this layout has no paper mode"
 _ROW = {
     "delete": "the row is deleted",
     "soft-delete": "the row is marked as deleted",
-    "keep": "the row stays live for its hub, which may retry it",
+    "keep": "the row stays: its hub may retry it",
 }
+_FAILURE = "counts a try more; without a clear answer: in doubt"
 _SUBJECT = 44  # characters of what an entry is about: a line each, even at 80 columns
 
 
@@ -171,7 +172,9 @@ def resend_lines(plan: ResendPlan, *, rows: int) -> list[Line]:
             ("blocked", line(trusted(f"{len(plan.held):d}", "warning"), trusted("   left out, see below", "dim")))
         )
     if plan.going:
-        summary.append(("on success", line(trusted(_resend_success(plan)))))
+        summary.append(("on success", line(trusted(f"{_resend_success(plan)}; z cannot undo it"))))
+        if plan.kind != "outbox":
+            summary.append(("on failure", line(trusted(_FAILURE))))
         summary.append(("mode", line(trusted(_REAL, "warning"))))
     lines = columns(summary)
     lines.append(())
@@ -206,10 +209,13 @@ def _resend_pace(plan: ResendPlan) -> str:
 
 
 def _resend_success(plan: ResendPlan) -> str:
-    if plan.kind == "outbox":
-        return f"settled as replayed; the dead-lettered row {'is deleted' if plan.after else 'stays'}"
-    settled = "gone from the hub" if plan.kind == "hub" else _ROW.get(plan.after or "", "settled as replayed")
-    return f"{settled}; a failed one counts a try more"
+    match plan.kind:
+        case "outbox":
+            return f"replayed; the dead-lettered row {'is deleted' if plan.after else 'stays'}"
+        case "hub":
+            return "the hub deletes its entry"
+        case _:
+            return _ROW.get(plan.after or "", "settled as replayed")
 
 
 def _going(entry: Entry) -> Line:

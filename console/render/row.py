@@ -10,10 +10,12 @@ from backends.records import Entry, readable
 from console.render import value
 from console.render.line import Cell, Line, Tone, fit
 from console.services import layout_fields as of
+from console.services.triage.lineage import told
 from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import span
 from console.text.untrusted import safe
 
+_ROOM_FOR_WORDS = 40  # columns of the error from which it has room for a sentence before it
 _SOON_DAYS = 3  # days of retention left that are worth a warning
 
 
@@ -64,9 +66,17 @@ def header(size: int, layout: str) -> Line:
     return tuple(cells[:-1])
 
 
+_POISON = ("poison", "warning", "!")  # a pending entry that keeps failing in one way
+
+
+def _state_words(row: ClassifiedEntry) -> tuple[str, str, str]:
+    """(word, tone, glyph)."""
+    return _POISON if row.poison and row.entry.state == "pending" else _STATES[row.entry.state]
+
+
 def row_line(row: ClassifiedEntry, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
     """The entry's line, exactly as wide as the table."""
-    _, tone, glyph = _STATES[row.entry.state]
+    _, tone, glyph = _state_words(row)
     made = table_columns(size, row.entry.layout)
     mark = Cell("●", "accent") if marked else Cell("+", "accent") if fresh else Cell(" ")
     cells = [mark, Cell(f"{glyph} ", _tone(tone))]
@@ -96,13 +106,13 @@ def _shown(row: ClassifiedEntry, column: TableColumn, now: datetime) -> tuple[st
         case "MESSAGE" | "REQUEST":
             return value.order(entry), "strong" if settled == "plain" else settled
         case "ERROR":
-            return _error(entry, column.size, settled)
+            return _error(row, column.size, settled)
         case "CATEGORY":
             return row.category, "dim"
         case "TRY":
             return _tries(row)
         case "STATE":
-            word, tone, _ = _STATES[entry.state]
+            word, tone, _ = _state_words(row)
             return word, _tone(tone)
         case _:
             return _shown_elsewhere(entry, column.title, now, settled)
@@ -125,7 +135,16 @@ def _shown_elsewhere(entry: Entry, title: str, now: datetime, settled: Tone) -> 
             return safe("?" if held is None else str(held), 10), "dim"
 
 
-def _error(entry: Entry, room: int, settled: Tone) -> tuple[str, Tone]:
+def _error(row: ClassifiedEntry, room: int, settled: Tone) -> tuple[str, Tone]:
+    """The error; before it, of a message that was replayed and failed again, how often."""
+    if row.came_back:
+        back = told(row.came_back) if room >= _ROOM_FOR_WORDS else f"back {row.came_back}x"
+        text, _ = _own_error(row.entry, max(8, room - len(back) - 2), settled)
+        return f"{back}: {text}", "warning" if settled == "plain" else settled
+    return _own_error(row.entry, room, settled)
+
+
+def _own_error(entry: Entry, room: int, settled: Tone) -> tuple[str, Tone]:
     fields = of.layout_of(entry)
     if fields.no_error and not of.text(entry, fields.errors[0]):
         return fields.no_error, "dim"

@@ -43,7 +43,8 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
     ago = f", {long_age(at, now)} ago" if at else ""
     state = "in doubt" if attempt.outcome else "in flight"
     mode = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}  " if fields.has_modes else ""
-    place = value.place(attempt.venue, entry.text("account_id") if fields.has_modes else None, attempt.account)
+    own = entry.text("account_id") if fields.has_modes else None
+    place = value.place(attempt.venue, own, attempt.account, whose=fields.words.whose)
     key = "client order id" if fields.has_modes else fields.replay_key
     silent = "its owner is gone without an answer" if attempt.outcome is None else "no answer"
     told = masked_error(attempt.error) if attempt.error else silent

@@ -16,6 +16,7 @@ from console.services import layout_fields as layout
 from console.text.durations import age
 from console.text.untrusted import safe
 
+_PLAIN_TYPES = ("market", "limit", "")
 OUTCOMES: Mapping[str, Tone] = {
     "accepted": "good",
     "rejected": "warning",
@@ -111,9 +112,8 @@ def order(entry: Entry, room: int = 1000) -> str:
     if (subject := layout.layout_of(entry).subject) is not None:
         return safe(subject(entry), _SUBJECT_LENGTH)
     verb, tif = action(entry)
-    stored = entry.get("price")
-    before = f"{'' if verb == 'new' else f'{verb} '}{safe(entry.text('side'), 12)} {quantity(entry.get('quantity'))}"
-    after = "market" if stored is None else f"@ {price(stored)}"
+    size, after = _terms(entry)
+    before = f"{'' if verb == 'new' else f'{verb} '}{safe(entry.text('side'), 12)} {size}"
     market = name(entry.text("market_id"))
     whole = " ".join(part for part in (before, market, after, tif) if part.strip())
     if cell_len(whole) <= room:
@@ -124,9 +124,29 @@ def order(entry: Entry, room: int = 1000) -> str:
     return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
 
 
-def place(venue: str, account_id: str | None, account: str | None = None) -> str:
-    """`alpaca · hedge · account PA3…`: the venue, the entry's account, and the venue's own name of it, where known."""
-    own = f"account {safe(account, 40)}" if account else ""
+def _terms(entry: Entry) -> tuple[str, str]:
+    """(how much, at what): a stop is no market order, and money is no quantity."""
+    kind, stored = entry.text("order_type").lower(), entry.get("price")
+    size, after = quantity(entry.get("quantity")), "" if stored is None else f"@ {price(stored)}"
+    if kind in _PLAIN_TYPES and number(entry.get("quantity")):
+        return size, after or "market"
+    from console.render.order_row import currency_of, told_terms  # the first frame of a plain store needs none of it
+
+    told = told_terms(entry)
+    if told.notional is not None and not number(entry.get("quantity")):
+        size = f"{quantity(told.notional)} {safe(currency_of(entry, {}) or 'worth of', 12)}"
+    word = f"stop {told.stop:f}" if told.stop is not None else safe(kind.replace("_", " "), 20)
+    if kind in _PLAIN_TYPES:
+        word = "" if stored is not None else "market"
+    return size, f"{after} {word}".strip()
+
+
+def place(venue: str, account_id: str | None, account: str | None = None, *, whose: str = "account") -> str:
+    """`alpaca · hedge · account PA3…`: the venue, the entry's account, and the venue's own name of it, where known.
+
+    `whose`: what the layout calls that name; a call's is its tenant.
+    """
+    own = f"{whose} {safe(account, 40)}" if account else ""
     return " · ".join(part for part in (safe(venue, 40), name(account_id) if account_id else "", own) if part)
 
 

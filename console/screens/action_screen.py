@@ -264,6 +264,9 @@ class ListingScreen(ActingScreen):
     async def load_counts(self, *, soon: bool = False) -> None:
         read = await self.loader.count(soon=soon)
         self.console.update_header(counts=read.counts, halt=read.halt, cut=read.cut)
+        known, self.table.facts = self.table.facts, read.facts
+        if known is None or not known.is_alike(read.facts):
+            self.table.refresh()
         self.show_filter()
 
     async def load_trend(self) -> None:

@@ -42,7 +42,8 @@ class AttachScreen(FramedScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self._head.show(line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim")))
-        self._list.put([*self._choices(), (_TYPED, line(trusted(" another: type a path or a URL", "dim")))])
+        typed = [(_TYPED, line(trusted(" another: type a path or a URL", "dim")))]
+        self._list.put([*self._choices(), *([] if self.console.setup.served else typed)])
         self.failed(self._problem)
 
     def hints(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class AttachScreen(FramedScreen):
                     untrusted(environment, "dim", limit=40),
                 ),
             )
-        for target in self.console.setup.recent:
+        for target in () if self.console.setup.served else self.console.setup.recent:
             if target not in stores:
                 yield target, line(untrusted(f" {target}", limit=200), trusted("  opened lately", "dim"))
 

@@ -46,7 +46,7 @@ class AuditScreen(ReadingScreen):
         if self._events is None:
             return
         self._width = self.text.size.width
-        lines = event_lines(reversed(self._events), self._width)
+        lines = event_lines(reversed(self._events), self._width, layout=self.console.header_state.layout)
         self.text.put([*self._verified, *(lines or [line(trusted("nothing was ever done here", "dim"))])])
 
     def do_verify(self) -> None:

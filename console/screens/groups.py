@@ -18,6 +18,7 @@ from console.render.line import Line, line, trusted, untrusted
 from console.render.value import many
 from console.screens.action_screen import ActingScreen, Pick, Picks
 from console.services.browse.filter_syntax import parse_expression, with_field
+from console.services.layout_fields import LAYOUTS, LayoutFields
 from console.services.stats.groups import Group, Groups, GroupView
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
@@ -92,6 +93,10 @@ class GroupsScreen(ActingScreen):
         assert session is not None  # the queue opens this screen only after attaching
         return await session.index_status()
 
+    @property
+    def _layout(self) -> LayoutFields:
+        return LAYOUTS[self.console.header_state.layout]
+
     async def _groups(self) -> Groups:
         return (await self._index_status()).groups
 
@@ -100,8 +105,10 @@ class GroupsScreen(ActingScreen):
         now, size = self.console.now(), max(20, self.size.width - 4)
         seen = any(group.new is not None for group in view.groups)
         self._head.show(self._scope(view))
-        self._heads.show(group_header(size))
-        self._list.put([(group.fingerprint, group_line(group, now, size, anything_seen=seen)) for group in view.groups])
+        layout = self._layout
+        self._heads.show(group_header(size, layout))
+        lines = [group_line(group, now, size, layout, anything_seen=seen) for group in view.groups]
+        self._list.put(list(zip((group.fingerprint for group in view.groups), lines, strict=True)))
         self._show_footer()
 
     def _scope(self, view: GroupView) -> Line:
@@ -147,7 +154,7 @@ class GroupsScreen(ActingScreen):
 
     def _tell_story(self, story: Story | None) -> None:
         size = max(20, self.size.width - 4)
-        lines = [] if story is None else story_lines(story, self.console.now(), size)
+        lines = [] if story is None else story_lines(story, self.console.now(), size, self._layout)
         self._story.put(lines, keep_place=story is not None and story.split is not None)
 
     def do_open(self) -> None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from console import keymap as keys
 from console.render.line import HANG, Cell, Line, columns, fit, line, trusted
 from console.screens.frame import ReadingScreen
+from console.services.layout_fields import LAYOUTS
 
-_FILTER = (
-    ("some text", "in the error, the ids, the market or the action"),
-    ("!timeout", "not in any of them"),
-    ("venue:alpaca", "also account: market: side: category: group:"),
-    ("state:in_doubt", "pending in_flight in_doubt replayed dismissed, open, all; several with commas"),
-    ("age>1h  age<15m", "older, younger; also since:8h until:2026-04-18"),
-)
+_STATES = "pending in_flight in_doubt replayed dismissed, open, all; several with commas"
 _GATES = (
     "Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.",
     "What was typed before a gate could be read does not count; a paste never does.",
@@ -41,11 +36,22 @@ class HelpScreen(ReadingScreen):
         there = self.console.keys_at(self._about)
         lines = columns([(" ".join(keys.spelled(name) for name in key.keys), _meaning(key)) for key in there])
         lines += [(), line(trusted("The filter line", "strong"))]
-        lines += columns([(word, line(trusted(text))) for word, text in _FILTER])
+        lines += columns([(word, line(trusted(text))) for word, text in _filters(self.console.header_state.layout)])
         if not self.console.header_state.read_only:
             lines += [(), line(trusted("Gates", "strong"))]
             lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]
         return lines
+
+
+def _filters(layout: str) -> tuple[tuple[str, str], ...]:
+    words = LAYOUTS[layout].words
+    return (
+        ("some text", f"in {words.searched}"),
+        ("!timeout", "not in any of them"),
+        (words.example, f"also {words.filters} category: group:"),
+        ("state:in_doubt", _STATES),
+        ("age>1h  age<15m", "older, younger; also since:8h until:2026-04-18"),
+    )
 
 
 def _meaning(key: keys.Key) -> Line:

@@ -145,6 +145,9 @@ def mode(screen: ActingScreen) -> None:
         told = "PAPER: gates ask for the number alone; replays are real here all the same"
         screen.show_notice(line(trusted(told if is_real else "PAPER: replays go to the venue's paper side", "good")))
         return
+    if not screen.console.setup.live_allowed:
+        screen.warn("LIVE is not allowed in this browser: start it with dlq serve --allow-live")
+        return
     texts = (
         "A replay in LIVE sends real orders: its gate asks for the word and the number, and an override for "
         "a second person.",
@@ -152,7 +155,7 @@ def mode(screen: ActingScreen) -> None:
     )
     if is_real:
         texts = (
-            "Replays are real here in PAPER too: there is no venue.",
+            "Replays are real here in PAPER too: nothing is rehearsed.",
             "LIVE makes the gate ask for the word as well.",
         )
     lines = [line(trusted(text)) for text in texts]
@@ -173,15 +176,14 @@ def approve(screen: ActingScreen) -> None:
     gate = WordGate(line(trusted("Approve a plan")), [line(trusted(text))], ask="plan", judge=anything)
 
     async def approve(plan_hash: str) -> None:
-        try:
-            summary = await session.approve(plan_hash)
-        except KeyError:
-            screen.warn("no such plan was put up for approval on this store")
-            return
-        if summary is None:
-            screen.warn("the one who asked cannot approve: another OS user or database role must")
+        from console.services.triage.approvals import NOT_APPROVED
+
+        asked = await session.asked(plan_hash)
+        answered = "unknown" if asked is None else await session.approve(plan_hash)
+        if answered == "approved" and asked is not None:
+            screen.show_notice(line(trusted("approved: ", "good"), untrusted(asked.summary, limit=300)))
         else:
-            screen.show_notice(line(trusted("approved: ", "good"), untrusted(summary, limit=300)))
+            screen.warn(NOT_APPROVED[answered])
 
     def answered(answer: str | None) -> None:
         if answer is not None:

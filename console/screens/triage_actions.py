@@ -11,6 +11,7 @@ from console.screens.gates.dismiss import Dismissal, DismissGate, is_undone, sur
 from console.screens.gates.prompts import WordGate, a_note, exactly
 from console.services.session import Chosen, StoreSession
 from console.services.triage.triage import Done
+from console.settings.reasons import reasons_for
 from console.text.untrusted import safe
 
 
@@ -26,14 +27,15 @@ def dismiss(screen: ActingScreen) -> None:
         screen.warn(what)
         screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
-    reasons = screen.console.setup.config.reasons
+    reasons = reasons_for(session.store.info.layout, screen.console.setup.config.reasons)
     lines = sample(screen, list(free), most=SAMPLE - surplus_rows(reasons))
     if held:
         lines.append(line(trusted(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
     if settled:
         lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
     live = screen.console.header_state.mode == "live"
-    gate = DismissGate(len(free), reasons, sample=lines, live=live, row=_row(session))
+    at_hub = session.setting.store.is_hub
+    gate = DismissGate(len(free), reasons, sample=lines, live=live, row=_row(session), at_hub=at_hub)
 
     def answered(answer: Dismissal | None) -> None:
         if answer is not None:
@@ -114,7 +116,8 @@ def restore(screen: ActingScreen) -> None:
     states = ("dismissed", "replayed") if session.has_modes else ("dismissed",)
     chosen = {entry_id: pick for entry_id, pick in screen.picks().items() if pick.state in states}
     if not chosen:
-        screen.warn("nothing to restore here: only what is dismissed, or replayed in paper")
+        pending = [entry_id for entry_id, pick in screen.picks().items() if pick.state == "pending"]
+        screen.start(lambda: _clear_poison(screen, session, pending), group="act", exclusive=False)
         return
     who = "It is" if len(chosen) == 1 else "They are"
     lines = [*sample(screen, list(chosen)), (), line(trusted(f"{who} pending again; nothing is sent.", "dim"))]
@@ -134,6 +137,30 @@ def restore(screen: ActingScreen) -> None:
             screen.start(restore, group="act", exclusive=False)
 
     screen.app.push_screen(gate, answered)
+
+
+async def _clear_poison(screen: ActingScreen, session: StoreSession, pending: list[str]) -> None:
+    """Ask for the note with which what failed no longer counts."""
+    entries, _ = await session.triage.chosen(tuple(pending))
+    bad = await session.triage.poisoned(list(entries.values()))
+    if not bad:
+        what = "dismissed, replayed in paper, or poisoned" if session.has_modes else "dismissed or poisoned"
+        screen.warn(f"nothing to restore here: only what is {what}")
+        return
+    ids = tuple(bad)
+    lines = [*sample(screen, list(ids)), (), line(trusted("What failed until now no longer counts.", "dim"))]
+    title = line(trusted(f"Clear the poison of {many(len(ids), 'entry')}"))
+
+    async def clear(text: str) -> None:
+        with screen.console.activity.acting():
+            report = await session.triage.clear(ids, note=text)
+        _report(screen, "cleared", report)
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            screen.start(lambda: clear(answer), group="act", exclusive=False)
+
+    screen.app.push_screen(WordGate(title, lines, ask="say why", judge=a_note), answered)
 
 
 def note(screen: ActingScreen) -> None:

@@ -35,9 +35,23 @@ class ListColumn(NamedTuple):
         return next((size for least, size in reversed(self.sizes) if room >= least), 0)
 
 
+class LayoutWords(NamedTuple):
+    """What a layout's entries, and what they have to do with, are called."""
+
+    one: str  # an entry: what is sent
+    origin: str  # the kind of name that its failures are counted by; also a filter's field
+    counterpart: str  # who gets it
+    whose: str  # the kind of name whose credentials send it; empty: none
+    split: tuple[str, ...]  # titles of a group's split: the origin, then whose it is, then what it is about
+    example: str  # a filter by the origin
+    filters: str  # the other filters that only such entries have
+    searched: str  # where a text is looked for
+
+
 class LayoutFields(NamedTuple):
     """What the console has to know of a layout to show, group, export and settle its entries."""
 
+    words: LayoutWords
     failed_at: str
     origin: tuple[str, ...]  # columns of the venue, queue or provider: the first that is filled
     errors: tuple[str, ...]  # columns of the error: the first that is filled
@@ -55,7 +69,10 @@ class LayoutFields(NamedTuple):
     result: str = "row"  # what a replay makes at the other end
     replay_key: str = "key"  # what a replay is recognised by there
     has_modes: bool = False  # replays go out on paper or live; else every replay is real
+    has_worth: bool = False  # entries have a price and a quantity
     has_dlq_id: bool = False  # the row itself has the entry's id
+    says_dismissed: bool = False  # the row itself says that it is dealt with; else only the ledger knows
+    comes_back: bool = False  # what was replayed may fail again, as a new entry
 
 
 def layout_of(entry: Entry) -> LayoutFields:
@@ -257,6 +274,16 @@ _AGE, _ERROR, _STATE = ListColumn("AGE", ((0, 4),), right=True), ListColumn("ERR
 # What the operator judges by stands on the left; columns come and go with the width of the list.
 LAYOUTS: Mapping[str, LayoutFields] = {
     ORDERS: LayoutFields(
+        words=LayoutWords(
+            one="order",
+            origin="venue",
+            counterpart="the venue",
+            whose="account",
+            split=("VENUE", "ACCOUNT", "MARKET"),
+            example="venue:alpaca",
+            filters="account: market: side:",
+            searched="the error, the ids, the market or the action",
+        ),
         failed_at="captured_at",
         origin=("venue_name",),
         errors=("error",),
@@ -278,10 +305,22 @@ LAYOUTS: Mapping[str, LayoutFields] = {
         result="order",
         replay_key="id",
         has_modes=True,
+        has_worth=True,
         has_dlq_id=True,
+        says_dismissed=True,
     ),
     # Tables of other systems may keep times without a zone: UTC, as the filters compare them.
     OUTBOX: LayoutFields(
+        words=LayoutWords(
+            one="message",
+            origin="queue",
+            counterpart="the outbox",
+            whose="",
+            split=("QUEUE",),
+            example="queue:payments",
+            filters="failure:",
+            searched="the error, the ids, the queue, the headers or the message",
+        ),
         failed_at="failed_at",
         origin=("queue",),
         errors=("last_exception", "failure_reason"),  # a message rejected by hand or never delivered has no exception
@@ -304,9 +343,20 @@ LAYOUTS: Mapping[str, LayoutFields] = {
         subject=_message_subject,
         created_at="created_at",
         no_error="no exception",
+        comes_back=True,
         again="mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
     ),
     INTEGRATION: LayoutFields(
+        words=LayoutWords(
+            one="call",
+            origin="provider",
+            counterpart="the provider",
+            whose="tenant",
+            split=("PROVIDER", "TENANT"),
+            example="provider:prov-1",
+            filters="tenant:",
+            searched="the error, the ids, the provider, the tenant or the request",
+        ),
         failed_at="createdAt",
         origin=("providerName", "providerId"),
         errors=("error",),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from console.services.replay.target import Renewal, ReplayTarget, SendPlan, WorkTools
     from console.services.replay.venue_pool import CredentialSource, VenuePool
     from console.services.resend.plan import ResendTools
-    from console.services.triage.approvals import Approvals
+    from console.services.triage.approvals import Answered, Approvals, WaitingPlan
 
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class StoreSession:
     def __init__(self, setting: SessionSettings, store: Store) -> None:
         self.setting = setting
         self.store = store
-        self.triage = Triage(store, setting.actor, setting.clock)
+        self.triage = Triage(store, setting.actor, setting.clock, setting.config.limits)
         self.queue_order = QueueOrder(store)
         self._index_status: IndexStatus | None = None
         self._making = asyncio.Lock()
@@ -141,7 +141,9 @@ class StoreSession:
         from console.services.resend.target import target_for
 
         tools = setting.tools() if setting.tools else ResendTools(setting.actor, setting.clock)
-        return target_for(self.store, replace(tools, breakers=self._breakers, most=setting.config.limits.max_batch))
+        own = setting.config.limits
+        tools = replace(tools, breakers=self._breakers, most=own.max_batch, poison_after=own.poison_after)
+        return target_for(self.store, tools)
 
     @property
     def has_modes(self) -> bool:
@@ -211,7 +213,7 @@ class StoreSession:
             await store.aclose()
 
     def _triage_on(self, store: Store) -> Triage:
-        return Triage(store, self.setting.actor, self.setting.clock)
+        return Triage(store, self.setting.actor, self.setting.clock, self.setting.config.limits)
 
     async def is_approved(self, plan: SendPlan, request: str = "") -> bool:
         """Whether the second person has agreed; where not, the plan is put up for them.
@@ -274,8 +276,14 @@ class StoreSession:
 
         await record_refusals(self.triage, plan)
 
-    async def approve(self, plan_hash: str) -> str | None:
-        """What was approved; None where this person may not. Raises KeyError where nobody put it up."""
+    async def waiting(self) -> tuple[WaitingPlan, ...]:
+        """What waits for a second person."""
+        return await self._approvals().waiting()
+
+    async def asked(self, plan_hash: str) -> WaitingPlan | None:
+        return await self._approvals().asked(plan_hash)
+
+    async def approve(self, plan_hash: str) -> Answered:
         return await self._approvals().approve(plan_hash)
 
     def _approvals(self) -> Approvals:

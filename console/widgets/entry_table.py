@@ -20,6 +20,7 @@ from console.render.row import header, row_line
 from console.render.value import entry_age
 from console.services.browse.queue_order import ListedEntry
 from console.services.browse.queue_window import Window
+from console.services.triage.marks import MarkFacts
 from console.services.triage.triage import ClassifiedEntry
 from console.widgets.canvas import Canvas
 
@@ -51,6 +52,7 @@ class EntryTable(Canvas):
         self.blank: Line = (trusted("reading …", "dim"),)
         self.on_move: Callable[[], None] = lambda: None  # no message: its changes are painted in the same frame
         self._is_painted = False
+        self.facts: MarkFacts | None = None  # what the marks of the listed entries hang on
         self._classify = look
         self._looked: dict[str, ClassifiedEntry] = {}
 
@@ -118,7 +120,10 @@ class EntryTable(Canvas):
         entry = spot.entry
         marked = entry.id in self.marks or (self.range_from is not None and entry.id in self.range_ids())
         fresh = self.seen is not None and spot.part > 0 and _is_after(entry.row_key, self.seen)
-        return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh)
+        row = self._look(spot)
+        if self.facts is not None and (entry.id in self.facts.poisoned or entry.id in self.facts.came_back):
+            row = ClassifiedEntry(entry, self.facts)
+        return row_line(row, self.now, self.size.width, marked=marked, fresh=fresh)
 
     def _look(self, spot: ListedEntry) -> ClassifiedEntry:
         """Classify the entry; only entries in view are ever classified."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import uuid
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Dlq, Make, fetch
 from tests.support.orders import postgres_store, row, sqlite_store
+from tests.support.terminal.pty import ROOT, Terminal
 
 ONE, TWO = "dlq_0000000000000001", "dlq_0000000000000002"
 
@@ -72,7 +75,6 @@ def test_restore_takes_it_back(dlq: Dlq, make: Make) -> None:
         ("dismiss", "--venue", "alpaca", "--reason", "test", "--expect", "7"),
         ("dismiss", ONE, "--venue", "alpaca", "--reason", "test", "--expect", "1"),
         ("restore", "dlq_nope"),
-        ("halt",),
         ("resume",),
         ("list", "--since", "yesterdayish"),
         ("list", "--limit", "-1"),
@@ -90,6 +92,51 @@ def test_bad_input_does_nothing(dlq: Dlq, make: Make, words: tuple[str, ...]) ->
     assert fetch(target, "SELECT * FROM order_dlq ORDER BY dlq_id") == before
 
 
+def asked(target: str, *answers: str) -> tuple[int, str]:
+    """`dlq dismiss ID --db X`, Horizon's own words, in a terminal; each answer is typed when it is asked for."""
+    questions = ("reason, by number or code", "note that says why")
+    command = [sys.executable, "-m", "console", "dismiss", ONE, "--db", target]
+    environ = {"PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "PATH": os.environ["PATH"]}
+    with Terminal(command, environ) as terminal:
+        for number, answer in enumerate(answers, 1):
+            terminal.until(lambda: sum(map(terminal.text.count, questions)) == number, "asks")  # noqa: B023 - at once
+            terminal.type(answer if answer == "\x04" else f"{answer}\r")
+        return terminal.ended(), terminal.text
+
+
+@pytest.mark.parametrize(
+    ("answers", "recorded"),
+    [
+        (("7",), ("bad-order", None)),
+        (("0", "99", "bored", "stale"), ("stale", None)),
+        (("9", "fat finger"), ("other", "fat finger")),
+    ],
+)
+def test_a_terminal_is_asked_for_the_reason(
+    dlq: Dlq, tmp_path: Path, answers: tuple[str, ...], recorded: tuple[str, str | None]
+) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(1)])
+    code, seen = asked(target, *answers)
+    assert (code, f"dismissed {ONE}" in seen) == (0, True), seen
+    assert "   1  market-closed\n" in seen
+    assert seen.count("is none of them") == max(0, len(answers) - 1) * (recorded[1] is None)
+    event = dlq("show", ONE, "--db", target, "--json").rows[0]["audit"][0]
+    assert (event["reason"], event["note"]) == recorded
+
+
+@pytest.mark.parametrize("answers", [("",), ("other", "\x04")])
+def test_no_reason_on_a_terminal_dismisses_nothing(dlq: Dlq, tmp_path: Path, answers: tuple[str, ...]) -> None:
+    target = sqlite_store(tmp_path / "orders.db", [row(1)])
+    code, seen = asked(target, *answers)
+    assert (code, "dlq: no reason given, nothing was dismissed" in seen) == (4, True), seen
+    assert dlq("list", "--db", target, "--json").rows[0]["state"] == "pending"
+
+
+def test_an_unknown_entry_is_named_before_a_reason_is_asked_for(tmp_path: Path) -> None:
+    code, seen = asked(sqlite_store(tmp_path / "orders.db", [row(2)]))
+    assert (code, f"no such entry: {ONE}" in seen, "why is it" in seen) == (2, True, False)
+
+
 def test_dismiss_by_filter_with_the_expected_count(dlq: Dlq, make: Make) -> None:
     target = make([row(1), row(2, venue_name="kalshi"), row(3)])
     ran = dlq("dismiss", "--venue", "alpaca", "--expect", "2", "--db", target, "--reason", "duplicate", "--json")
@@ -97,10 +144,30 @@ def test_dismiss_by_filter_with_the_expected_count(dlq: Dlq, make: Make) -> None
     assert [(one["dlq_id"][-1], one["outcome"]) for one in ran.rows] == [("1", "dismissed"), ("3", "dismissed")]
 
 
+def test_a_restore_takes_filters_and_means_what_is_settled(dlq: Dlq, make: Make) -> None:
+    target = make([row(n, venue_name="kalshi" if n == 4 else "alpaca") for n in range(1, 5)])
+    assert dlq("dismiss", "--venue", "alpaca", "--expect", "3", "--reason", "test", "--db", target).code == 0
+    asked = dlq("restore", "--venue", "alpaca", "--db", target)
+    assert (asked.code, "--expect 3" in asked.err) == (2, True)
+    assert dlq("restore", "--venue", "alpaca", "--expect", "2", "--db", target).code == 2
+    back = dlq("restore", "--filter", "venue:alpaca", "--expect", "3", "--json", "--db", target)
+    assert (back.code, [one["outcome"] for one in back.rows]) == (0, ["restored"] * 3)
+    assert dlq("restore", "--db", target).code == 2
+
+
+def test_help_tells_of_every_command_with_its_global_options(dlq: Dlq) -> None:
+    told = {name: dlq("help", name) for name in ("list", "replay", "secrets", "nowhere", "dismis")}
+    assert [ran.code for ran in told.values()] == [0, 0, 0, 2, 2]
+    for name in ("list", "replay", "secrets"):
+        assert all(option in told[name].out for option in ("--config", "--operator", "--table", "--read-only")), name
+    assert "did you mean dismiss?" in told["dismis"].err
+    assert "replay" in dlq("help").out
+
+
 def test_halt_and_resume_are_recorded(dlq: Dlq, make: Make) -> None:
     target = make([row(1)])
     assert dlq("resume", "--note", "x", "--db", target).code == 4
-    assert dlq("halt", "--note", "fat finger", "--db", target).code == 0
+    assert dlq("halt", "--db", target).code == 0, "at once: a note may be left out"
     assert '"halted": true' in dlq("doctor", "--db", target, "--json").out
     assert dlq("resume", "--note", "all clear", "--db", target).code == 0
     assert [event["kind"] for event in dlq("audit", "export", "--db", target).rows] == ["halt", "resume"]

@@ -308,6 +308,44 @@ async def test_a_hub_is_worked_through_its_api(postgres_db: str, tmp_path: Path)
     assert (await dlq("list")).code == 5
 
 
+LITTLE = "[limits]\nmax_batch = 3\n"
+
+
+async def test_all_calls_of_a_provider_go_by_a_filter(integration: IntegrationRig, tmp_path: Path) -> None:
+    await integration.failed(*range(1, 6), failed_row(6, tenantId="t-9"), failed_row(7, providerId="prov-2"))
+    async with Loopback(lambda _: reply(200)) as server:
+        rest = f'[providers.prov-1]\nbase_url = "{server.url}"\n{LITTLE}'
+        dlq = Command(tmp_path, integration.target, {"on_success": "delete"}, rest)
+        ran = await dlq("replay", "--filter", "provider:prov-1 tenant:tenant-1", "--expect", "6", "--json")
+        assert (ran.code, server.requests) == (2, [])
+        ran = await dlq("replay", "--filter", "provider:prov-1 tenant:tenant-1", "--expect", "5", "--json")
+    assert (ran.code, ran.outcomes) == (4, {entry_id(n): "accepted" if n < 4 else "refused" for n in range(1, 6)})
+    assert all(row["detail"].startswith("max-batch") for row in ran.rows if row["outcome"] == "refused")
+    assert len({got.headers["idempotency-key"] for got in server.requests}) == len(server.requests) == 3
+
+
+async def test_all_of_a_provider_at_a_hub_go_by_a_filter_and_nothing_that_came_later(
+    postgres_db: str, tmp_path: Path
+) -> None:
+    theirs = [failed_item(n) for n in range(1, 6)]
+    there = FakeHub().add(*theirs, failed_item(6, tenantId="t-9"), failed_item(7, providerId="prov-2"))
+    there.on_look = lambda: there.items.update({entry_id(8): failed_item(8)})  # it fails while the batch runs
+    async with Loopback(there) as server:
+        store = {"hub_url": server.url, "hub_wait": 30}
+        dlq = Command(tmp_path, postgres_db, store, LITTLE, {"dlq-console/hub/desk|token": TOKEN})
+        ran = await dlq("replay", "--filter", "provider:prov-1 tenant:tenant-1", "--expect", "5", "--json")
+    assert (ran.code, ran.outcomes) == (4, {entry_id(n): "accepted" if n < 4 else "refused" for n in range(1, 6)})
+    assert sorted(there.items) == [entry_id(n) for n in range(4, 9)]
+    assert not [path for _, path in there.asked if "retry-all" in path]
+
+
+async def test_an_archive_says_which_requests_a_hub_does_not_tell(postgres_db: str, tmp_path: Path) -> None:
+    async with Loopback(FakeHub().add(failed_item(1, originalRequest=None), failed_item(2))) as server:
+        dlq = Command(tmp_path, postgres_db, {"hub_url": server.url}, secrets={"dlq-console/hub/desk|token": TOKEN})
+        ran = await dlq("archive", "--before", "2030-01-01", "--out", str(tmp_path / "a.zip"))
+    assert (ran.code, "the request of 1 entry is missing" in ran.err) == (0, True)
+
+
 async def test_secrets_of_a_provider_and_a_hub_are_kept_without_a_mode(tmp_path: Path) -> None:
     dlq = Command(tmp_path, "postgresql://nobody@127.0.0.1:1/x")
     assert (await dlq("secrets", "list", "provider/acme")).out.endswith("authorization: not set\n")

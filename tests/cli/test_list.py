@@ -29,11 +29,11 @@ def test_the_plain_list_is_horizons(dlq: Dlq, make: Make) -> None:
     )
 
 
-def test_json_rows_carry_the_fourteen_columns_and_six_more(dlq: Dlq, make: Make) -> None:
+def test_json_rows_carry_the_fourteen_columns_and_seven_more(dlq: Dlq, make: Make) -> None:
     target = make([row(1, quantity=1e-12, price=0.30000000000000004, account_id=None)])
     ran = dlq("list", "--db", target, "--json")
     (only,) = ran.rows
-    assert COLUMNS | {"state", "category", "fingerprint", "notional", "currency", "origin"} == set(only)
+    assert COLUMNS | {"state", "category", "fingerprint", "notional", "currency", "origin", "marks"} == set(only)
     assert only["quantity"] == 1e-12
     assert "0.30000000000000004" in ran.out
     assert only["account_id"] is None
@@ -141,6 +141,25 @@ def test_export_csv_and_jsonl_agree_with_the_store(dlq: Dlq, make: Make) -> None
     assert [one["dlq_id"] for one in lines] == [one["dlq_id"] for one in read]
 
 
+def test_a_cell_of_csv_is_no_formula_and_no_escape(dlq: Dlq, make: Make) -> None:
+    texts = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "  =1", "a\x1b[2Jb", "-5", "-1.5e3"]
+    target = make([row(number, error=text) for number, text in enumerate(texts, 1)])
+    out = dlq("export", "--db", target, "--format", "csv").out
+    found = [one["error"] for one in csv.DictReader(io.StringIO(out))]
+    assert found == [*(f"'{text}" for text in texts[:5]), "a<1B>[2Jb", "-5", "-1.5e3"]
+    assert "\x1b" not in out
+    assert [one["error"] for one in dlq("export", "--db", target, "--format", "jsonl").rows] == texts, "as stored"
+
+
+def test_an_export_has_every_state(dlq: Dlq, make: Make) -> None:
+    target = make([row(1), row(2, dismissed=True)])
+    for kind in ("csv", "jsonl"):
+        out = dlq("export", "--db", target, "--format", kind).out
+        assert all(one in out for one in ("dlq_0000000000000001", "dlq_0000000000000002")), kind
+    only = dlq("export", "--db", target, "--format", "jsonl", "--state", "dismissed").rows
+    assert [one["dlq_id"] for one in only] == ["dlq_0000000000000002"]
+
+
 def test_looking_leaves_no_trace(dlq: Dlq, make: Make) -> None:
     target = make([row(1)])
     tables = (
@@ -166,4 +185,4 @@ def test_doctor_reports(dlq: Dlq, make: Make) -> None:
     assert report["table"] == "order_dlq"
     assert report["read_only"] is True
     assert report["read_only_enforced_by"] == "client"
-    assert isinstance(report["findings"], list)
+    assert all(set(one) == {"code", "text", "remedy"} for one in report["findings"])

@@ -54,6 +54,7 @@ def test_groups_as_json(dlq: Dlq, make: Make) -> None:
         "markets": {"AAPL": 5},
         "retries": 0,
         "unpriced": 1,
+        "poisoned": 0,
         "notional": 72000.0,
     }
     assert (second["count"], second["retries"], second["venues"]) == (2, 4, {"kalshi": 2})
@@ -101,7 +102,7 @@ def test_check_has_the_limits_of_the_config(dlq: Dlq, make: Make, tmp_path: Path
     config.write_text('[alerts]\ndepth = 3\noldest = "1000d"\n')
     ran = dlq("check", "--db", make(recent(20)), "--config", str(config), "--json")
     assert ran.code == 1
-    assert [one["rule"] for one in ran.rows] == ["depth", "dominance", "arrival-rate"][: len(ran.rows)]
+    assert [one["rule"] for one in ran.rows] == ["depth", "dominance", "arrivals"][: len(ran.rows)]
     assert {one["rule"] for one in ran.rows} >= {"depth", "dominance"}
 
 
@@ -202,7 +203,7 @@ def test_a_damaged_index_is_passed_over(dlq: Dlq, make: Make, monkeypatch: pytes
 
 
 def _stable(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith("dlq_oldest_age")]
+    return [line for line in text.splitlines() if not line.startswith(("dlq_oldest_age", "dlq_average_age"))]
 
 
 def test_counting_needs_neither_textual_nor_a_venue(tmp_path: Path) -> None:

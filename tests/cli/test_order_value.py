@@ -60,7 +60,7 @@ def test_the_value_of_an_order(
     told = json.loads(ran.out, parse_float=Decimal, parse_int=Decimal)
     assert told["notional"] == (None if notional is None else Decimal(notional))
     assert (told["currency"], told["origin"]) == (currency, "entry")
-    assert list(told)[14:] == ["state", "category", "fingerprint", "notional", "currency", "origin"] + [
+    assert list(told)[14:] == ["state", "category", "fingerprint", "notional", "currency", "origin", "marks"] + [
         name for name in told if name == "malformed"
     ]
 

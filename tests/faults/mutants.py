@@ -26,6 +26,7 @@ from tests.faults.mutants_data import Mutation
 from tests.faults.mutants_evidence import EVIDENCE
 from tests.faults.mutants_judging import JUDGING
 from tests.faults.mutants_ledger import LEDGER
+from tests.faults.mutants_outbox import OUTBOX
 from tests.faults.mutants_planning import PLANNING
 from tests.faults.mutants_sending import SENDING
 from tests.faults.mutants_settling import SETTLING
@@ -39,6 +40,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *EVIDENCE,
     *SETTLING,
     *LEDGER,
+    *OUTBOX,
     *WORTH,
     *ANSWERS,
 )

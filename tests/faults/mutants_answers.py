@@ -1,4 +1,4 @@
-"""Wrong changes to how a venue's answer is read."""
+"""Wrong changes to how a venue's or a provider's answer is read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ _alpaca = File("venues/alpaca/answers.py")
 _kalshi = File("venues/kalshi/answers.py")
 _ccxt = File("venues/ccxt/answers.py")
 _hyperliquid = File("venues/hyperliquid/answers.py")
+_provider = File("venues/integration/provider.py")
+_delivery = File("console/services/resend/delivery.py")
+_UNCLEAR = "integration_replay::test_an_end_that_is_not_known_is_in_doubt_and_nothing_goes_again"
 
 ANSWERS: tuple[Mutation, ...] = (
     _answers.but(
@@ -148,5 +151,24 @@ ANSWERS: tuple[Mutation, ...] = (
         "if isinstance(statuses, list) and len(statuses) == 1 else None",
         "if isinstance(statuses, list) and statuses else None",
         "send_path_wire::test_two_answers_to_one_order_prove_nothing",
+    ),
+    _provider.but("a provider's 5xx is a refusal", "if status >= 500:", "if False:", _UNCLEAR),
+    _delivery.but(
+        "a refusal after an unclear try counts",
+        "case Rejected() if not done.may_have_arrived:",
+        "case Rejected():",
+        _UNCLEAR,
+    ),
+    _delivery.but(
+        "nothing was sent after an unclear try",
+        "case RateLimited() if not done.may_have_arrived:",
+        "case RateLimited():",
+        _UNCLEAR,
+    ),
+    _delivery.but(
+        "an unclear end counts as failed",
+        'return Result("unknown", error=',
+        'return Result("rejected", error=',
+        _UNCLEAR,
     ),
 )

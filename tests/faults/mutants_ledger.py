@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.faults.mutants_data import File, Mutation
 
 _claims = File("backends/sql/claims.py")
+_tries = File("backends/sql/plan_reads.py")
+_poison = File("console/services/triage/poison.py")
 _secrets = File("console/settings/secrets.py")
 _http = File("venues/http.py")
 
@@ -291,5 +293,41 @@ LEDGER: tuple[Mutation, ...] = (
             "False\n    context.verify_mode = ssl.CERT_NONE\n"
         ),
         "send_path_wire::test_certificates_are_verified",
+    ),
+    _tries.but(
+        "a rehearsal's failure counts",
+        "real = attempt.c.rehearsal == 0",
+        "real = attempt.c.rehearsal >= 0",
+        "send_path_moment::test_rehearsals_neither_settle_nor_poison",
+    ),
+    _tries.but(
+        "an accepted replay clears nothing",
+        'taken = [row[1] for row in known if row[2] == "accepted"]',
+        "taken: list[int] = []",
+        "poison::test_an_accepted_replay_clears_it",
+    ),
+    _tries.but(
+        "a clear leaves the last failure",
+        "row[1] > since)",
+        "row[1] >= since)",
+        "poison::test_a_person_clears_what_failed_until_then",
+    ),
+    _poison.but(
+        "poison comes a try too late",
+        "if times < after:",
+        "if times <= after:",
+        "poison::test_the_same_failure_three_times_is_poison",
+    ),
+    _poison.but(
+        "a cleared entry's own error counts",
+        "failures.errors if failures.is_cleared else (stored_error(entry), *failures.errors)",
+        "(stored_error(entry), *failures.errors)",
+        "poison::test_a_person_clears_what_failed_until_then",
+    ),
+    _poison.but(
+        "the entry's own error does not count",
+        "(stored_error(entry), *failures.errors)",
+        "failures.errors",
+        "poison::test_the_entrys_own_error_counts_once",
     ),
 )

@@ -161,12 +161,6 @@ PLANNING: tuple[Mutation, ...] = (
         "send_path_moment::test_an_id_is_burnt_in_its_mode_and_at_its_venue_only",
     ),
     _preflight.but(
-        "a rehearsal's failure is poison",
-        "if attempt.rehearsal or attempt.outcome not in",
-        "if attempt.outcome not in",
-        "send_path_moment::test_rehearsals_neither_settle_nor_poison",
-    ),
-    _preflight.but(
         "claims are not looked at",
         "claims=await self._store.live_claims(ids),",
         "claims={},",
@@ -183,6 +177,42 @@ PLANNING: tuple[Mutation, ...] = (
         "            self._pool.check_number(at, request.mode, client)  # a probe",
         "            pass  # a probe",
         "send_path_moment::test_the_account_is_checked_again_after_the_venue_was_asked",
+    ),
+    _preflight.but(
+        "what was placed is placed again",
+        "if command.key not in replayed.heads and not await",
+        "if not await",
+        "execution_order::test_a_replace_of_what_was_placed_once_is_never_a_new_order",
+    ),
+    _preflight.but(
+        "a dismissed order is placed",
+        "waiting = [one for one in firsts if one.entry_id in pending]",
+        "waiting = firsts",
+        "execution_order::test_a_dismissed_order_is_not_placed_by_its_replace",
+    ),
+    _preflight.but(
+        "the first of several is placed",
+        "max(waiting, key=lambda one: one.place)",
+        "min(waiting, key=lambda one: one.place)",
+        "execution_order::test_a_replace_places_the_latest_of_several_orders",
+    ),
+    _preflight.but(
+        "what was placed from here is not looked for",
+        "aimed(one, firsts, replayed.ids.get(one.key, ()))",
+        "aimed(one, firsts)",
+        "execution_control::test_a_command_finds_the_order_that_was_placed_from_here",
+    ),
+    _command.but(
+        "what may have arrived under another id is forgotten",
+        "        and one.may_have_arrived\n",
+        "        and False\n",
+        "execution_order::test_an_order_does_not_stand_for_one_that_may_have_arrived",
+    ),
+    _command.but(
+        "the id that is asked for is a rival",
+        "and (not own or one.action.client_order_id != own)",
+        "and True",
+        "execution_order::test_one_that_may_have_arrived_under_the_same_id_is_asked_for",
     ),
     _command.but(
         "every rejection burns the id",

@@ -274,7 +274,7 @@ async def test_a_live_one_waits_for_a_second_person_and_is_confirmed_then(tmp_pa
         bob = await Stage(stage.path, config=stage.config, clock=clock.now, actor=BOB, store=stage.store).attach(
             stage.store
         )
-        assert await bob.approve(plan)
+        assert await bob.approve(plan) == "approved"
         await bob.aclose()
         await press(pilot, "S")
         await until(pilot, lambda: "type settle to end it as accepted" in screen_text(app))

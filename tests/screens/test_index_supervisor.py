@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends import PostgresDLQ, SQLiteDLQ
+from backends.store import Result
 from console.render.line import plain, width
 from console.render.status import alert_words
 from console.screens.health import HealthScreen
@@ -18,6 +19,7 @@ from console.services.stats.alerts import Alert
 from console.settings.config import Alerts, StoreConfig
 from tests.screens.test_groups_screen import index
 from tests.support.app import Stage, answer, config, ident, ids, press, screen_text, settled, twelve, until
+from tests.support.store import attempt_on
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -190,3 +192,8 @@ async def test_the_totals_alone_raise_what_they_can(stage: Stage) -> None:
         assert app.header_state.counts is not None
         many = replace(app.header_state.counts, by_state={"pending": 10**6, "in_doubt": 2})
         assert {alert.rule for alert in await index_status.alerts(many)} == {"in-doubt", "oldest"}
+        for _ in range(2):  # with its own error, three failures of one kind
+            await attempt_on(app.session.store, 1, Result("rejected", error=twelve()[1].error))
+        more = replace(app.header_state.counts, by_state={"pending": 10**6})
+        (poison,) = [alert for alert in await index_status.alerts(more) if alert.rule == "poison"]
+        assert (poison.subject, poison.brief) == (twelve()[1].venue_name, f"1 poisoned at {twelve()[1].venue_name}")

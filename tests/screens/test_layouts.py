@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from tests.support.app import (
     until,
 )
 from tests.support.http_server import Answer, Loopback, Received, reply
-from tests.support.integration import IntegrationRig, entry_id, failed_row
-from tests.support.outbox import Consumer, OutboxRig, broker
+from tests.support.integration import IntegrationRig, answers, entry_id, failed_row, resend
+from tests.support.outbox import Consumer, OutboxRig, broker, dead_row
 from tests.support.snapshots.layout_stores import LayoutStage, fill_integration, fill_outbox
+from tests.support.venue.hub import FakeHub, failed_item
 
 NOWHERE = Path("unused")
 
@@ -63,7 +65,7 @@ async def test_the_gate_says_what_a_dismissal_does_to_the_row(
         await settled(pilot)
         await press(pilot, "D")
         await until(pilot, lambda: says in screen_text(app))
-        await press(pilot, "8")
+        await press(pilot, "7")
         await answer(pilot, "1")
         await until(pilot, lambda: "1 dismissed" in notice(app))
         assert ("z takes it back" in notice(app)) == (left == "pending")
@@ -72,6 +74,128 @@ async def test_the_gate_says_what_a_dismissal_does_to_the_row(
         there = await rig.column("deletedAt", 1)
         assert there == "gone" if left == "gone" else (there is None) == (left == "pending")
         assert ids(app) == ([entry_id(1)] if left == "pending" else [])
+
+
+@pytest.mark.parametrize(
+    ("on_dismiss", "says", "left"),
+    [
+        ("keep", "the hub keeps it; z takes it back", "restored"),
+        ("delete", "deleted at the hub: z cannot take it back", "deleted"),
+        ("soft-delete", "It will be refused: a hub can only delete", "refused"),
+    ],
+)
+async def test_the_gate_says_what_a_dismissal_does_at_a_hub(
+    postgres_db: str, on_dismiss: str, says: str, left: str
+) -> None:
+    hub = FakeHub().add(failed_item(1))
+    async with Loopback(hub) as server:
+        options = {"on_dismiss": on_dismiss}
+        app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, options=options, hub_url=server.url).console()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "D")
+            await until(pilot, lambda: says in " ".join(screen_text(app).replace("│", " ").split()))
+            await press(pilot, "7")
+            await answer(pilot, "1")
+            told = "It could not be done" if left == "refused" else "1 dismissed"
+            await until(pilot, lambda: told in screen_text(app))
+            await press(pilot, "escape", "z")
+            await settled(pilot)
+            assert (entry_id(1) in hub.items) == (left != "deleted")
+            assert ids(app) == ([] if left == "deleted" else [entry_id(1)])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"on_success": "delete"}, "the row is deleted; z cannot undo it"),
+        ({"on_success": "soft-delete"}, "the row is marked as deleted; z cannot undo it"),
+        ({"on_success": "keep"}, "the row stays: its hub may retry it; z cannot undo it"),
+        ({}, "on_success is not set for this store: nothing was sent"),
+    ],
+)
+async def test_the_gate_says_what_a_replay_does_to_the_row(
+    postgres_db: str, options: dict[str, str], says: str
+) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1)
+    app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, options=options).console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "R")
+        await until(pilot, lambda: says in " ".join(screen_text(app).replace("│", " ").split()))
+
+
+async def test_the_gate_of_a_hub_s_retry_says_what_becomes_of_its_entry(postgres_db: str) -> None:
+    async with Loopback(FakeHub().add(failed_item(1))) as server:
+        app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, hub_url=server.url).console()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "R")
+            await until(pilot, lambda: "the hub deletes its entry; z cannot undo it" in screen_text(app))
+            assert "counts a try more; without a clear answer: in doubt" in screen_text(app)
+
+
+# What only orders have. PAPER and LIVE stay in the frame, where they say how much the gate asks for.
+ORDER_WORDS = re.compile(r"\b(venue|order|market|account|notional)s?\b", re.IGNORECASE)
+
+
+async def _every_screen(pilot: Pilot[Any]) -> list[str]:
+    """What each screen, gate and report of a store shows."""
+    app, seen = app_of(pilot), []
+    for key in ("enter", "D", "R", "C", "S", "f", "question_mark", "m"):
+        await press(pilot, key)
+        await settled(pilot)
+        seen.append(f"{key}\n{screen_text(app)}\n{notice(app)}")
+        if key == "question_mark":
+            await press(pilot, "G")
+            seen.append(screen_text(app))
+        for _ in range(5 if key == "enter" else 0):
+            await press(pilot, "right_square_bracket")
+            await settled(pilot)
+            seen.append(screen_text(app))
+        await press(pilot, "escape")
+    await press(pilot, "j", "R")
+    await until(pilot, lambda: "to send again" in screen_text(app))
+    await answer(pilot, "1")
+    await _replayed(pilot)
+    seen.append(screen_text(app))
+    await press(pilot, "escape", "slash")
+    await answer(pilot, "state:replayed")
+    for key in ("enter", "right_square_bracket", "right_square_bracket", "right_square_bracket", "A"):
+        await press(pilot, key)
+        await settled(pilot)
+        seen.append(screen_text(app))
+    return seen
+
+
+async def test_no_screen_of_messages_speaks_of_orders(postgres_db: str) -> None:
+    rig = OutboxRig(postgres_db)
+    await rig.tables()
+    await rig.dead(dead_row(1, queue="mail", last_exception="KeyError('name')"))
+    app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, name="events").console()
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settled(pilot)
+        assert [found[0] for text in await _every_screen(pilot) for found in ORDER_WORDS.finditer(text)] == []
+
+
+async def test_no_screen_of_calls_speaks_of_orders(postgres_db: str) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1, 2)
+    async with Loopback(answers(reply(422), reply(504))) as server:  # the second is rejected, then in doubt
+        await resend(rig, server.url, 2)
+        await resend(rig, server.url, 2)
+    await rig.aclose()
+    async with Loopback(_well) as provider:
+        known = {"prov-1": ProviderConfig(provider.url)}
+        app = LayoutStage(NOWHERE, target=postgres_db, clock=clock.now, providers=known, name="hub").console()
+        async with app.run_test(size=(120, 60)) as pilot:
+            await settled(pilot)
+            seen = await _every_screen(pilot)
+    assert [found[0] for text in seen for found in ORDER_WORDS.finditer(text)] == []
+    assert any("prov-1 · tenant tenant-1" in text and "what became of it?" in text for text in seen)
 
 
 async def test_a_dismissal_whose_row_stays_is_told_with_its_reason(postgres_db: str) -> None:
@@ -85,7 +209,7 @@ async def test_a_dismissal_whose_row_stays_is_told_with_its_reason(postgres_db: 
         await settled(pilot)
         await press(pilot, "D")
         await until(pilot, lambda: "the row is deleted" in screen_text(app))
-        await press(pilot, "8")
+        await press(pilot, "7")
         await answer(pilot, "1")
         await until(pilot, lambda: "not dismissed, its row stays" in notice(app))
         assert ids(app) == [entry_id(1)]

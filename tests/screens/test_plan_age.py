@@ -190,7 +190,7 @@ async def test_a_plan_that_waited_for_a_second_person_is_made_again_too(tmp_path
         plan = gate_message(app).split("dlq approve ")[1].split(",")[0]
         other = replace(stage, actor=replace(stage.actor, operator="bob", os_user="bob"))
         bob = await other.attach(stage.store_config)
-        assert await bob.approve(plan)
+        assert await bob.approve(plan) == "approved"
         await bob.aclose()
         await dismissed_elsewhere(stage, 2)
         later.by = timedelta(seconds=90)

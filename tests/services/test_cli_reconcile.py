@@ -17,6 +17,7 @@ from tests.support.command import Console, Ran
 from tests.support.exchange import Exchange, in_thread
 from tests.support.orders import postgres_store, row, sqlite_store
 from tests.support.session import ident
+from tests.support.terminal.pty import Terminal
 
 KEYS = ["dlq_id", "outcome", "venue_order_id", "client_order_id", "mode", "detail", "account", "notes"]
 
@@ -181,18 +182,68 @@ def test_above_the_limit_a_second_person_approves_and_the_same_command_runs(two:
     ran = ann.inline(*words)
     assert (ran.code, set(ran.outcomes.values()), exchange.posts) == (4, {"refused"}, [])
     plan = plan_of(ran)
-    own = ann.inline("approve", plan)
+    own = ann.inline("approve", "--yes", plan)
     assert (own.code, "the one who asked" in own.err) == (4, True)
     assert ann.inline(*words).code == 4
-    agreed = bob.inline("approve", plan)
+    agreed = bob.inline("approve", "--yes", plan)
     assert (agreed.code, agreed.out.startswith(f"approved {plan}: replay 2 in paper")) == (0, True)
     ran = ann.inline(*words)
     assert (ran.code, set(ran.outcomes.values()), len(exchange.orders)) == (0, {"accepted"}, 2)
 
 
+def test_the_second_person_sees_every_order_before_they_agree(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1), order(2)], limits={"four_eyes_over": 20})
+    assert (bob.inline("approve", "--json").code, bob.inline("approve").out) == (0, ""), "nothing waits"
+    words = ("replay", ident(1), ident(2), "--paper", "--json")
+    shown = ann.inline(*words, "--dry-run").rows
+    plan = plan_of(ann.inline(*words))
+    (waits,) = bob.inline("approve", "--json").rows
+    assert list(waits) == ["plan", "kind", "asked_by", "asked_at", "expires_at", "mode", "gross", "orders"]
+    assert (waits["plan"], waits["kind"], waits["mode"], waits["gross"]) == (plan, "replay", "paper", {"USD": 54})
+    told = [{**one, "quote": None, "drift": None} for one in waits["orders"]]
+    assert told == [{**one, "quote": None, "drift": None} for one in shown], "exactly what the asker saw"
+    assert plan in bob.inline("approve").out
+    unsaid = bob.inline("approve", plan)
+    assert (unsaid.code, unsaid.out, ident(2) in unsaid.err, "--yes" in unsaid.err) == (4, "", True, True)
+    assert bob.inline("approve", plan, "--yes", "--read-only").code == 4
+    assert ann.inline("approve", plan, "--yes").code == 4
+    agreed = bob.inline("approve", plan, "--yes", "--json").row
+    assert (agreed["plan"], agreed["approved"], len(agreed["orders"])) == (plan, True, 2)
+    assert bob.inline("approve").out == "", "it waits no more"
+    assert ann.inline(*words).code == 0
+
+
+@pytest.mark.parametrize(("typed", "code"), [("approve 1", 0), ("approve 2", 4), ("", 4)])
+def test_on_a_terminal_the_second_person_types_it(two: Any, exchange: Exchange, typed: str, code: int) -> None:
+    ann, bob = two([order(1)], limits={"four_eyes_over": 1})
+    plan = plan_of(ann.inline("replay", ident(1), "--paper"))
+    with Terminal(bob.command("approve", plan), bob.environ) as terminal:
+        terminal.until(lambda: "type approve 1:" in terminal.text, "asks")
+        above = f"{ident(1)}  new buy 1.0 AAPL limit price=18.0"
+        assert above in terminal.text, terminal.text
+        terminal.type(f"{typed}\r")
+        assert terminal.ended() == code
+    assert ann.inline("replay", ident(1), "--paper").code == code
+
+
+def test_a_plan_waits_five_minutes_for_a_second_person(two: Any, exchange: Exchange) -> None:
+    ann, bob = two([order(1)], limits={"four_eyes_over": 1})
+    plan = plan_of(ann.inline("replay", ident(1), "--paper"))
+    _sql(ann.target, "UPDATE dlq_console.approval SET asked_at = asked_at - 301")
+    late = bob.inline("approve", plan, "--yes")
+    assert (late.code, "ask again" in late.err, bob.inline("approve").out) == (4, True, "")
+    assert plan_of(ann.inline("replay", ident(1), "--paper")) == plan
+    _sql(ann.target, "UPDATE dlq_console.approval SET document = '{}'")
+    unseen = bob.inline("approve", plan, "--yes")
+    assert (unseen.code, "cannot be shown" in unseen.err) == (4, True)
+    assert plan_of(ann.inline("replay", ident(1), "--paper")) == plan
+    assert bob.inline("approve", plan, "--yes").code == 0
+    assert ann.inline("replay", ident(1), "--paper").code == 0
+
+
 def test_an_approval_is_of_that_plan_only(two: Any, exchange: Exchange) -> None:
     ann, bob = two([order(1), order(2)], limits={"four_eyes_over": 1})
-    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
     assert ann.inline("replay", ident(1), ident(2), "--paper").code == 4
     assert exchange.posts == []
     assert ann.inline("replay", ident(1), "--paper").code == 0
@@ -200,21 +251,21 @@ def test_an_approval_is_of_that_plan_only(two: Any, exchange: Exchange) -> None:
 
 def test_an_approval_lasts_five_minutes(two: Any, exchange: Exchange) -> None:
     ann, bob = two([order(1)], limits={"four_eyes_over": 1})
-    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
     _sql(ann.target, "UPDATE dlq_console.approval SET approved_at = approved_at - 301")
     ran = ann.inline("replay", ident(1), "--paper")
     assert (ran.code, exchange.posts) == (4, [])
-    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert ann.inline("replay", ident(1), "--paper").code == 0
 
 
 def test_an_override_in_live_needs_a_second_person(two: Any, exchange: Exchange) -> None:
-    ann, bob = two([order(1, retry_count=4)])
-    words = ("replay", ident(1), "--live", "--yes", "--override", "poison", "--note", "the venue was fixed", "--json")
+    ann, bob = two([order(1, retry_count=12)])
+    words = ("replay", ident(1), "--live", "--yes", "--override", "retry-limit", "--note", "mended", "--json")
     ran = ann.inline(*words)
     assert (ran.code, exchange.posts) == (4, [])
-    assert "override in live: poison" in ran.row["detail"]
-    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert "override in live: retry-limit" in ran.row["detail"]
+    assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert ann.inline(*words).code == 0
     # In paper nobody else is asked.
     assert len(exchange.orders) == 1
@@ -226,8 +277,8 @@ def test_two_people_settle_in_live_what_the_venue_cannot_tell(two: Any, exchange
     words = ("settle", ident(1), "--as", "absent", "--note", "their support looked", "--yes", "--json")
     ran = ann.inline(*words)
     assert (ran.code, ran.row["outcome"]) == (4, "refused")
-    assert ann.inline("approve", plan_of(ran)).code == 4
-    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert ann.inline("approve", "--yes", plan_of(ran)).code == 4
+    assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     ran = ann.inline(*words)
     assert (ran.code, ran.row["outcome"]) == (0, "not_sent")
     assert ran.row["detail"].endswith(": their support looked")
@@ -256,7 +307,7 @@ def test_a_halt_in_a_live_store_is_lifted_by_two(two: Any) -> None:
     ran = bob.inline("resume", "--note", "all is well")
     assert (ran.code, ran.out) == (4, "")
     assert bob.inline("resume", "--note", "all is well").code == 4
-    assert ann.inline("approve", plan_of(ran)).code == 0
+    assert ann.inline("approve", "--yes", plan_of(ran)).code == 0
     ran = bob.inline("resume", "--note", "all is well")
     assert (ran.code, ran.out) == (0, "resumed\n")
     assert bob.inline("resume", "--note", "again").code == 4
@@ -264,7 +315,7 @@ def test_a_halt_in_a_live_store_is_lifted_by_two(two: Any) -> None:
 
 def test_a_plan_that_nobody_put_up_cannot_be_approved(two: Any) -> None:
     ann, _ = two([order(1)])
-    ran = ann.inline("approve", "0123456789abcdef")
+    ran = ann.inline("approve", "--yes", "0123456789abcdef")
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
 
 
@@ -277,7 +328,7 @@ def test_the_run_after_an_approval_takes_the_approved_entries(two: Any, exchange
     same = "captured_at, venue_name, account_id, 'NVDA', side, quantity, order_type, price, 'cid-3', error"
     like = f"SELECT '{ident(3)}', {same}, retry_count, dismissed, '' FROM order_dlq WHERE dlq_id = '{ident(1)}'"
     _sql(ann.target, f"INSERT INTO order_dlq {like}")
-    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     ran = ann.inline(*words)
     assert (ran.code, [one["dlq_id"] for one in ran.rows]) == (0, [ident(1), ident(2)])
     assert len(exchange.posts) == 2
@@ -288,7 +339,7 @@ def test_an_approved_plan_that_lost_an_entry_stays_approved_for_the_rest(two: An
     words = ("replay", ident(1), ident(2), "--paper", "--json")
     ran = ann.inline(*words)
     assert (ran.code, exchange.posts) == (4, [])
-    assert bob.inline("approve", plan_of(ran)).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert bob.inline("dismiss", ident(2), "--reason", "stale").code == 0
     ran = ann.inline(*words)
     assert {one["dlq_id"]: one["outcome"] for one in ran.rows} == {ident(1): "accepted", ident(2): "skipped"}
@@ -297,6 +348,6 @@ def test_an_approved_plan_that_lost_an_entry_stays_approved_for_the_rest(two: An
 
 def test_another_plan_than_the_approved_one_is_not_approved(two: Any, exchange: Exchange) -> None:
     ann, bob = two([order(1), order(2, market_id="MSFT")], limits={"four_eyes_over": 1})
-    assert bob.inline("approve", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
+    assert bob.inline("approve", "--yes", plan_of(ann.inline("replay", ident(1), "--paper"))).code == 0
     ran = ann.inline("replay", ident(1), ident(2), "--paper", "--json")
     assert (ran.code, exchange.posts) == (4, [])

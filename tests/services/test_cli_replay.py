@@ -197,7 +197,7 @@ def test_filters_with_expect(console: Any, exchange: Exchange) -> None:
     ("given", "code"),
     [
         ({"captured_at": datetime(2026, 1, 1, tzinfo=UTC)}, "stale"),
-        ({"retry_count": 3}, "poison"),
+        ({"retry_count": 10}, "retry-limit"),
         ({"quantity": 9999.0}, "notional"),
         ({"error": TIMEOUT, "client_order_id": None}, "may-have-arrived"),
     ],
@@ -362,8 +362,11 @@ def test_a_halt_refuses_every_replay(console: Any, exchange: Exchange) -> None:
 
 def test_read_only_acts_on_nothing(console: Any, exchange: Exchange) -> None:
     pool = console([order(1)])
-    ran = pool.inline("replay", ident(1), "--paper", "--read-only", "--json")
-    assert (ran.code, exchange.posts) == (4, [])
+    before = exchange.requests
+    for words in (("replay", ident(1)), ("replay", ident(1), "--dry-run"), ("reconcile", ident(1)), ("ask", ident(1))):
+        ran = pool.inline(*words, "--paper", "--read-only", "--json")
+        assert (ran.code, "credentials" in ran.err) == (4, True), words
+    assert exchange.requests == before, "not even a probe"
 
 
 def test_a_store_that_is_not_there_is_five(console: Any, tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ import pytest
 from backends import open_store
 from backends.records import Actor
 from backends.store import Claim, Intent
+from console.services.resend import delivery
 from console.services.resend import hub as hub_retry
 from console.services.resend.hub import HubBatch
 from console.services.resend.outbox import OutboxBatch
 from console.services.resend.provider import ProviderBatch
-from tests.support.http_server import Handler, Loopback, reply
+from tests.support.http_server import Answer, Handler, Loopback, Received, reply
 from tests.support.integration import REQUEST, IntegrationRig, entry_id, failed_row
 from tests.support.outbox import OutboxRig
 from tests.support.parity import Act, Case, Side, apart, params, traces
@@ -205,11 +206,15 @@ TAKEN = act("settle", CALL, reason="accepted", note="their support looked")
 NOBODY = {"row": {"providerId": "prov-9", "providerName": "Nobody"}}
 ELSEWHERE = {"row": {"originalRequest": json.dumps({**REQUEST, "path": "//elsewhere"})}}
 BAD = {"row": {"originalRequest": json.dumps({**REQUEST, "body": {"amount": "bad"}})}}
+LOST = {"row": {"originalRequest": json.dumps({**REQUEST, "body": {"amount": "lost"}})}}
 STRANGE = {"row": {"originalRequest": json.dumps({**REQUEST, "proxy": "http://elsewhere"})}}
 UNDER_WAY, ABANDONED = {"left": "under way"}, {"left": "abandoned"}
 PROVIDER = {
     "delivered": Case(act("replay", CALL, OTHER), 0, {CALL: "accepted", OTHER: "accepted"}, SENT * 2),
     "rejected": Case(act("replay", CALL), 1, {CALL: "rejected"}, SENT, given=BAD),
+    "without a clear answer": Case(
+        act("replay", CALL, OTHER), 3, {CALL: "unknown", OTHER: "accepted"}, SENT * 2, given=LOST
+    ),
     "planned": Case(act("plan", CALL, OTHER), 0, {CALL: "refused", OTHER: "planned"}, given=NOBODY),
     "unknown provider": Case(
         act("replay", CALL, OTHER), 4, {CALL: "refused", OTHER: "accepted"}, REFUSED + SENT, given=NOBODY
@@ -243,7 +248,14 @@ PROVIDER = {
 @pytest.mark.parametrize("case", params(PROVIDER))
 def test_provider(case: Case, targets: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = tmp_path / "command", tmp_path / "session"
-    with served(lambda got: reply(422, {"error": "bad amount"}) if b"bad" in got.body else reply(200)) as url:
+    monkeypatch.setattr(delivery, "WAITS", (0.0,) * 5)
+
+    def answered(got: Received) -> Answer:
+        if b"lost" in got.body:
+            return reply(504)
+        return reply(422, {"error": "bad amount"}) if b"bad" in got.body else reply(200)
+
+    with served(answered) as url:
         both = zip(folders, targets, strict=True)
         command, session = (provider_side(folder, target, url, **case.given) for folder, target in both)
         check(case, (command, session), monkeypatch)

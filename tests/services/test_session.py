@@ -145,7 +145,7 @@ async def test_an_approval_counts_for_its_own_attempt_alone(place: Callable[...,
     session = await pool.attach()
     asked = [await session.settle(SettleRequest(ident(number), "absent", "not in its list")) for number in (1, 2)]
     assert [one.ended.outcome for one in asked] == ["refused", "refused"]
-    assert await Approvals(stage.store, BOB, clock.now).approve(asked[0].plan or "")
+    assert await Approvals(stage.store, BOB, clock.now).approve(asked[0].plan or "") == "approved"
     ended = [await session.settle(SettleRequest(ident(number), "absent", "not in its list")) for number in (1, 2)]
     await session.aclose()
     assert [one.ended.outcome for one in ended] == ["not_sent", "refused"]

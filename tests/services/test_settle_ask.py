@@ -49,7 +49,7 @@ class Ground:
         return answer
 
     async def approve(self, plan: str | None) -> None:
-        assert await Approvals(self.stage.store, BOB, clock.now).approve(plan or "")
+        assert await Approvals(self.stage.store, BOB, clock.now).approve(plan or "") == "approved"
 
 
 @pytest.fixture

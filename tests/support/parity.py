@@ -267,7 +267,7 @@ def _words(act: Act, side: Side) -> list[str]:
     mode = [f"--{act.mode}"] if act.mode else []
     match act.verb:
         case "approve":
-            return ["approve", side.asked()]
+            return ["approve", side.asked(), "--yes"]
         case "halt" | "resume":
             return [act.verb, *note]
         case "dismiss":
@@ -346,11 +346,10 @@ async def _selected(place: StoreSession, act: Act) -> Selection:
 
 
 async def _approved(place: StoreSession, plan: str) -> Trace:
-    try:
-        summary = await place.approve(plan)
-    except KeyError:
+    asked = await place.asked(plan)
+    if asked is None:
         return Trace(2, (), ())  # a plan nobody knows is a wrong word on the command line
-    return Trace(4, (), ()) if summary is None else Trace(0, (), (), summary)
+    return Trace(0, (), (), asked.summary) if await place.approve(plan) == "approved" else Trace(4, (), ())
 
 
 def _flipped(act: Act, word: str, done: Done) -> Trace:

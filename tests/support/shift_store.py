@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from backends.records import ActContext
 from backends.store import Result, Store
-from console.services.stats.groups import Group
 from tests.support.store import ACTOR, BASE, INTENT, OTHER, Rig, attempt_on, order_row, pick
 
 BEGAN = BASE + timedelta(hours=1)
@@ -17,10 +15,6 @@ LIMIT, REFUSED = "RuntimeError: HTTP 429 after {} attempts", "RiskRejected: noti
 
 def at(minutes: float, reason: str | None = None, note: str | None = None) -> ActContext:
     return ActContext(BEGAN + timedelta(minutes=minutes), f"op-{minutes}", reason, note)
-
-
-def a_group(count: int, fingerprint: str = "abc") -> Group:
-    return Group(fingerprint, "RuntimeError: no", "transient", count, {}, BASE, BASE, 0, Decimal(0), 0, {}, {}, {})
 
 
 def captured(minutes: float) -> datetime:

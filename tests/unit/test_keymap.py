@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from console import keymap as keys
@@ -78,3 +80,10 @@ def test_the_readme_table_has_every_key() -> None:
     table = keys.table()
     assert table.count("\n") == len(keys.KEYS) + 1
     assert all(f"`{key.id}`" in table for key in keys.KEYS)
+
+
+def test_keys_of_messages_and_calls_speak_of_no_order() -> None:
+    told = {f"{key.label}: {key.tooltip}" for place in keys.EVERYWHERE for key in keys.at(place, origin="queue")}
+    assert [text for text in told if re.search(r"\b(venue|order|market|account)s?\b|\bpaper replay\b", text)] == []
+    assert [text for text in told if "queue:NAME" in text]
+    assert {key.id for key in keys.at("queue", origin="queue")} == {key.id for key in keys.at("queue")}

@@ -27,7 +27,15 @@ class Delivered:
     status: int
 
 
-Answer = Delivered | Rejected | RateLimited | NotSent | Unknown
+@dataclass(frozen=True, slots=True)
+class ProviderFailed:
+    """The provider itself says that it failed (5xx): worth another try, as the hub does."""
+
+    status: int
+
+
+Answer = Delivered | Rejected | RateLimited | ProviderFailed | NotSent | Unknown
+_OF_GATEWAYS = frozenset({502, 504, *range(520, 600)})  # whoever stands in between does not know what became of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Provider:
         if status == 429:
             return RateLimited(reply.retry_after())
         if status >= 500:
-            return Unknown(f"HTTP {status}")
+            return Unknown(f"HTTP {status}") if status in _OF_GATEWAYS else ProviderFailed(status)
         said = "redirects are not followed" if status < 400 else self._said(reply)
         return Rejected(f"HTTP {status}", said)
 

@@ -18,13 +18,14 @@ from console.render.venue_answer import answer_lines
 from console.screens.action_screen import ActingScreen, new_run
 from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.settle import SettleGate, SettleSteps
+from console.services.layout_fields import LAYOUTS
 from console.services.session import StoreSession
 
 if TYPE_CHECKING:
     from console.services.evidence.settle import SettleReport
 
 MOST = 50  # entries that are asked about at once
-_NO_VENUE = "nothing is in doubt, and this store's entries have no venue that could be asked"
+_NOBODY = "nothing is in doubt, and nobody can be asked about a"
 _OWNED = "in flight: its owner may still be sending it; wait, then S again"
 _NOT_IN_DOUBT = "not in doubt: there is nothing to settle"
 
@@ -43,7 +44,8 @@ def ask(screen: ActingScreen) -> None:
             return None
         return await _answers(screen, session, ids, say)
 
-    title = line(trusted(f"The venue's word on {many(len(ids), 'entry')} · {_mode_word(screen, session)}"))
+    word = "The venue's word on" if session.has_modes else "What is known of"
+    title = line(trusted(f"{word} {many(len(ids), 'entry')} · {_mode_word(screen, session)}"))
     screen.app.push_screen(AnswerDialog(title, find, dead_seconds=screen.console.setup.dead_seconds))
 
 
@@ -57,7 +59,8 @@ def _reconcile(screen: ActingScreen, session: StoreSession, attempts: Sequence[A
     screen.app.call_later(screen.console.begin, new_run("reconcile", modes, len(attempts), work))
     screen.acted()
     if left:
-        screen.warn(f"{many(left, 'entry')} not in doubt left out: C on them asks the venue")
+        hint = ": C on them asks the venue" if session.has_modes else ""
+        screen.warn(f"{many(left, 'entry')} not in doubt left out{hint}")
 
 
 def _entries_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
@@ -68,7 +71,8 @@ async def _answers(
     screen: ActingScreen, session: StoreSession, ids: tuple[str, ...], say: Callable[[str], None]
 ) -> Sequence[Line]:
     if not session.has_modes:
-        return [line(trusted(_NO_VENUE, "warning"))]
+        one = LAYOUTS[session.store.info.layout].words.one
+        return [line(trusted(f"{_NOBODY} {one}", "warning"))]
     asked = ids[:MOST]
     say(f"asking the venue about {many(len(asked), 'entry')}; nothing is written; esc gives it up …")
     answers = await session.ask(asked, screen.console.mode)
@@ -98,7 +102,7 @@ def settle(screen: ActingScreen) -> None:
         lambda: _open_attempt(session, entry.id), lambda attempt: drafts.get(_key(attempt), SettleDraft()), hand_in
     )
     gate = SettleGate(entry, steps)
-    screen.app.push_screen(gate, lambda report: None if report is None else _settled(screen, report))
+    screen.app.push_screen(gate, lambda report: None if report is None else _settled(screen, session, report))
 
 
 def _key(attempt: Attempt) -> tuple[str, str, int]:
@@ -138,10 +142,10 @@ async def _settle(
     if gate.is_current:
         gate.told(report)
     else:
-        _settled(screen, report)
+        _settled(screen, session, report)
 
 
-def _settled(screen: ActingScreen, report: SettleReport) -> None:
+def _settled(screen: ActingScreen, session: StoreSession, report: SettleReport) -> None:
     screen.acted()
     ended, name = report.ended, untrusted(f"{report.ended.entry_id} ", limit=60)
     if report.plan is not None:
@@ -152,4 +156,5 @@ def _settled(screen: ActingScreen, report: SettleReport) -> None:
         at = f", order {ended.venue_order_id}" if ended.venue_order_id else ""
         screen.show_notice(line(trusted("settled: ", "good"), name, untrusted(f"was accepted{at}", limit=120)))
     else:
-        screen.show_notice(line(trusted("settled: ", "good"), name, trusted("is absent at the venue")))
+        absent = "is absent at the venue" if session.has_modes else "did not arrive: it is pending again"
+        screen.show_notice(line(trusted("settled: ", "good"), name, trusted(absent)))

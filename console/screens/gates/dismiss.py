@@ -26,8 +26,10 @@ def is_undone(row: str) -> bool:
     return row == "keep"
 
 
-def _aftermath(row: str, *, one: bool) -> str:
+def _aftermath(row: str, *, one: bool, at_hub: bool) -> str:
     settled = "It is settled without being sent" if one else "They are settled unsent"
+    if at_hub:
+        return _at_hub(row, settled, one=one)
     what, verb = ("the row", "is") if one else ("the rows", "are")
     match row:
         case "delete":
@@ -38,6 +40,16 @@ def _aftermath(row: str, *, one: bool) -> str:
             return f"{settled}; {what} {'stays' if one else 'stay'}; z takes it back."
 
 
+def _at_hub(row: str, settled: str, *, one: bool) -> str:
+    match row:
+        case "delete":
+            return f"{settled} and deleted at the hub: z cannot take it back."
+        case "soft-delete":
+            return 'It will be refused: a hub can only delete; say on_dismiss = "delete" or "keep".'
+        case _:
+            return f"{settled}; the hub keeps {'it' if one else 'them'}; z takes it back."
+
+
 class Dismissal(NamedTuple):
     reason: str
     note: str | None
@@ -45,14 +57,22 @@ class Dismissal(NamedTuple):
 
 class DismissGate(Gate[Dismissal]):
     def __init__(
-        self, count: int, reasons: Sequence[str], *, sample: Sequence[Line], live: bool, row: str = "keep"
+        self,
+        count: int,
+        reasons: Sequence[str],
+        *,
+        sample: Sequence[Line],
+        live: bool,
+        row: str = "keep",
+        at_hub: bool = False,
     ) -> None:
-        """`row`: what happens to the rows, as the store's config says."""
+        """`row`: what happens to the rows, or to the entries `at_hub`, as the store's config says."""
         super().__init__(line(trusted(f"Dismiss {many(count, 'entry')}")), live=live)
         self._count = count
         self._reasons = reasons[: len(_DIGITS)]
         self._sample = sample
         self._row = row
+        self._at_hub = at_hub
         self._step: Literal["reason", "note", "count"] = "reason"
         self._reason = ""
         self._note: str | None = None
@@ -62,9 +82,8 @@ class DismissGate(Gate[Dismissal]):
 
     def _shown(self) -> list[Line]:
         lines = [*self._sample, ()]
-        lines.append(
-            line(trusted(_aftermath(self._row, one=self._count == 1), "dim" if is_undone(self._row) else "warning"))
-        )
+        told = _aftermath(self._row, one=self._count == 1, at_hub=self._at_hub)
+        lines.append(line(trusted(told, "dim" if is_undone(self._row) else "warning")))
         lines.append(())
         choices = [self._choice(digit, reason) for digit, reason in zip(_DIGITS, self._reasons, strict=False)]
         rows = [choices[start : start + _BESIDE] for start in range(0, len(choices), _BESIDE)]

@@ -84,7 +84,8 @@ class SettleGate(Gate["SettleReport"]):
                     trusted("type "), trusted(_WORD, "strong"), trusted(f" to end it as {self._draft.claimed}:")
                 )
             case "settling":
-                return line(trusted("asking the venue once more …"))
+                asked = "asking the venue once more" if layout_of(self._entry).has_modes else "looking once more"
+                return line(trusted(f"{asked} …"))
 
     def took(self, event: events.Key) -> None:
         if self._step in _CLOSED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import PAGE, Window
 from console.services.layout_fields import occurred_at
+from console.services.triage.marks import MarkFacts
 from console.services.triage.triage import Query
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class CountsRead(NamedTuple):
     counts: Counts
     halt: Halt | None
     cut: str | None  # what of the store is not shown, and why
+    facts: MarkFacts  # what the marks of entries hang on
 
 
 class Arrivals(NamedTuple):
@@ -66,6 +69,7 @@ class QueueLoader:
         self.newest_first = True
         self.matching: int | None = None
         self.counts: Counts | None = None
+        self.facts: MarkFacts | None = None  # read with the counts
         self.seen: RowKey | None = None  # the newest entry when the operator last looked
         self.fresh = 0  # entries that arrived since then
         self.search: IncrementalSearch | None = None  # None where the store answers the filter by itself
@@ -85,14 +89,21 @@ class QueueLoader:
 
     @property
     def view(self) -> View:
-        return View(parse_expression(self.text, self._clock()), self.newest_first)
+        query = parse_expression(self.text, self._clock())
+        return View(query if query.mark is None else replace(query, facts=self.facts), self.newest_first)
+
+    async def _fresh_view(self) -> View:
+        """The view with marks as they are now, where the filter asks for one."""
+        if self.view.query.mark is not None:
+            self.facts = await self.session.triage.mark_facts()
+        return self.view
 
     def ready(self) -> bool:
         return self._session() is not None
 
     def forget(self) -> None:
         """Drop everything known of the previous store."""
-        self.text, self.matching, self.counts = "", None, None
+        self.text, self.matching, self.counts, self.facts = "", None, None, None
         self.search = self._listed = None
         self.seen, self.fresh, self._known = None, 0, None
         self.window.start(QueueSection((), more=False))
@@ -113,7 +124,8 @@ class QueueLoader:
 
     async def start(self) -> RowsRead | None:
         """Read from the top, as after a new filter. None: the filter changed before the rows were there."""
-        view, asked = self.view, (self.text, self.newest_first)
+        asked = (self.text, self.newest_first)
+        view = await self._fresh_view()
         search = await self.search_for(view)
         if asked != (self.text, self.newest_first):
             return None
@@ -221,7 +233,7 @@ class QueueLoader:
 
     async def renew(self) -> RowsRead | None:
         """Read the same part of the queue again; the cursor stays on its entry."""
-        view, window = self.view, self.window
+        view, window = await self._fresh_view(), self.window
         if self.search is not None:
             return await self._renew_found(self.search)
         spot = window.current
@@ -270,9 +282,10 @@ class QueueLoader:
             by_class = view.query.by_class
             self.matching = None if by_class else await self._matching(view.query.where, everything)
         halt = await store.halted()
+        self.facts = await self.session.triage.mark_facts()
         self._next_count = time.monotonic() + max(_COUNT_SECONDS, 5 * (time.monotonic() - began))
         self.counts = everything
-        return CountsRead(everything, halt, store.shortfall if isinstance(store, Partial) else None)
+        return CountsRead(everything, halt, store.shortfall if isinstance(store, Partial) else None, self.facts)
 
     async def _matching(self, where: Filter, everything: Counts) -> int:
         if where == Filter(states=where.states):

@@ -75,6 +75,7 @@ class QueueScreen(ListingScreen):
             self.workers.cancel_group(self, group)
         self._preview.drop()
         self.loader.forget()
+        self.table.facts = None
         self.table.seen, self.table.blank = None, line(trusted("   reading …", "dim"))
         self.in_pane = False
         self.pane.chosen(yes=False)

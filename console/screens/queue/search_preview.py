@@ -128,4 +128,4 @@ def _searched(text: str, now: datetime) -> Query | None:
         query = parse_expression(text, now)
     except ExpressionError:
         return None  # Enter reports what is wrong
-    return query if query.where.terms else None
+    return query if query.where.terms and query.mark is None else None

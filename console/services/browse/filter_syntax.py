@@ -7,13 +7,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from backends.records import OPEN_STATES, STATES, Filter, State
+from console.services.triage.marks import MARKS
 from console.services.triage.triage import Query
 from console.text.durations import parse_duration, parse_moment
 
 HELD: frozenset[State] = frozenset({"in_doubt", "in_flight"})
 CATEGORIES = ("transient", "schema", "business", "integration")
 _MEANT = {"queue": "venue", "provider": "venue", "tenant": "account"}  # the names other layouts use
-FIELDS = ("venue", "account", "market", "side", "reason", "state", "category", "group", "since", "until", *_MEANT)
+FIELDS = (
+    "venue",
+    "account",
+    "market",
+    "side",
+    "reason",
+    "state",
+    "category",
+    "group",
+    "mark",
+    "since",
+    "until",
+    *_MEANT,
+)
 _TOKEN = re.compile(r'(?P<quoted>!?(?:\w+[:<>])?"[^"]*")|(?P<bare>\S+)')
 _FIELD = re.compile(r"!?([A-Za-z_]+):\S")
 _AGE = re.compile(r"age(?P<sign>[<>])(?P<span>.*)")
@@ -50,7 +64,8 @@ def parse_expression(text: str, now: datetime) -> Query:
         terms=tuple(parts.terms),
         without=tuple(parts.without),
     )
-    return Query(where, category=parts.columns.get("category"), group=parts.columns.get("group"))
+    columns = parts.columns
+    return Query(where, category=columns.get("category"), group=columns.get("group"), mark=columns.get("mark"))
 
 
 def _take(parts: _Parts, word: str, *, quoted: bool) -> None:
@@ -94,6 +109,8 @@ def _take_field(parts: _Parts, name: str, value: str) -> None:
             setattr(parts, name, moment)
         case "category" if value not in CATEGORIES:
             raise ExpressionError(f"category is one of: {' '.join(CATEGORIES)}")
+        case "mark" if value not in MARKS:
+            raise ExpressionError(f"mark is one of: {' '.join(MARKS)}")
         case _:
             meant = _MEANT.get(name, name)
             if meant in parts.columns:
@@ -118,6 +135,10 @@ def unknown_fields(text: str) -> tuple[str, ...]:
     words = [token["bare"] for token in _TOKEN.finditer(text) if token["bare"]]
     names = [found[1] for word in words if (found := _FIELD.match(word))]
     return tuple(name for name in names if name not in FIELDS)
+
+
+def says_state(text: str) -> bool:
+    return any(token[0].startswith("state:") for token in _TOKEN.finditer(text))
 
 
 def with_field(text: str, name: str, value: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from backends.records import Entry, Filter, Page, RowKey
 from backends.store import Store
 from console.services.browse.filter_syntax import HELD, split_held
-from console.services.triage.triage import Query, classified, matches, uncut
+from console.services.triage.triage import Query, classified, few_of, matches, standing, uncut
 
 _SCAN = 500  # page size when the category or group is decided here, not by the store
 _LONGEST_SCAN = 20_000  # entries read for one answer, so that a rare category cannot block the view
@@ -102,8 +102,10 @@ class QueueOrder:
         self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
     ) -> tuple[list[Entry], bool, RowKey | None]:
         """(entries in reading direction, whether more follow, how far the store was read)."""
-        if query.where == Filter(states=query.where.states) and query.where.states <= HELD:
-            held = [entry for entry in await self.held(view, query) if _fits(entry, query)]
+        is_held = query.where == Filter(states=query.where.states) and query.where.states <= HELD
+        if is_held or query.ids is not None:
+            known = await (self._few(view, query) if query.ids is not None else self.held(view, query))
+            held = [entry for entry in known if _fits(entry, query)]
             behind = _behind(held if forward else held[::-1], row_key, descending=view.newest_first == forward)
             return behind[:limit], len(behind) > limit, None
         found: list[Entry] = []
@@ -125,12 +127,16 @@ class QueueOrder:
             if not query.by_class or looked >= _LONGEST_SCAN:
                 return found, True, row_key
 
+    async def _few(self, view: View, query: Query) -> list[Entry]:
+        found = await few_of(self._store, query)
+        return sorted(found, key=lambda entry: standing(entry.row_key), reverse=view.newest_first)
+
     async def held(self, view: View, query: Query) -> list[Entry]:
         """Found through the open attempts, which are few, so that the whole table need not be read."""
         ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
         found = await self._store.many(ids) if ids else {}
         entries = [entry for entry in found.values() if entry.state in query.where.states]
-        return sorted(entries, key=lambda entry: _standing(entry.row_key), reverse=view.newest_first)
+        return sorted(entries, key=lambda entry: standing(entry.row_key), reverse=view.newest_first)
 
     async def _page(self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool) -> Page:
         newest_first = view.newest_first
@@ -142,18 +148,13 @@ class QueueOrder:
         return Page(tuple(reversed(page.entries)), page.more)
 
 
-def _standing(row_key: RowKey) -> tuple[str, ...]:
-    """A sort key for any row key, whatever types its parts have."""
-    return tuple(f"{part:020d}" if isinstance(part, int) else str(part) for part in row_key)
-
-
 def _behind(entries: list[Entry], row_key: RowKey | None, *, descending: bool) -> list[Entry]:
     if row_key is None:
         return entries
-    limit = _standing(row_key)
+    limit = standing(row_key)
     if descending:
-        return [entry for entry in entries if _standing(entry.row_key) < limit]
-    return [entry for entry in entries if _standing(entry.row_key) > limit]
+        return [entry for entry in entries if standing(entry.row_key) < limit]
+    return [entry for entry in entries if standing(entry.row_key) > limit]
 
 
 def _fits(entry: Entry, query: Query) -> bool:

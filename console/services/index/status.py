@@ -21,6 +21,7 @@ from console.services.stats.alerts import Alert, alerts
 from console.services.stats.groups import Groups
 from console.services.stats.health import Health
 from console.services.stats.tally import Tally, VenueTally
+from console.services.triage.poison import poisoned
 
 if TYPE_CHECKING:
     from console.services.session import SessionSettings, StoreSession
@@ -46,9 +47,12 @@ class IndexStatus:
         self.is_trusted = False  # its figures equal those of counting, as far as it is built
         self._setting: SessionSettings = setting
         self._store: Store = session.store
-        self._indexed = Groups(session.triage, reader, setting.clock), Search(session.store, reader)
+        self._indexed = (
+            Groups(session.triage, reader, setting.clock),
+            Search(session.store, reader),
+        )
         self._bare = Groups(session.triage, None, setting.clock), Search(session.store, None)
-        self._health = Health(session.store, reader, setting.config.alerts, setting.clock)
+        self._health = Health(session.store, reader, setting.config, setting.clock)
         self._anchor: _Anchor | None = None
         self._was_behind = True
         self._judged: tuple[object, bool] | None = None
@@ -127,29 +131,33 @@ class IndexStatus:
         try:
             found = alerts(await self._tally(counts), self._setting.config.alerts)
         except (NoIndex, IndexUnavailable):
-            found = alerts(self._totals(counts), self._setting.config.alerts)
+            found = alerts(await self._totals(counts), self._setting.config.alerts)
         self._raised = key, time.monotonic() + _COUNT_SECONDS, found
         return found
 
     async def _tally(self, counts: Counts | None) -> Tally:
         if self.health is not None:
-            return await tally.indexed(self.reader, self._setting.clock())
+            return await tally.indexed(self._store, self.reader, self._setting.clock(), self._setting.config)
         if counts is not None and counts.open <= _FEW:
             return await asyncio.to_thread(asyncio.run, self._counted())
-        return self._totals(counts)
+        return await self._totals(counts)
 
     async def _counted(self) -> Tally:
         store = await self._setting.open()
         try:
-            return await tally.counted(store, self._setting.clock())
+            return await tally.counted(store, self._setting.clock(), self._setting.config, closed=False)
         finally:
             await store.aclose()
 
-    def _totals(self, counts: Counts | None) -> Tally:
+    async def _totals(self, counts: Counts | None) -> Tally:
         states = {} if counts is None else dict(counts.by_state)
         oldest = None if counts is None else counts.oldest_pending
-        # The oldest entry of all is the oldest at some venue. Totals say nothing about the depth of one venue.
-        venues = {} if oldest is None else {"some venue": VenueTally(0, 0, oldest)}
+        found = await poisoned(self._store, self._setting.config.limits.poison_after)
+        poison = tally.poison_by_venue(found)
+        venues = {name: VenueTally(0, 0, None, poisoned=count) for name, count in sorted(poison.items())}
+        if oldest is not None:
+            # The oldest entry of all is the oldest at some venue. Totals say nothing about the depth of one venue.
+            venues["some venue"] = VenueTally(0, 0, oldest)
         return Tally(
             at=self._setting.clock(),
             states={state: states.get(state, 0) for state in OPEN_STATES},
@@ -158,4 +166,6 @@ class IndexStatus:
             groups=(),
             retries=0,
             arrivals=(),
+            is_readable=tally.ledger_is_readable(self._store.info),
+            layout=self._store.info.layout,
         )

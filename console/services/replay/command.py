@@ -35,6 +35,7 @@ class Command:
     elsewhere_id: str = ""  # the id by which the entry's own venue is asked, where it is sent to another one
     sent_at: datetime | None = None  # the latest moment at which an order of this key may have been sent
     aims: tuple[str, ...] = ()  # client order ids that the order of a cancel or replace without an order id may have
+    rival: str = ""  # a NEW entry of the same order that may have arrived, under another client order id
     is_aim_sure: bool = False  # one of them is an id that the order was sent with, so that its absence counts
 
     @property
@@ -66,6 +67,11 @@ class Command:
         """Whether the venue of the engine's own send can be asked by the id that it was sent with."""
         return self.own_id if self.elsewhere is None else bool(self.action.client_order_id)
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where its entry stands in the store."""
+        return place_of(self.row_key, self.entry_id)
+
     def asked_by(self) -> OrderAction:
         """The action with the id that its order is looked up by first, where it aims at one without an order id."""
         return replace(self.action, client_order_id=self.aims[0]) if self.aims else self.action
@@ -76,16 +82,49 @@ class Command:
         return self.venue, self.action.account_id or "", self.action.order_key
 
 
-def aimed(command: Command, firsts: Sequence[Command]) -> Command:
-    """With the ids by which its order can be found; `firsts` are the NEW commands of the same logical order."""
+def place_of(row_key: RowKey, entry_id: str) -> tuple[str, ...]:
+    """A total order, whatever a row's key is made of."""
+    return *map(_spelled, row_key), entry_id
+
+
+def _spelled(part: object) -> str:
+    match part:
+        case int():
+            return f"{part + 2**63:020d}"
+        case datetime():
+            return part.isoformat(timespec="microseconds")
+        case _:
+            return str(part)
+
+
+def with_rival(command: Command, firsts: Sequence[Command]) -> Command:
+    """With one of the NEW entries that it stands for whose order may be at the venue and is not asked for."""
+    if command.action.verb != "new":
+        return command
+    own = command.action.client_order_id
+    rivals = [
+        one.entry_id
+        for one in firsts
+        if one.entry_id not in (command.entry_id, command.places)
+        and one.action.verb == "new"
+        and one.may_have_arrived
+        and (not own or one.action.client_order_id != own)
+    ]
+    return replace(command, rival=min(rivals, default=""))
+
+
+def aimed(command: Command, firsts: Sequence[Command], placed: Sequence[str] = ()) -> Command:
+    """With the ids by which its order can be found; `firsts` are the NEW commands of the same logical order, `placed`
+    the ids under which orders of it were placed from here."""
     action = command.action
     if action.verb == "new" or action.venue_order_id:
         return command
     own = [action.client_order_id] if action.verb == "cancel" or action.order_key == action.client_order_id else []
     key = [action.order_key] if action.order_key != command.entry_id else []
     named = [one.action.client_order_id for one in firsts if one.action.verb == "new"]
-    sure = any((*named, *own))  # an order key alone may be no client order id at all
-    return replace(command, aims=tuple(dict.fromkeys(name for name in (*named, *own, *key) if name)), is_aim_sure=sure)
+    sure = any((*placed, *named, *own))  # an order key alone may be no client order id at all
+    aims = dict.fromkeys(name for name in (*placed, *named, *own, *key) if name)
+    return replace(command, aims=tuple(aims), is_aim_sure=sure)
 
 
 def as_new(change: Command, first: Command) -> Command:

@@ -93,6 +93,7 @@ class Replayed:
 
     likes: frozenset[Likeness] = frozenset()
     heads: Mapping[Key, tuple[int, str]] = field(default_factory=dict)  # rank, entry
+    ids: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)  # the client order ids sent, the latest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,17 @@ def doubts(command: Command, facts: Facts, seen: Worth) -> list[Guard]:
         ]
     if likeness(command) in facts.replayed.likes and command.action.verb == "new":
         found.append(Guard("duplicate", "the same order was replayed a short while ago"))
+    else:
+        found.append(_second(command, facts))
     return [guard for guard in found if guard is not None]
+
+
+def _second(command: Command, facts: Facts) -> Guard | None:
+    """A second order of one key: it may have another client order id, by which the first one is not found."""
+    _, head = facts.replayed.heads.get(command.key, (0, ""))
+    if command.action.verb != "new" or head in ("", command.entry_id):
+        return None
+    return Guard("duplicate", f"{head}, of the same order, was replayed a short while ago")
 
 
 def _stale(command: Command, facts: Facts) -> Guard | None:
@@ -327,6 +338,9 @@ def _lost(venue: VenueFacts | None) -> Guard | None:
 
 def _arrived(command: Command, facts: Facts) -> Guard | None:
     """The engine's own send may be at the entry's own venue, and no look-up there can answer."""
+    if command.rival:
+        told = f"{command.rival}, of the same order, may have reached the venue under another client order id"
+        return Guard("may-have-arrived", f"{told}: ask for it (dlq ask), then dismiss the one that is not needed")
     if not command.may_stand or command.action.verb != "new":
         return None
     venue = facts.venues.get(command.elsewhere or command.at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Literal
 
@@ -53,6 +53,31 @@ class EntryOutcome:
         """A venue's words may hold signatures and keys; they are shown and printed without."""
         object.__setattr__(self, "detail", None if self.detail is None else masked_error(self.detail))
         object.__setattr__(self, "notes", tuple(map(masked_error, self.notes)))
+
+
+def row_of(ended: EntryOutcome) -> dict[str, object]:
+    """The outcome by the names that scripts know; of a dry run also what it tells of the order."""
+    row: dict[str, object] = {
+        "dlq_id": ended.entry_id,
+        "outcome": ended.outcome,
+        "venue_order_id": ended.venue_order_id,
+        "client_order_id": ended.client_order_id,
+        "mode": ended.mode,
+        "detail": ended.detail,
+        "account": ended.account,
+        "notes": list(ended.notes),
+    }
+    if (planned := ended.planned) is None:
+        return row
+    return row | {
+        "order": planned.order,
+        "notional": planned.notional,
+        "currency": planned.currency,
+        "quote": planned.quote,
+        "drift": planned.drift,
+        "position": planned.position,
+        "guards": [asdict(guard) for guard in planned.guards],
+    }
 
 
 def not_begun(entry_id: str, reason: HoldReason, mode: str | None = None, key: str | None = None) -> EntryOutcome:

@@ -14,9 +14,10 @@ from decimal import Decimal
 from itertools import pairwise
 
 from backends.records import Entry, Version
+from console.services.json_lines import json_line
 from console.services.market.exposure import Exposed, Exposure, amounts_text, by_currency, exposure_of, over_limit
 from console.services.market.worth import UNKNOWN, Worth, is_valued
-from console.services.replay.command import Command, Problem
+from console.services.replay.command import Command, Problem, place_of
 from console.services.replay.guards import (
     Facts,
     Guard,
@@ -29,7 +30,7 @@ from console.services.replay.guards import (
     unvalued,
     worth,
 )
-from console.services.replay.outcome import NOTHING_PLANNED, EntryOutcome, PlannedGuard, PlannedOrder
+from console.services.replay.outcome import NOTHING_PLANNED, EntryOutcome, PlannedGuard, PlannedOrder, row_of
 from console.services.replay.venue_pool import VenueAccount
 from venues import Mode, Profile, Readiness
 
@@ -130,10 +131,11 @@ class ReplayPlan:
 
     @property
     def document(self) -> str:
-        """What a second person approves: every order that goes, by its hash."""
+        """What a second person approves: every order that goes, by its hash, and as the asker saw it."""
         orders = {step.command.entry_id: step.hash for step in self.steps}
         gross = {currency: f"{amount:f}" for currency, amount in self.gross.items()}
-        return json.dumps({"mode": self.mode, "gross": gross, "orders": orders})
+        rows = [row_of(one) for one in self.planned() if one.outcome == "planned"]
+        return json_line({"mode": self.mode, "gross": gross, "orders": orders, "rows": rows})
 
     def is_covered_by(self, document: str) -> bool:
         """Whether everything it does was in an approved plan: the same orders, or fewer, and worth hardly more."""
@@ -365,22 +367,11 @@ def _planned(
 
 
 def _insertion(entry: Entry) -> tuple[str, ...]:
-    """Where it stands in the store; a total order whatever a place is made of."""
-    return *map(_spelled, entry.row_key), entry.id
+    return place_of(entry.row_key, entry.id)
 
 
 def _place(command: Command) -> tuple[str, ...]:
-    return *map(_spelled, command.row_key), command.entry_id
-
-
-def _spelled(part: object) -> str:
-    match part:
-        case int():
-            return f"{part + 2**63:020d}"
-        case datetime():
-            return part.isoformat(timespec="microseconds")
-        case _:
-            return str(part)
+    return command.place
 
 
 def collapse(commands: Sequence[Command]) -> tuple[list[Command], list[Superseded]]:

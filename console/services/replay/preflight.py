@@ -13,10 +13,18 @@ from typing import NamedTuple
 from backends.records import Attempt, Entry, Version
 from backends.store import Store
 from console.clock import Clock
-from console.services.errors.fingerprint import fingerprint
 from console.services.evidence import payload
 from console.services.market.look import look_at
-from console.services.replay.command import RANK, Command, Problem, aimed, as_new, read_command, with_client_id
+from console.services.replay.command import (
+    RANK,
+    Command,
+    Problem,
+    aimed,
+    as_new,
+    read_command,
+    with_client_id,
+    with_rival,
+)
 from console.services.replay.guards import (
     BusyOrder,
     Facts,
@@ -30,6 +38,7 @@ from console.services.replay.guards import (
     refusal,
 )
 from console.services.replay.venue_pool import VenueAccount, VenuePool
+from console.services.triage.poison import poison_among
 from console.settings.config import Limits
 from venues import (
     BadCredentials,
@@ -84,13 +93,15 @@ class Preflight:
         attempts = await self._store.attempts_of(ids)
         read = await self._commands(entries, request)
         others = await self._others(read, request)
-        commands, first = await self._never_placed(_aimed(read, others), others)
+        pending = {entry.id for entry in entries if entry.state == "pending"} | {one.entry_id for one in others}
+        replayed = await self._replayed(request.mode, rehearsal=rehearsal)
+        commands, first = await self._never_placed(_aimed(read, others, replayed), others, pending, replayed)
         attempts |= await self._store.attempts_of(tuple(one for one, _ in first.values()))
         venues = await self._venues(commands, request)
         identified = _dated(await self._identified(commands, venues, attempts, request.mode), others, self._lost_at)
         seen = await self._prepared(identified, venues, request.mode)
-        if request.probe:
-            await self._look(seen, {entry.id for entry in entries if entry.state == "pending"}, request.mode)
+        await self._look(seen, pending, request)
+        bad = await poison_among(self._store, entries, self._limits.poison_after)
         here, there = self._clock(), await self._store.clock()
         return Facts(
             mode=request.mode,
@@ -109,9 +120,8 @@ class Preflight:
             accepted={entry_id: _accepted(its) for entry_id, its in attempts.items()},
             claims=await self._store.live_claims(ids),
             busy=_busy(await self._store.open_attempts(), request.mode),
-            failures={entry.id: _same_failures(entry, attempts.get(entry.id, ())) for entry in entries},
-            # A rehearsal duplicates nothing.
-            replayed=Replayed() if rehearsal else await self._replayed(max(here, there), request.mode),
+            failures={one: poison.times for one, poison in bad.items()},
+            replayed=replayed,
             first=first,
             others=others,
             refusals=seen.refusals,
@@ -134,27 +144,27 @@ class Preflight:
         return tuple(one for one in read if isinstance(one, Command) and (one.own_venue, one.key) in orders)
 
     async def _never_placed(
-        self, commands: Commands, others: Sequence[Command]
+        self, commands: Commands, others: Sequence[Command], pending: set[str], replayed: Replayed
     ) -> tuple[Commands, dict[str, tuple[str, Version]]]:
-        """With each replace of an order that was never placed as a new order; and the NEW entries they stand for."""
+        """With each replace of an order that was never placed as a new order, and with the rivals of each order; and
+        the NEW entries that those replaces stand for."""
         made = dict(commands)
         first: dict[str, tuple[str, Version]] = {}
+        known = [*(one for one in commands.values() if isinstance(one, Command)), *others]
         for entry_id, command in commands.items():
             if isinstance(command, Command) and command.action.verb == "replace" and not command.action.venue_order_id:
-                found = await self._first_of(command, commands, others)
-                if found is not None:
-                    made[entry_id] = as_new(command, found)
-                    first[entry_id] = (found.entry_id, found.version)
-        return made, first
+                firsts = [one for one in known if one.action.verb == "new" and one.key == command.key]
+                if command.key not in replayed.heads and not await self._was_placed(firsts):
+                    waiting = [one for one in firsts if one.entry_id in pending]
+                    if waiting:
+                        found = max(waiting, key=lambda one: one.place)  # as the later one of equal commands goes
+                        made[entry_id] = as_new(command, found)
+                        first[entry_id] = (found.entry_id, found.version)
+        return _with_rivals(made, [one for one in known if one.entry_id in pending]), first
 
-    async def _first_of(self, change: Command, commands: Commands, others: Sequence[Command]) -> Command | None:
-        """The NEW entry of the same order that waits and of which no order was ever accepted."""
-        known = [one for one in commands.values() if isinstance(one, Command)]
-        for one in (*known, *others):
-            if one.action.verb == "new" and one.key == change.key:
-                tried = await self._store.attempts(one.entry_id)
-                return None if any(attempt.outcome == "accepted" for attempt in tried) else one
-        return None
+    async def _was_placed(self, firsts: Iterable[Command]) -> bool:
+        tried = await self._store.attempts_of(tuple(one.entry_id for one in firsts))
+        return any(attempt.outcome == "accepted" for its in tried.values() for attempt in its)
 
     async def _venues(self, commands: Commands, request: ReplayRequest) -> dict[VenueAccount, VenueFacts]:
         broken = await self._store.breakers()
@@ -205,18 +215,26 @@ class Preflight:
             fitted[entry_id] = command
         return fitted
 
-    async def _replayed(self, at: datetime, mode: Mode) -> Replayed:
-        """What went out in this mode: a paper order duplicates no live one."""
-        every = await self._store.replayed_since(at - self._limits.duplicate_window)
+    async def _replayed(self, mode: Mode, *, rehearsal: bool) -> Replayed:
+        """What went out in this mode: a paper order duplicates no live one, and a rehearsal nothing."""
+        if rehearsal:
+            return Replayed()
+        now = max(self._clock(), await self._store.clock())
+        every = await self._store.replayed_since(now - self._limits.duplicate_window)
         attempts = await self._store.attempts_of(tuple(entry.id for entry in every))
         recent = [entry for entry in every if mode in _accepted(attempts.get(entry.id, ()))]
         likes: set[Likeness] = set()
         heads: dict[Key, tuple[int, str]] = {}
+        ids: dict[Key, list[tuple[str, str]]] = {}
         for command in [read_command(entry, venue=None) for entry in recent]:
             if isinstance(command, Command):
                 likes.add(likeness(command))
                 heads[command.key] = max(heads.get(command.key, (0, "")), (RANK[command.action.verb], command.entry_id))
-        return Replayed(frozenset(likes), heads)
+                taken = [one for one in attempts[command.entry_id] if one.outcome == "accepted" and one.mode == mode]
+                named = [(one.started_at, one.client_order_id) for one in taken if command.action.verb != "cancel"]
+                ids[command.key] = [*ids.get(command.key, ()), *named]
+        latest = {key: tuple(name for _, name in sorted(its, reverse=True)) for key, its in ids.items()}
+        return Replayed(frozenset(likes), heads, latest)
 
     async def _prepared(self, commands: Commands, venues: Mapping[VenueAccount, VenueFacts], mode: Mode) -> _Seen:
         """What the venue's client makes of each command, or why it will not; nothing of it is kept or sent."""
@@ -240,15 +258,17 @@ class Preflight:
             seen.commands[entry_id] = command
         return seen
 
-    async def _look(self, seen: _Seen, pending: set[str], mode: Mode) -> None:
+    async def _look(self, seen: _Seen, pending: set[str], request: ReplayRequest) -> None:
         """One look at each market that an order may go to."""
+        if not request.probe:
+            return
         wanted: dict[VenueAccount, list[Command]] = {}
         for entry_id in seen.orders:
             command = seen.commands[entry_id]
             going = entry_id in pending and entry_id not in seen.refusals
             if going and isinstance(command, Command) and command.action.verb != "cancel":
                 wanted.setdefault(command.at, []).append(command)
-        for entry_id, view in (await look_at(self._pool, wanted, mode)).items():
+        for entry_id, view in (await look_at(self._pool, wanted, request.mode)).items():
             seen.orders[entry_id] = replace(seen.orders[entry_id], view=view)
 
 
@@ -258,13 +278,25 @@ class _Seen(NamedTuple):
     refusals: dict[str, Guard]
 
 
-def _aimed(commands: Commands, others: Sequence[Command]) -> Commands:
+def _with_rivals(commands: Commands, waiting: Sequence[Command]) -> Commands:
+    """With what waits of the same order and may be at the venue under another id."""
+    made: dict[str, Command | Problem] = {}
+    for entry_id, one in commands.items():
+        same = [other for other in waiting if isinstance(one, Command) and other.key == one.key]
+        made[entry_id] = with_rival(one, same) if isinstance(one, Command) else one
+    return made
+
+
+def _aimed(commands: Commands, others: Sequence[Command], replayed: Replayed) -> Commands:
     """With the ids by which the orders of cancels and replaces can be found."""
     known = [*(one for one in commands.values() if isinstance(one, Command)), *others]
-    return {
-        entry_id: aimed(one, [other for other in known if other.key == one.key]) if isinstance(one, Command) else one
-        for entry_id, one in commands.items()
-    }
+    made: dict[str, Command | Problem] = {}
+    for entry_id, one in commands.items():
+        if isinstance(one, Command):
+            firsts = [other for other in known if other.key == one.key]
+            one = aimed(one, firsts, replayed.ids.get(one.key, ()))
+        made[entry_id] = one
+    return made
 
 
 def _identify(
@@ -337,18 +369,3 @@ def _busy(attempts: Iterable[Attempt], mode: Mode) -> dict[Key, tuple[BusyOrder,
 
 def _accepted(attempts: Iterable[Attempt]) -> frozenset[str]:
     return frozenset(one.mode for one in attempts if one.outcome == "accepted" and not one.rehearsal)
-
-
-def _same_failures(entry: Entry, attempts: Sequence[Attempt]) -> int:
-    """Failures of one signature; retries older than our history count as the entry's own error."""
-    tally: dict[str, int] = {}
-    recorded = 0
-    for attempt in attempts:
-        if attempt.rehearsal or attempt.outcome not in ("rejected", "unknown"):
-            continue
-        recorded += 1
-        mark = fingerprint(attempt.error or "").id
-        tally[mark] = tally.get(mark, 0) + 1
-    counted = entry.get("retry_count")
-    earlier = max(0, counted - recorded) if isinstance(counted, int) else 0
-    return max([earlier, *tally.values()])

@@ -39,7 +39,9 @@ from console.settings.config import Limits
 from venues import (
     Absent,
     Accepted,
+    Found,
     Learner,
+    Lookup,
     LookupFailed,
     NotSent,
     Outcome,
@@ -58,6 +60,7 @@ _SLOW_DOWN_SECONDS = 1.0
 _SEND_SLACK_SECONDS = 2.0
 _SAID_SECONDS = 1.0  # a shorter wait is not worth a word
 _AT_ONCE_SECONDS = 1.0  # an intent that took longer to commit is judged by the halt again
+_ENDED = ("filled", "cancelled", "expired", "rejected", "replaced")
 _STOPPED = "stopped: nothing was sent"
 _UNSURE_AIM = "it is not known by which client order id its order was sent"
 Signal = Literal["good", "bad", "none"]  # what an outcome says about the venue's health
@@ -251,14 +254,17 @@ class OrderSubmitter:
         """The venue's answer; None when the batch was stopped first. A look-up can be dropped at any time."""
         found = await unless_stopped(context.lane.client.lookup(prepared.by_aim), self._tools.stopped)
         for aim in context.command.aims[1:] if prepared.found_by else ():
-            # Its order may have another of these ids: only when none is found is it absent.
-            if not isinstance(found, Absent):
+            # Its order may have another of these ids: only when none is found is it absent, and one that has ended
+            # is meant only when none is open.
+            if found is None or not _has_gone(found):
                 break
             if (late := await self._turn(context.lane, context.step, context.held)) is not None:
                 found = LookupFailed(late)
                 break
             named = replace(prepared.by_aim, client_order_id=aim)
-            found = await unless_stopped(context.lane.client.lookup(named), self._tools.stopped)
+            other = await unless_stopped(context.lane.client.lookup(named), self._tools.stopped)
+            if other is None or isinstance(found, Absent) or not _has_gone(other):
+                found = other
         if found is None:
             return None
         return judge(prepared.action, found, not_before=earliest(context.command.captured_at))
@@ -439,6 +445,10 @@ def _prepare(context: AttemptContext, *, aim: bool = False) -> Prepared | Refuse
     """The request to send; with `aim` the cancel of the order that a replace aims at, by which it is looked up."""
     action = context.command.asked_by()
     return context.lane.client.prepare(replace(action, verb="cancel") if aim else action, context.client_order_id)
+
+
+def _has_gone(found: Lookup) -> bool:
+    return isinstance(found, Absent) or (isinstance(found, Found) and found.order.status in _ENDED)
 
 
 def _absence_gap(context: AttemptContext, asked_at: datetime) -> str | None:

@@ -11,7 +11,7 @@ from typing import assert_never
 from backends.layouts.mask import masked_text
 from backends.store import Result
 from console.services.replay.flow_control import Sleep
-from venues.integration.provider import Answer, Delivered
+from venues.integration.provider import Answer, Delivered, ProviderFailed
 from venues.orders import NotSent, RateLimited, Rejected, Unknown
 
 WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)  # seconds before each further try
@@ -55,7 +55,7 @@ async def deliver(
                 return Delivery(answer, tries, doubted)
             case Unknown():
                 doubted = True
-            case NotSent():
+            case NotSent() | ProviderFailed():
                 pass
         if tries > len(WAITS) or stopped():
             return Delivery(answer, tries, doubted)
@@ -65,21 +65,38 @@ async def deliver(
 
 
 def outcome(done: Delivery, key: str) -> Result:
-    """The result of an attempt after this delivery. Pure."""
+    """The result of an attempt after this delivery. Pure.
+
+    After a try without a clear answer only a yes ends it: the next attempt has another key, so a call that was taken
+    for failed could be done twice.
+    """
     tries = f"{done.tries} {'try' if done.tries == 1 else 'tries'}"
-    doubt = f"; an earlier try may have reached the provider under key {key}" if done.may_have_arrived else ""
     match done.answer:
         case Delivered(status):
             return Result("accepted", evidence=f"HTTP {status} after {tries}")
-        case Rejected(code, said):
-            return Result("rejected", error=masked_text(f"{code}: {said}" if said else code) + doubt, counts=True)
-        case RateLimited(seconds):
-            told = f"HTTP 429, retry after {seconds:g} s" if seconds else "HTTP 429"
-            return Result("not_sent", error=told + doubt, evidence=told, counts=done.may_have_arrived)
+        case Rejected() if not done.may_have_arrived:
+            return Result("rejected", error=_told(done.answer), counts=True)
+        case RateLimited() if not done.may_have_arrived:
+            return Result("not_sent", error=_told(done.answer), evidence=_told(done.answer), counts=False)
+        case ProviderFailed() if not done.may_have_arrived:
+            error = f"{_told(done.answer)} in {tries}; if the provider acted all the same, it was under key {key}"
+            return Result("rejected", error=error, counts=True)
         case NotSent(reason) if not done.may_have_arrived:
             return Result("not_sent", error=f"{reason} ({tries}): nothing reached the provider", counts=True)
+        case last:
+            unclear = f"no clear answer in {tries}, the last: {_told(last)}"
+            return Result("unknown", error=f"{unclear}; the provider may have acted on key {key}")
+
+
+def _told(answer: Rejected | RateLimited | ProviderFailed | NotSent | Unknown) -> str:
+    match answer:
+        case ProviderFailed(status):
+            return f"HTTP {status}"
+        case Rejected(code, said):
+            return masked_text(f"{code}: {said}" if said else code)
+        case RateLimited(seconds):
+            return f"HTTP 429, retry after {seconds:g} s" if seconds else "HTTP 429"
         case NotSent(reason) | Unknown(reason):
-            error = f"no clear answer in {tries}, the last: {reason}; counted as failed"
-            return Result("rejected", error=f"{error}, but the provider may have acted on key {key}", counts=True)
+            return reason
         case _:
-            assert_never(done.answer)
+            assert_never(answer)

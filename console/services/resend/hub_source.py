@@ -39,18 +39,35 @@ class HubSource:
         self.name = f"hub {hub.host}"
         self.columns: tuple[str, ...] = COLUMNS
         self.hub = hub
-        self.shortfall: str | None = None
+        self._unlisted: str | None = None  # what the list left out
+        self._unsearched = 0  # entries whose requests a search did not look at
+        self._untold: set[str] = set()  # entries whose requests were asked for, and that the hub does not tell
         self._on_dismiss = on_dismiss
         self._sleep = sleep
 
+    @property
+    def shortfall(self) -> str | None:
+        told = [self._unlisted] if self._unlisted else []
+        if self._unsearched:
+            text = f"the requests of {self._unsearched:,} entries are not searched"
+            told.append(f"{text}: the hub's list does not tell them")
+        if self._untold:
+            one = len(self._untold) == 1
+            which = "request of 1 entry is" if one else f"requests of {len(self._untold):,} entries are"
+            told.append(f"the {which} missing: the hub does not tell {'it' if one else 'them'}")
+        return "; ".join(told) or None
+
     async def every(self) -> tuple[Entry, ...]:
         there = await _answered(whole_list(self.hub, self._sleep))
-        self.shortfall = there.shortfall
+        self._unlisted, self._unsearched, self._untold = there.shortfall, 0, set()
         return tuple(sorted(map(entry_of, there.items.values()), key=lambda entry: entry.row_key))
 
     async def one(self, entry_id: str) -> Entry | None:
         try:
-            return replace(entry_of(await self.hub.get(entry_id)), clipped=False)
+            found = entry_of(await self.hub.get(entry_id))
+            if found.clipped:
+                self._untold.add(entry_id)
+            return replace(found, clipped=False)
         except NotFound:
             return None  # not shown; whether it is gone is asked where that counts
         except VenueError as problem:
@@ -59,9 +76,7 @@ class HubSource:
     async def whole(self, entries: Sequence[Entry]) -> list[Entry]:
         cut = [entry for entry in entries if entry.clipped]
         found = {entry.id: await self.one(entry.id) or entry for entry in cut[:_MOST_FETCHED]}
-        if rest := len(cut) - len(found):
-            text = f"the requests of {rest:,} entries are not searched: the hub's list does not tell them"
-            self.shortfall = f"{self.shortfall}; {text}" if self.shortfall else text
+        self._unsearched = len(cut) - len(found)
         return [found.get(entry.id, entry) for entry in entries]
 
     def fits(self, entry: Entry, where: Filter) -> bool:

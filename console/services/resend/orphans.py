@@ -14,6 +14,7 @@ from backends.store import Requests, Result, Store
 from console.clock import Clock
 from console.services.replay.outcome import EntryOutcome
 
+_BY_HAND = "it cannot be asked: look there yourself, then dlq settle it"
 Tell = Callable[[EntryOutcome], None]
 
 
@@ -57,8 +58,8 @@ class OrphanedCalls:
         now = await self._store.clock()
         if attempt.outcome is None and attempt.lease_until > now.timestamp():
             return EntryOutcome(attempt.entry_id, "unknown", None, None, key, "its owner may still be sending it")
-        text = f"its end was not recorded: the provider may have acted on key {key} and cannot be asked"
-        told = EntryOutcome(attempt.entry_id, "unknown", None, None, key, f"{text}; ask them, then dlq settle it")
+        text = attempt.error or f"its end was not recorded: the provider may have acted on key {key}"
+        told = EntryOutcome(attempt.entry_id, "unknown", None, None, key, f"{text}; {_BY_HAND}")
         if attempt.outcome is not None:
             return told
         if not await self._store.settle(attempt, Result("unknown", error=text), self._actor, self._why()):

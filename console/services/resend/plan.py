@@ -12,9 +12,12 @@ from backends.store import OnSuccess
 from console.clock import Clock
 from console.services.layout_fields import origin
 from console.services.replay.flow_control import Breaker
+from console.services.replay.guards import Guard
 from console.services.replay.outcome import EntryOutcome
 from console.settings.config import HUB_WAIT, Limits, ProviderConfig
 from venues.credentials import Credentials
+
+POISON = "poison"  # the one guard of messages and calls that a person may override
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class ResendTools:
     hub_wait: float = HUB_WAIT
     breakers: dict[str, Breaker] = field(default_factory=dict)  # of providers, for as long as the console runs
     most: int = Limits().max_batch
+    poison_after: int = Limits().poison_after
 
 
 class ResendRoute(NamedTuple):
@@ -51,6 +55,7 @@ class ResendPlan:
     hash: str = ""
     summary: str = ""
     overridable: frozenset[str] = frozenset()
+    overridden: frozenset[str] = frozenset()  # guards that would have held something back
 
     mode: str | None = None  # there is neither paper nor live
     document: str = "{}"  # no second person approves it
@@ -92,7 +97,9 @@ class ResendPlan:
         return (*self.held, *(EntryOutcome(one.id, "refused", None, detail=why) for one in self.going))
 
 
-def sorted_out(entries: Sequence[Entry], halt: Halt | None, most: int) -> tuple[list[Entry], list[EntryOutcome]]:
+def sorted_out(
+    entries: Sequence[Entry], halt: Halt | None, most: int, guarded: Mapping[str, Guard]
+) -> tuple[list[Entry], list[EntryOutcome]]:
     """(what would go, what stays and why)."""
     going: list[Entry] = []
     left: list[EntryOutcome] = []
@@ -104,6 +111,8 @@ def sorted_out(entries: Sequence[Entry], halt: Halt | None, most: int) -> tuple[
             left.append(EntryOutcome(entry.id, "refused", None, detail=text))
         elif entry.state != "pending":
             left.append(EntryOutcome(entry.id, "skipped", None, detail=f"already {entry.state}"))
+        elif (guard := guarded.get(entry.id)) is not None:
+            left.append(EntryOutcome(entry.id, "refused", None, detail=f"{guard.code}: {guard.text}"))
         elif len(going) >= most:
             left.append(EntryOutcome(entry.id, "refused", None, detail=f"max-batch: the batch is full, {most} at most"))
         else:

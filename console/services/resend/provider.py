@@ -2,8 +2,8 @@
 
 A call goes out with the authorization of its tenant, where tenants have their own; each has a breaker of its own.
 
-A provider cannot be asked what became of a call. A retry without a clear answer counts as failed, as it does in the
-hub; its detail and the ledger say that the provider may have acted on it, and under which key.
+A provider cannot be asked what became of a call. A retry without a clear answer stays in doubt until a person settles
+it; its detail and the ledger say under which key the provider may have acted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from backends.layouts.mask import masked_document
-from backends.records import Actor, Entry
+from backends.records import Actor, BreakerRow, Entry
 from backends.store import ActRefused, Intent, Requests, Store, StoreError
 from console.clock import Clock
 from console.services import layout_fields as layout
@@ -56,6 +56,27 @@ class ProviderTenant(NamedTuple):
     @property
     def label(self) -> str:
         return self.name if self.tenant is None else f"{self.name}/{self.tenant}"
+
+
+_CLOSED = BreakerRow(0, 0, None)
+_KEPT_AS = "provider/"  # before a provider's name in the ledger, where venues have breakers too
+
+
+async def recall_breakers(store: Store, breakers: dict[str, Breaker], now: float) -> set[str]:
+    """Take over what the ledger keeps of earlier sends, this console's or another's. Returns the keys it has."""
+    try:
+        rows = await store.breakers()
+    except StoreError:
+        return set()  # without the ledger each console counts for itself
+    kept = {
+        ProviderTenant(name.removeprefix(_KEPT_AS), tenant or None).key: row
+        for (name, tenant, _), row in rows.items()
+        if name.startswith(_KEPT_AS)
+    }
+    for key, row in kept.items():
+        if breakers.get(key, Breaker()).at(now).state != "open":
+            breakers[key] = Breaker.kept(row, now)
+    return set(kept)
 
 
 class Providers:
@@ -165,6 +186,7 @@ class ProviderBatch:
         self._stop = asyncio.Event()
         self._halted = False
         self._called: dict[str, tuple[ProviderTenant, ...]] = {}  # by the id or name of a provider
+        self._kept: set[str] = set()  # keys of the breakers that the ledger has
         self._waiting = waiting
         given = pulse or Pulse()
         self._ticks = given.ticks
@@ -194,6 +216,7 @@ class ProviderBatch:
             results.append(result)
             tell(result)
 
+        self._kept = await recall_breakers(self._store, self._providers.breakers, self._ticks())
         providers: dict[ProviderTenant, list[Entry]] = {}
         for entry in entries:
             try:
@@ -230,9 +253,20 @@ class ProviderBatch:
             if healthy is not None:
                 breaker = breaker.succeeded() if healthy else breaker.failed(self._ticks())
                 self._providers.breakers[at.key] = breaker
+                await self._keep(at, good=healthy)
             if breaker.state == "closed":
                 holds = 0
             ended(result)
+
+    async def _keep(self, at: ProviderTenant, *, good: bool) -> None:
+        """Keep for every console how a call ended; a success after no failure needs no record."""
+        if good and at.key not in self._kept:
+            return
+        try:
+            row = await self._store.breaker_learns((f"{_KEPT_AS}{at.name}", at.tenant or "", "live"), good=good)
+        except StoreError:
+            return  # without the ledger each console counts for itself
+        (self._kept.discard if row == _CLOSED else self._kept.add)(at.key)
 
     async def _held(self, at: ProviderTenant, seconds: float) -> None:
         """Wait for an open breaker, and say so."""

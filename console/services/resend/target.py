@@ -17,8 +17,10 @@ from backends.records import Attempt, Entry
 from backends.store import ActRefused, Requests, Requeues, Store
 from console.services.layout_fields import origin
 from console.services.replay.background_run import RunHandle
+from console.services.replay.guards import Guard
 from console.services.replay.outcome import EntryOutcome
-from console.services.resend.plan import ResendPlan, ResendRoute, ResendTools, sorted_out
+from console.services.resend.plan import POISON, ResendPlan, ResendRoute, ResendTools, sorted_out
+from console.services.triage.poison import poison_among
 
 if TYPE_CHECKING:
     from console.services.evidence.reconcile import Settled
@@ -52,7 +54,7 @@ class OutboxTarget:
             into, after = store.check_requeue(), store.after_success
             return ResendPlan(tuple(going), tuple(left), _routes(going, into), "outbox", after)
 
-        return await _planned(work.store, entries, self.tools.most, route)
+        return await _planned(work.store, entries, request, self.tools, route)
 
     async def send(
         self, work: WorkTools, plan: SendPlan, handle: RunHandle, note: str | None
@@ -78,17 +80,20 @@ class ProviderTarget:
     lists_all: bool = True
 
     async def plan(self, work: WorkTools, entries: Sequence[Entry], request: ReplayRequest) -> ResendPlan:
+        from console.services.resend.provider import recall_breakers
+
         store = work.store
         assert isinstance(store, Requests)
 
         async def route(going: list[Entry], left: list[EntryOutcome]) -> ResendPlan:
             await store.check_success()
+            await recall_breakers(work.store, self.tools.breakers, time.monotonic())
             readable, unparsable = await _readable(store, going)
             # A keyring may ask its owner: never on the caller's loop.
             plan = await asyncio.to_thread(asyncio.run, _to_providers(readable, [*left, *unparsable], self.tools))
             return replace(plan, after=store.after_success)
 
-        return await _planned(work.store, entries, self.tools.most, route)
+        return await _planned(work.store, entries, request, self.tools, route)
 
     async def send(
         self, work: WorkTools, plan: SendPlan, handle: RunHandle, note: str | None
@@ -128,7 +133,7 @@ class HubTarget:
         async def route(going: list[Entry], left: list[EntryOutcome]) -> ResendPlan:
             return ResendPlan(tuple(going), tuple(left), _routes(going, hub.host), "hub")
 
-        return await _planned(work.store, entries, self.tools.most, route)
+        return await _planned(work.store, entries, request, self.tools, route)
 
     async def send(
         self, work: WorkTools, plan: SendPlan, handle: RunHandle, note: str | None
@@ -177,16 +182,28 @@ def target_for(store: Store, tools: ResendTools) -> OutboxTarget | ProviderTarge
     return ProviderTarget(tools) if hub_of(store) is None else HubTarget(tools)
 
 
-async def _planned(store: Store, entries: Sequence[Entry], most: int, route: Router) -> ResendPlan:
+async def _planned(
+    store: Store, entries: Sequence[Entry], request: ReplayRequest, tools: ResendTools, route: Router
+) -> ResendPlan:
     """Where nothing at all can take a replay, every entry that would go is refused with that reason."""
-    going, left = sorted_out(entries, await store.halted(), most)
+    bad = await _poisoned(store, entries, tools.poison_after)
+    found = frozenset({POISON}) if bad else frozenset[str]()
+    overridden = found & request.overrides
+    going, left = sorted_out(entries, await store.halted(), tools.most, {} if overridden else bad)
     if not going:
-        return ResendPlan((), tuple(left))
+        return ResendPlan((), tuple(left), overridable=found - overridden)
     try:
-        return await route(going, left)
+        return replace(await route(going, left), overridable=found - overridden, overridden=overridden)
     except ActRefused as problem:
         refused = [EntryOutcome(one.id, "refused", None, detail=str(problem)) for one in going]
         return ResendPlan((), (*left, *refused), problem=str(problem))
+
+
+async def _poisoned(store: Store, entries: Sequence[Entry], after: int) -> dict[str, Guard]:
+    """Guards of what failed too often in one way, by entry."""
+    waiting = [entry for entry in entries if entry.state == "pending"]
+    bad = await poison_among(store, waiting, after) if waiting else {}
+    return {entry_id: Guard(POISON, poison.text) for entry_id, poison in bad.items()}
 
 
 async def _sent(batch: _Batch, plan: SendPlan, handle: RunHandle, note: str | None) -> tuple[EntryOutcome, ...]:
@@ -196,6 +213,8 @@ async def _sent(batch: _Batch, plan: SendPlan, handle: RunHandle, note: str | No
     if not plan.going:
         return plan.held
     handle.attend(batch)
+    if plan.overridden:
+        note = f"override {', '.join(sorted(plan.overridden))}: {note or ''}"
     return (*plan.held, *await batch.run(plan.going, note=note, tell=handle.tell))
 
 

@@ -12,6 +12,8 @@ from console.services.triage.triage import ClassifiedEntry
 
 def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
     entry = row.entry
+    if (poison := poison_step(row)) and entry.state == "pending":
+        return poison
     if (again := layout_of(entry).again) and entry.state in ("pending", "in_doubt", "replayed"):
         return _resent(entry.state, again)
     match entry.state:
@@ -31,6 +33,13 @@ def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = ()) -> str:
     return _named(row.next_step, entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
 
 
+def poison_step(row: ClassifiedEntry) -> str:
+    """The advice for what keeps failing in one way; "" for everything else."""
+    if row.poison is None:
+        return ""
+    return f"{row.poison.text}: mend the cause, then restore (U) with a note clears that; or dismiss (D)"
+
+
 def _resent(state: State, again: str) -> str:
     """The advice for a message or a call, about which no venue can be asked."""
     match state:
@@ -46,12 +55,15 @@ def _named(step: str, venue: str) -> str:
     return step.replace("VENUE", venue) if venue.replace("-", "").replace(":", "").isalnum() else step
 
 
-def difference(before: Attempt, after: Attempt) -> str:
-    """What changed between two attempts; "" where request and answer were the same."""
+def difference(before: Attempt, after: Attempt, *, keeps_id: bool = True) -> str:
+    """What changed between two attempts; "" where request and answer were the same.
+
+    `keeps_id`: a further attempt carries the same id, so another one tells something. A call's key is always fresh.
+    """
     changes = []
     if before.payload_hash != after.payload_hash:
         changes.append("another request")
-    if before.client_order_id != after.client_order_id:
+    if keeps_id and before.client_order_id != after.client_order_id:
         changes.append("another client order id")
     if before.mode != after.mode:
         changes.append(f"{before.mode} → {after.mode}")

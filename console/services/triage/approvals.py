@@ -5,18 +5,90 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from backends.records import ActContext, Actor, Approval, Attempt, Halt
+from backends.records import ActContext, Actor, Approval, Attempt, Halt, number
 from backends.store import Store
 from console.clock import Clock
 
 if TYPE_CHECKING:
     from console.services.replay.target import SendPlan
 
-APPROVAL_SECONDS = 300.0
+APPROVAL_SECONDS = 300.0  # how long an approval may be used
+ASK_SECONDS = 300.0  # how long a plan waits for one: asking again begins anew
+_NEVER = datetime.fromtimestamp(0, UTC)
+_LAST_SECOND = 250_000_000_000  # of the times that Python can hold
+Answered = Literal["approved", "unknown", "expired", "unseen", "own"]
+NOT_APPROVED: Mapping[str, str] = {
+    "unknown": "no such plan was put up for approval on this store",
+    "expired": "it was asked for more than five minutes ago: the one who asked must ask again",
+    "unseen": "its orders cannot be shown: the one who asked must ask again",
+    "own": "the one who asked cannot approve: another OS user or database role must",
+}
 ApprovalKind = Literal["replay", "settle", "resume"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPlan:
+    """What somebody asked a second person to agree to, as the asker saw it."""
+
+    plan: str
+    kind: str
+    asked_by: str
+    asked_at: datetime
+    expires_at: datetime
+    mode: str | None
+    gross: Mapping[str, Decimal]
+    orders: tuple[Mapping[str, object], ...]
+    summary: str
+
+    @property
+    def row(self) -> dict[str, object]:
+        return {
+            "plan": self.plan,
+            "kind": self.kind,
+            "asked_by": self.asked_by,
+            "asked_at": self.asked_at,
+            "expires_at": self.expires_at,
+            "mode": self.mode,
+            "gross": dict(self.gross),
+            "orders": list(self.orders),
+        }
+
+    @property
+    def word(self) -> str:
+        """What the second person types."""
+        return "approve resume" if self.kind == "resume" else f"approve {len(self.orders)}"
+
+
+def waiting_plan(asked: Approval) -> WaitingPlan:
+    """The plan of a row of the ledger. What cannot be read in it is left out: others may have written there."""
+    try:
+        told = json.loads(asked.document, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        told = {}
+    told = told if isinstance(told, dict) else {}
+    rows, gross = told.get("rows", told.get("orders")), told.get("gross")
+    asked_at = datetime.fromtimestamp(asked.asked_at, UTC) if 0 <= asked.asked_at < _LAST_SECOND else _NEVER
+    return WaitingPlan(
+        plan=asked.plan_hash,
+        kind=asked.kind,
+        asked_by=asked.asked_by.partition("|")[0],
+        asked_at=asked_at,
+        expires_at=asked_at + timedelta(seconds=ASK_SECONDS),
+        mode=told["mode"] if isinstance(told.get("mode"), str) else None,
+        gross={name: amount for name, text in _pairs(gross) if (amount := number(text)) is not None},
+        orders=tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else (),
+        summary=asked.summary,
+    )
+
+
+def _pairs(held: object) -> list[tuple[str, object]]:
+    return list(held.items()) if isinstance(held, dict) else []
 
 
 class Approvals:
@@ -34,7 +106,7 @@ class Approvals:
     def _is_given(approval: Approval) -> bool:
         if approval.approved_by is None or approval.approved_ago is None:
             return False
-        return approval.approved_by != approval.asked_by and approval.approved_ago <= APPROVAL_SECONDS
+        return approval.approved_by != approval.asked_by and 0 <= approval.approved_ago <= APPROVAL_SECONDS
 
     async def given_or_asked(
         self, plan_hash: str, summary: str, *, kind: ApprovalKind, document: str = "{}", request: str = ""
@@ -74,12 +146,26 @@ class Approvals:
         summary = f"resume after the halt by {halt.operator}: {halt.note}"
         return await self.given_or_asked(resume_hash(halt), summary, kind="resume")
 
-    async def approve(self, plan_hash: str) -> str | None:
-        """What was approved; None if this person may not approve it. Raises KeyError for an unknown plan."""
+    async def waiting(self) -> tuple[WaitingPlan, ...]:
+        """What waits for a second person, the latest first."""
+        asked = [one for one in await self._store.approvals() if one.approved_by is None]
+        return tuple(waiting_plan(one) for one in asked if one.asked_ago <= ASK_SECONDS)
+
+    async def asked(self, plan_hash: str) -> WaitingPlan | None:
+        """What was put up under this hash; None where nobody did."""
+        approval = await self._store.approval(plan_hash)
+        return None if approval is None else waiting_plan(approval)
+
+    async def approve(self, plan_hash: str) -> Answered:
+        """Agree to what somebody else asked for a short while ago."""
         approval = await self._store.approval(plan_hash)
         if approval is None:
-            raise KeyError(plan_hash)
-        return approval.summary if await self._store.approve(plan_hash, self._actor, self._why()) else None
+            return "unknown"
+        if approval.asked_ago > ASK_SECONDS:
+            return "expired"
+        if approval.kind != "resume" and not waiting_plan(approval).orders:
+            return "unseen"  # nobody approves what they cannot see
+        return "approved" if await self._store.approve(plan_hash, self._actor, self._why()) else "own"
 
     def _why(self) -> ActContext:
         return ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="four-eyes")

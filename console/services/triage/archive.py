@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from backends.ledger.audit_chain import Verifier
-from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, RowKey, readable
+from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, RowKey, StoreInfo, readable
 from backends.store import Store
+from console.services.layout_fields import LAYOUTS
 from console.services.triage.gone import gone_entry
 
 FORMAT = "dlq-archive/1"
@@ -31,6 +32,10 @@ ENTRIES, ATTEMPTS, AUDIT = "entries.jsonl", "attempts.jsonl", "audit.jsonl"
 BLOCK = 1 << 20
 SEAL = b"0" * 64  # placeholder for the zip's comment, the file's last bytes: the SHA-256 of all before it
 _MEMBERS = (ENTRIES, ATTEMPTS, AUDIT, MANIFEST)
+# Bounds of a bundle that somebody else may have made: it must take neither all memory nor all day.
+_LARGEST_LIST = 1_000_000
+_LONGEST_LINE = 64_000_000
+_MOST_TIMES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class BundleVerdict:
     events: int = 0
     head: str = ""
     digest: str = ""  # of SHA256SUMS; compare it with the one kept elsewhere
+    is_bundle: bool = True  # else it is no archive at all, or none that can be opened
 
     @property
     def sound(self) -> bool:
@@ -66,15 +72,24 @@ def _seal(file: IO[bytes]) -> bytes:
 
 def verify(path: Path) -> BundleVerdict:
     try:
+        if not path.is_file():
+            return BundleVerdict(("no such file",), is_bundle=False)
         with path.open("rb") as file:
-            sealed = _seal(file) == file.read()
+            is_zip = file.read(2) == b"PK"
+            sealed = is_zip and _seal(file) == file.read()
+        if not is_zip:
+            return BundleVerdict(("is no archive of ours",), is_bundle=False)
         with zipfile.ZipFile(path) as bundle:
+            if not set(_MEMBERS) & set(bundle.namelist()):
+                return BundleVerdict(("is no archive of ours",), is_bundle=False)
             verdict = _verify(bundle)
         return verdict if sealed else replace(verdict, problems=("the file was altered", *verdict.problems))
+    except PermissionError as problem:
+        return BundleVerdict((f"cannot be read: {problem.strerror}",), is_bundle=False)
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
         # zipfile raises RuntimeError if a damaged header asks for a password or an unknown method.
         return BundleVerdict((f"cannot be read: {problem}",))
-    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as problem:
         return BundleVerdict((f"is not what an archive looks like: {problem!r}",))
 
 
@@ -83,8 +98,11 @@ def _verify(bundle: zipfile.ZipFile) -> BundleVerdict:
     names = bundle.namelist()
     if sorted(names) != sorted((*_MEMBERS, SUMS)):
         problems.append(f"holds {sorted(names)}, not {sorted((*_MEMBERS, SUMS))}")
-    listed = bundle.read(SUMS)
-    manifest = json.loads(bundle.read(MANIFEST))
+    for one in bundle.infolist():
+        if one.file_size > _MOST_TIMES * max(1, one.compress_size):
+            raise ValueError(f"{one.filename} would be more than {_MOST_TIMES} times as large as it is here")
+    listed = _small(bundle, SUMS)
+    manifest = json.loads(_small(bundle, MANIFEST))
     if manifest["format"] != FORMAT:
         problems.append(f"is of the format {manifest['format']!r}")
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in listed.decode().splitlines())}
@@ -118,7 +136,18 @@ def _chain(bundle: zipfile.ZipFile) -> Verifier:
 
 def _lines(bundle: zipfile.ZipFile, name: str) -> Iterable[bytes]:
     with bundle.open(name) as file:
-        yield from file
+        while line := file.readline(_LONGEST_LINE + 1):
+            if len(line) > _LONGEST_LINE:
+                raise ValueError(f"{name} has a line of more than {_LONGEST_LINE} bytes")
+            yield line
+
+
+def _small(bundle: zipfile.ZipFile, name: str) -> bytes:
+    with bundle.open(name) as file:
+        held = file.read(_LARGEST_LIST + 1)
+    if len(held) > _LARGEST_LIST:
+        raise ValueError(f"{name} is larger than {_LARGEST_LIST} bytes")
+    return held
 
 
 def _digest(bundle: zipfile.ZipFile, name: str) -> tuple[str, int]:
@@ -274,31 +303,37 @@ async def _pages(store: Store, before: datetime) -> AsyncIterator[list[Entry]]:
 
 
 async def _gone(store: Store, before: datetime) -> AsyncIterator[tuple[Entry, tuple[Attempt, ...]]]:
-    """Entries whose row is gone, with their attempts, if the first began before that moment."""
-    sent: dict[str, None] = {}
+    """Entries whose row is gone, with their attempts, if the first act on them was before that moment."""
+    first: dict[str, str] = {}
     async for events in store.audit():
         for event in events:
-            sent |= dict.fromkeys(_sent_entries(event, store.info.table))
-    ids = tuple(sent)
+            for entry_id, at in _acted_on(event, store.info):
+                first.setdefault(entry_id, at)
+    ids = tuple(entry_id for entry_id, at in first.items() if at < before.isoformat())
     for start in range(0, len(ids), _PAGE):
         block = ids[start : start + _PAGE]
         there = await store.many(block)
         missing = tuple(entry_id for entry_id in block if entry_id not in there)
-        for entry_id, made in (await store.attempts_of(missing)).items() if missing else ():
+        attempts = await store.attempts_of(missing) if missing else {}
+        for entry_id in missing:
+            made = attempts.get(entry_id, ())
             entry = gone_entry(store.info, entry_id, made, await store.events(entry_id))
-            if entry is not None and made and made[0].started_at < before.isoformat():
+            if entry is not None:
                 yield entry, made
 
 
-def _sent_entries(event: AuditEvent, source: str) -> list[str]:
-    if b'"intent"' not in event.body:
+def _acted_on(event: AuditEvent, info: StoreInfo) -> list[tuple[str, str]]:
+    """(entry, moment) of an act after which a row may be gone. A dismissed order keeps its row."""
+    kinds = ("intent",) if LAYOUTS[info.layout].says_dismissed else ("intent", "dismiss")
+    if not any(f'"{kind}"'.encode() in event.body for kind in kinds):
         return []
     try:
         body = json.loads(event.body)
-        entries = body["entries"] if body["kind"] == "intent" and body["source"] == source else []
-    except (ValueError, KeyError, TypeError):
+        is_one = body["kind"] in kinds and body["source"] == info.table
+        named = [one[0] if isinstance(one, list) else one for one in body["entries"]] if is_one else []
+        return [(one, str(body["at"])) for one in named if isinstance(one, str)]
+    except (ValueError, KeyError, TypeError, IndexError):
         return []  # the chain itself is judged where it is written
-    return [one for one in entries if isinstance(one, str)]
 
 
 def entry_document(entry: Entry) -> dict[str, object]:

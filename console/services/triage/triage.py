@@ -14,18 +14,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from backends.layouts.mask import masked_error
-from backends.records import ActContext, Actor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
-from backends.store import ActRefused, Store
+from backends.records import ActContext, Actor, Ancestor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
+from backends.store import ActRefused, RepeatedId, Store, TellsApart
 from console.clock import Clock
 from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
-from console.services.layout_fields import stored_error, varying
+from console.services.layout_fields import LAYOUTS, stored_error, varying
 from console.services.triage.gone import gone_entry
+from console.services.triage.lineage import ancestors_of
+from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
+from console.services.triage.poison import Poison, poison_among
+from console.text.untrusted import safe
 
 CHUNK = 500  # entries in the first transaction
 _LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
 _BUSY_SHARE = 0.6  # share of the time this may write while somebody else writes too
 _PAGE = 500
+_NAMED = 5  # entries of one id that an error names
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,20 @@ class ClassifiedEntry:
     """An entry with its category and fingerprint, computed on demand: most entries of a page are never asked."""
 
     entry: Entry
+    facts: MarkFacts | None = None  # None: nobody looked for marks
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return () if self.facts is None else self.facts.marks(self)
+
+    @property
+    def poison(self) -> Poison | None:
+        return None if self.facts is None else self.facts.poisoned.get(self.entry.id)
+
+    @property
+    def came_back(self) -> int:
+        """How often this message was replayed and failed again."""
+        return 0 if self.facts is None else self.facts.came_back.get(self.entry.id, 0)
 
     @property
     def category(self) -> str:
@@ -66,15 +85,22 @@ class ClassifiedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A filter the store evaluates, and the category and group, which are evaluated here."""
+    """A filter the store evaluates, and the category, group and mark, which are evaluated here."""
 
     where: Filter = field(default_factory=Filter)
     category: str | None = None
     group: str | None = None
+    mark: str | None = None
+    facts: MarkFacts | None = None  # what the mark is judged by; `Triage.resolved` reads it
 
     @property
     def by_class(self) -> bool:
-        return self.category is not None or self.group is not None
+        return not (self.category is self.group is self.mark is None)
+
+    @property
+    def ids(self) -> tuple[str, ...] | None:
+        """The only entries that can match, where that is known: the poisoned ones are few."""
+        return tuple(self.facts.poisoned) if self.facts is not None and self.mark == "poison" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +120,7 @@ class History:
     events: tuple[AuditEvent, ...]
     notes: tuple[Note, ...]
     unrecorded: int  # retries from before the ledger existed
+    ancestors: tuple[Ancestor, ...] = ()  # of a message that came back, oldest first
 
 
 Progress = Callable[[int, int], None]
@@ -110,6 +137,22 @@ async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
         return entries
     whole = await store.many(cut)
     return tuple(whole.get(entry.id, entry) for entry in entries)
+
+
+async def few_of(store: Store, query: Query) -> list[Entry]:
+    """The matches among the entries that the query names, whole, in no order."""
+    from console.services.browse.filter_match import fits
+
+    found: list[Entry] = []
+    ids = query.ids or ()
+    for start in range(0, len(ids), _PAGE):
+        found += (await store.many(ids[start : start + _PAGE])).values()
+    return [entry for entry in found if fits(entry, query.where) and matches(classified(entry), query)]
+
+
+def standing(row_key: RowKey) -> tuple[str, ...]:
+    """A sort key for any row key, whatever types its parts have."""
+    return tuple(f"{part:020d}" if isinstance(part, int) else str(part) for part in row_key)
 
 
 def _shown(attempt: Attempt) -> Attempt:
@@ -130,20 +173,37 @@ def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
 
 
 def matches(row: ClassifiedEntry, query: Query) -> bool:
+    if query.mark is not None and not (query.facts is not None and query.facts.has(row, query.mark)):
+        return False
     return query.category in (None, row.category) and query.group in (None, row.fingerprint)
 
 
 class Triage:
-    def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
+    def __init__(self, store: Store, actor: Actor, clock: Clock, limits: MarkLimits | None = None) -> None:
         self.store = store
         self.actor = actor
+        self.limits: MarkLimits = limits or UsualLimits()
         self._clock = clock
         self._last_dismissed: tuple[str, ...] = ()
+
+    async def mark_facts(self) -> MarkFacts:
+        return await mark_facts(self.store, self.limits, self._clock())
+
+    async def resolved(self, query: Query) -> Query:
+        """The query with what its mark is judged by."""
+        if query.mark is None or query.facts is not None:
+            return query
+        return replace(query, facts=await self.mark_facts())
 
     async def stream(
         self, query: Query, *, whole: bool = True, limit: int | None = None
     ) -> AsyncIterator[ClassifiedEntry]:
         """Every match in insertion order. Reads page by page, so that no read transaction stays open."""
+        query = await self.resolved(query)
+        if query.ids is not None:
+            for row in (await self._few(query))[:limit]:
+                yield row
+            return
         place: RowKey | None = None
         left = limit
         while left is None or left > 0:
@@ -162,6 +222,11 @@ class Triage:
                 return
             place = page.entries[-1].row_key
 
+    async def _few(self, query: Query) -> list[ClassifiedEntry]:
+        """The matches among the entries that the query names."""
+        found = await few_of(self.store, query)
+        return [classified(entry) for entry in sorted(found, key=lambda entry: standing(entry.row_key))]
+
     async def select(self, query: Query, *, most: int | None = None) -> tuple[Entry, ...]:
         """The entries that match now, as a fixed set."""
         return tuple([row.entry async for row in self.stream(query, whole=False, limit=most)])
@@ -171,10 +236,24 @@ class Triage:
         found: dict[str, Entry] = {}
         for start in range(0, len(ids), _PAGE):
             found |= await self.store.many(ids[start : start + _PAGE])
-        return found, tuple(entry_id for entry_id in ids if entry_id not in found)
+        missing = tuple(entry_id for entry_id in ids if entry_id not in found)
+        await self._check_told_apart(missing)
+        return found, missing
+
+    async def _check_told_apart(self, ids: tuple[str, ...]) -> None:
+        """Raises RepeatedId for an id that several rows have: nobody can tell which of them is meant."""
+        store = self.store
+        if not isinstance(store, TellsApart):
+            return
+        for entry_id in ids:
+            if names := await store.named(entry_id):
+                these = ", ".join(safe(name, 80) for name in names[:_NAMED])
+                raise RepeatedId(f"{len(names)} entries have the id {safe(entry_id, 80)}: say which, {these}")
 
     async def history(self, entry_id: str) -> History | None:
         entry = await self.store.get(entry_id)
+        if entry is None:
+            await self._check_told_apart((entry_id,))
         attempts = await self.store.attempts(entry_id)
         events = await self.store.events(entry_id)
         if entry is None:
@@ -184,7 +263,10 @@ class Triage:
         counted = entry.get("retry_count")
         earlier = max(0, counted - recorded_retries(events)) if isinstance(counted, int) else 0
         shown = tuple(map(_shown, attempts))
-        return History(classified(entry), shown, events, await self.store.notes(entry_id), earlier)
+        line = await ancestors_of(self.store, entry_id)
+        back = {entry_id: len(line)} if line else {}
+        facts = MarkFacts(await self.poisoned((entry,)), self._clock(), self.limits, back)
+        return History(ClassifiedEntry(entry, facts), shown, events, await self.store.notes(entry_id), earlier, line)
 
     async def dismiss(
         self,
@@ -204,6 +286,15 @@ class Triage:
         why = self._why(reason="restored", note=note)
         return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=lambda: False)
 
+    async def clear(self, ids: tuple[str, ...], *, note: str) -> Done:
+        """What failed until now no longer counts towards poison."""
+        why = self._why(reason="poison-cleared", note=note)
+        await self.store.clear(ids, self.actor, why)
+        return Done(ids, (), operation=why.operation)
+
+    async def poisoned(self, entries: Sequence[Entry]) -> dict[str, Poison]:
+        return await poison_among(self.store, entries, self.limits.poison_after)
+
     async def restorable(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[str, str]]]:
         """(what a restore reopens: dismissed, or replayed in paper alone; the others, each with the reason)."""
         replayed = tuple(entry.id for entry in entries if entry.state == "replayed")
@@ -211,7 +302,9 @@ class Triage:
         live = {one for one, its in attempts.items() if any(_stands_live(attempt) for attempt in its)}
         back = [entry for entry in entries if entry.state in ("dismissed", "replayed") and entry.id not in live]
         there = {entry.id for entry in back}
-        why = dict.fromkeys(live, "is replayed in live: it stands at the venue")
+        has_modes = LAYOUTS[self.store.info.layout].has_modes
+        sent = "is replayed in live: it stands at the venue" if has_modes else "is replayed: that cannot be taken back"
+        why = dict.fromkeys(live, sent)
         left = [one for one in entries if one.id not in there]
         return back, [(one.id, why.get(one.id, f"is {one.state}, not dismissed")) for one in left]
 

@@ -26,7 +26,7 @@ from tests.support.store import ACTOR, EVERYTHING, ids, why
 from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 from venues.credentials import Credentials
 
-LATER = datetime(2030, 1, 1, tzinfo=UTC)
+BEGINNING, LATER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -82,9 +82,15 @@ async def test_what_was_sent_and_deleted_is_still_shown_and_archived(rig: Integr
         assert "its row is gone" in "\n".join(history_lines(history, {}))
     assert await triage.history(entry_id(9)) is None
     made = await archive(store, LATER, tmp_path / "a.zip", actor=ACTOR, now=clock())
-    assert (made.entries, made.attempts, verify(made.path).sound) == (2, 1, True)
+    assert (made.entries, made.attempts, verify(made.path).sound) == (3, 1, True)
     lines = [json.loads(line) for line in zipfile.ZipFile(made.path).read("entries.jsonl").splitlines()]
-    assert [(one["id"], one.get("gone")) for one in lines] == [(entry_id(3), None), (entry_id(1), True)]
+    assert [(one["id"], one["state"], one.get("gone")) for one in lines] == [
+        (entry_id(3), "pending", None),
+        (entry_id(1), "replayed", True),
+        (entry_id(2), "dismissed", True),
+    ]
+    early = await archive(store, BEGINNING, tmp_path / "b.zip", actor=ACTOR, now=clock())
+    assert (early.entries, early.attempts) == (0, 0)
 
 
 async def test_an_entry_that_its_hub_no_longer_has_is_still_shown(postgres_db: str, stack: AsyncExitStack) -> None:
@@ -112,6 +118,23 @@ async def test_requests_that_the_list_does_not_tell_are_fetched_where_asked_for(
     assert store.shortfall is None
     made = await archive(store, LATER, tmp_path / "a.zip", actor=ACTOR, now=clock())
     assert b"/v3" in zipfile.ZipFile(made.path).read("entries.jsonl")
+
+
+class SilentHub(TerseHub):
+    """Tells no request at all."""
+
+    def __call__(self, got: Received) -> Answer:
+        told = super().__call__(got)
+        if got.method != "GET" or told is None or b'"originalRequest"' not in told:
+            return told
+        return reply(200, {**json.loads(told.partition(b"\r\n\r\n")[2]), "originalRequest": None})
+
+
+async def test_requests_that_a_hub_does_not_tell_are_named(postgres_db: str, stack: AsyncExitStack) -> None:
+    store = await opened(postgres_db, stack, SilentHub().add(*(failed_item(n) for n in (1, 2))))
+    whole = [one.entry.get("originalRequest") async for one in Triage(store, ACTOR, clock).stream(Query())]
+    assert whole == [None, None]
+    assert store.shortfall == "the requests of 2 entries are missing: the hub does not tell them"
 
 
 async def test_requests_that_a_search_did_not_look_at_are_named(

@@ -20,6 +20,7 @@ from tests.support.snapshots.states import M, S, Size
 
 Fill = Callable[[str], Awaitable[None]]
 BOTH = (S, M)
+DELETES = {"options": {"on_success": "delete", "on_dismiss": "delete"}}
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ def _outbox() -> list[LayoutScene]:
         LayoutScene("outbox-gate", fill_outbox, keys("aR")),
         LayoutScene("outbox-gate-live", fill_outbox, keys("aR"), (S,), {"mode": "live"}),
         LayoutScene("outbox-wrong", fill_outbox, then(keys("aR"), typed("6")), (S,)),
+        LayoutScene("outbox-dismiss", fill_outbox, keys("D"), (S,)),
+        LayoutScene("outbox-groups", fill_outbox, keys("f"), (M,)),
         LayoutScene("outbox-report", fill_outbox, report(SENT)),
         LayoutScene("outbox-mode", fill_outbox, keys("mli"), (S,)),
         LayoutScene("outbox-read-only", fill_outbox, keys("j"), (S,), {"read_only": True}),
@@ -100,6 +103,11 @@ def _integration() -> list[LayoutScene]:
         LayoutScene("integration-request", fill_integration, keys("j<enter>]")),
         LayoutScene("integration-history", fill_integration, keys("jjj<enter>]]"), (S,)),
         LayoutScene("integration-gate", fill_integration, keys("aR")),
+        LayoutScene("integration-gate-deletes", fill_integration, keys("aR"), (S,), DELETES),
+        LayoutScene("integration-dismiss", fill_integration, keys("aD"), (S,)),
+        LayoutScene("integration-dismiss-deletes", fill_integration, keys("jD"), (S,), DELETES),
+        LayoutScene("integration-groups", fill_integration, keys("f")),
+        LayoutScene("integration-help", fill_integration, keys("?"), (M,)),
         LayoutScene("integration-settle", fill_integration, keys("S"), (S,)),
         LayoutScene("integration-report", fill_integration, report(CALLED)),
     ]

@@ -12,6 +12,7 @@ from backends.layouts.columns import read_options
 from backends.records import ActContext, Entry, Selection
 from backends.sql.other.store import OutboxStore
 from backends.store import Claim, Intent, Requeued, Result, Store
+from console.services.resend.hub_source import HubStore, open_hub
 from console.services.resend.plan import ResendTools
 from console.services.session import SessionSettings, StoreSession
 from console.settings.config import ProviderConfig, StoreConfig
@@ -19,6 +20,7 @@ from tests.support.app import ANN, NOW
 from tests.support.integration import IntegrationRig, entry_id, failed_row
 from tests.support.outbox import OutboxRig, dead_row
 from tests.support.snapshots.order_store import StillStage, StillWorkplace
+from tests.support.venue.hub import TOKEN
 from venues.credentials import Credentials
 
 PROVIDERS = {
@@ -132,14 +134,25 @@ class LayoutStage(StillStage):
     providers: dict[str, ProviderConfig] = field(default_factory=lambda: dict(PROVIDERS))
     secret: str | None = None
     options: dict[str, Any] = field(default_factory=lambda: {"on_success": "keep"})
+    hub_url: str | None = None  # the store is this hub; its ledger is in `target`
 
     @property
     def store_config(self) -> StoreConfig:
         options = read_options(self.options)
-        return StoreConfig(self.name, self.target, mode=self.mode, environment=self.environment, options=options)
+        return StoreConfig(
+            self.name,
+            self.target,
+            mode=self.mode,
+            environment=self.environment,
+            options=options,
+            hub_url=self.hub_url,
+        )
 
     async def attach(self, settings: StoreConfig) -> StoreSession:
         async def open_it() -> Store:
+            if settings.hub_url is not None:
+                hub = HubStore(settings.hub_url, settings.url, on_dismiss=settings.options.on_dismiss)
+                return await open_hub(hub, Credentials({"token": TOKEN}), read_only=self.read_only)
             return await open_store(settings.url, read_only=self.read_only, options=self.options)
 
         def tools() -> ResendTools:

@@ -22,7 +22,7 @@ VIEWS = config(views={"kalshi-old": "venue:kalshi age>30m", "rate-limits": "429 
 RAISED = (
     Alert("in-doubt", "1 entry is in doubt: the venue may hold the order, reconcile", severe=True),
     Alert("depth", "1,204 open at alpaca, the limit is 100", "alpaca", brief="1,204 open at alpaca"),
-    Alert("dominance", "62% of 1,300 open have one error", brief="one error is 62%"),
+    Alert("dominance", "62% of 1,300 open are of one kind: transient", "transient", brief="transient is 62%"),
 )
 
 
@@ -63,8 +63,11 @@ async def watched_for_hours(pilot: Pilot[Any]) -> None:
     path = (await cache_of(session.store, session.setting.cache)).path
     last = int(NOW.timestamp()) // 60
     rows = [(last - at, max(0, 31 - at // 9 + (at % 50) // 6), int(at < 90), 40) for at in range(400)]
+    venues = [(last - at, venue, depth) for at in range(1, 10) for venue, depth in (("alpaca", 9), ("kalshi", 9 + at))]
     with sqlite3.connect(path) as connection:
         connection.executemany("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", rows[::-1])
+        named = "INSERT INTO venue_depth SELECT ?, n, ? FROM name WHERE text = ?"
+        connection.executemany(named, [(at, depth, venue) for at, venue, depth in venues])
     connection.close()
 
 

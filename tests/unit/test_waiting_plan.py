@@ -1,0 +1,43 @@
+"""What waits for a second person is read from a row that others may have written: nothing in it ends in a bug."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from backends.records import Approval
+from console.cli.results import say_waiting, waiting_line
+from console.services.json_lines import json_line
+from console.services.triage.approvals import waiting_plan
+
+ODD = (
+    "",
+    "{",
+    "[" * 100_000,
+    "[]",
+    "null",
+    '{"rows": 3, "gross": [], "mode": {}}',
+    '{"rows": [1, null, {"order": 7, "guards": {"a": 1}}], "gross": {"USD": "many", "EUR": null, "JPY": "5"}}',
+    '{"orders": [{"order": {"action": {}, "side": [1]}, "guards": [1, {}], "notional": {}}], "gross": {"A": "NaN"}}',
+    '{"mode": "\\u001b[2J", "rows": [{"dlq_id": "\\u001b[2J"}]}',
+)
+
+
+@pytest.mark.parametrize("document", ODD)
+@pytest.mark.parametrize("asked_at", [0.0, 1e9, -5.0, 1e300, float("inf"), float("nan")])
+def test_whatever_the_row_holds_it_is_told(document: str, asked_at: float, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = waiting_plan(Approval("h", "ann|role", "s", None, None, asked_at=asked_at, document=document))
+    json.loads(json_line(plan.row))
+    say_waiting(plan)
+    assert "\x1b" not in capsys.readouterr().err + waiting_line(plan)
+
+
+def test_amounts_keep_their_digits() -> None:
+    document = (
+        '{"mode": "live", "gross": {"USD": "18000.10"}, "orders": {"a": "hash"}, "rows": [{"notional": 18000.10}]}'
+    )
+    plan = waiting_plan(Approval("h", "ann|role", "s", None, None, document=document))
+    assert (plan.gross, plan.mode, plan.asked_by, len(plan.orders)) == ({"USD": Decimal("18000.10")}, "live", "ann", 1)
+    assert '"notional": 18000.10' in json_line(plan.row)
