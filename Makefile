@@ -2,21 +2,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PRODUCT := $(VENV)/.product
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-deps
 WORKERS ?= 2
 
-.PHONY: help demo test check lint types imports bench faults mutants screenshots browser clean
+.PHONY: help demo test check lint types imports bench faults mutants sbom pins screenshots browser clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+$(PRODUCT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dlq-console needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 2; }
+	@echo "1/3  making $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "2/3  fetching the $$(grep -c == constraints.txt) packages the product needs, each checked by its digest"
+	@$(PIP) --quiet --require-hashes -r constraints.txt
+	@echo "3/3  installing dlq-console"
+	@$(PIP) --quiet --no-build-isolation -e .
+	@touch $(PRODUCT)
+
+$(STAMP): $(PRODUCT) constraints-dev.txt
+	@echo "fetching the test tools, the venues' SDKs and a Postgres: about 135 packages in all"
+	@$(PIP) --quiet --require-hashes -r constraints-dev.txt
 	@touch $(STAMP)
 
-demo: $(STAMP) ## a throw-away store and a practice venue, opened in the console
+demo: $(PRODUCT) ## a throw-away store and a practice venue, opened in the console
 	@$(BIN)/dlq demo
 
 test: $(STAMP) ## every test, with a real Postgres it brings itself
@@ -46,12 +57,19 @@ mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of 
 	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@status=0; for one in stores layouts replay triage screen; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
 
 browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)
 	@DLQ_BROWSER=1 $(BIN)/python -m pytest tests/browser
+
+sbom: $(PRODUCT) ## what is installed, as a software bill of materials: build/sbom.json (CycloneDX)
+	@mkdir -p build && $(BIN)/python .ci/sbom.py > build/sbom.json && echo "build/sbom.json"
+
+pins: ## newest versions that pyproject.toml allows, with their digests (needs uv)
+	@for set in constraints.txt constraints-dev.txt; do \
+	  uv pip compile pyproject.toml --group build $$(test $$set = constraints.txt || echo --all-extras) \
+	    --universal --generate-hashes --upgrade --no-header --no-annotate --quiet -o $$set || exit 1; done
 
 screenshots: $(STAMP) ## screenshots/ anew, from the scenes the snapshots show
 	@$(BIN)/python -m tests.support.snapshots.pictures
