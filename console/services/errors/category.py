@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from console.services.errors.category_rules import LOOK, RULES, UNKNOWN, Category, Reach, Rule
+from console.services.errors.template import LONGEST, template
 
 VERSION: Final = 3
 READ_LENGTH: Final = 8_192
@@ -22,7 +23,7 @@ class Class:
     note: str
 
 
-_NUMBER: Final = re.compile(r"[0-9]+")
+_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]++(?![a-z_]|[.,][0-9])")  # no part of an id or an amount
 _STATUS_LEADS: Final = (
     "http ", "http-", "http", "http/1.0 ", "http/1.1 ", "http/2 ", "status ", "status: ", "status code ",
     "status code: ", "status=", "status_code=", "status_code: ", "too many ", "returned ", "answered ",
@@ -46,10 +47,12 @@ _NO_WORDS: Final = frozenset(
 
 
 def classify(error: str) -> Class:
+    if len(error) <= LONGEST:
+        return _classify(template(error), whole=True)
     return _classify(error[:READ_LENGTH], whole=len(error) <= READ_LENGTH)
 
 
-@lru_cache(maxsize=2_048)
+@lru_cache(maxsize=8_192)
 def _classify(text: str, *, whole: bool) -> Class:
     rule = _match(text.lower())
     if rule.reach == "no" and not whole:

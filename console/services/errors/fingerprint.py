@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Final
 
 from backends.layouts.mask import masked_error
+from console.services.errors.template import LONGEST, template
 
 CUT: Final = "…[truncated]"
 _FRAMES: Final = 12
@@ -145,7 +146,14 @@ _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? $")
 
 def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
     """`masks` are the entry's own names (account, market, order ids); all are hidden, as are credentials."""
-    return _identify(normalise(error, masks))
+    if len(error) > LONGEST:
+        return _identify(normalise(error, masks))
+    return _remembered(_hide_all(template(error), masks))
+
+
+@lru_cache(maxsize=8_192)
+def _remembered(text: str) -> Fingerprint:
+    return _identify(normalise(text))
 
 
 def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
@@ -159,10 +167,7 @@ def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
     if "\\" in text:
         text = text.replace('\\"', "'").replace("\\'", "'").replace("\\n", " ")
     text = unwrap(text, is_cut=is_cut)
-    for mask in masks:
-        if mask:
-            text = _hide(text, mask)
-    text = _mask(text)
+    text = _mask(_hide_all(text, masks))
     if "  " in text or not text.isprintable():
         text = " ".join(text.split())
     for side in _SIDES:
@@ -203,13 +208,14 @@ def _spellings(mask: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*joined, *currencies) if name != mask))
 
 
-def _hide(text: str, mask: str) -> str:
-    if mask in text:
-        text = _hide_word(text, mask)
-    if "/" in mask or "-" in mask:
-        for name in _spellings(mask):
-            if name in text:
-                text = _hide_word(text, name)
+def _hide_all(text: str, masks: tuple[str, ...]) -> str:
+    for mask in masks:
+        if mask and mask in text:
+            text = _hide_word(text, mask)
+        if "/" in mask or ("-" in mask and not mask.islower()):  # without capitals it names no currency
+            for name in _spellings(mask):
+                if name in text:
+                    text = _hide_word(text, name)
     return text
 
 
