@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -46,19 +48,21 @@ def completions_verb(context: Context) -> int:
 
 def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
     """On a terminal, opens the console on a temporary store. Otherwise prints its entries and a replay plan."""
-    from console.cli.demo import demo_config, demo_store, practice_venue
+    from console.cli.demo import CONFLICT_ID, demo_config, demo_ids, demo_store, practice_venue
     from console.cli.main import run
 
     with demo_store() as (_, folder), practice_venue(folder) as url:
         config = str(demo_config(folder, url))
         here = ["--db", "demo", "--config", config]
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            run(["replay", CONFLICT_ID, "--paper", "--yes", *here])
+            run(["reconcile", CONFLICT_ID, "--paper", *here])
         if is_terminal(sys.stdin) and is_terminal(sys.stdout):
             return run(here)
         print(f"a throw-away store and a practice venue at {url}", flush=True)
         run(["list", *here])
         sys.stdout.flush()
-        ids = [f"dlq_{number:016x}" for number in range(0xD0, 0xDC)]
-        run(["replay", *ids, "--paper", "--dry-run", *here])
+        run(["replay", *demo_ids(), "--paper", "--dry-run", *here])
         return DONE
 
 

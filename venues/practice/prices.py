@@ -25,6 +25,10 @@ MARKS: Mapping[str, Decimal] = {
         ("DROP", "99.5"),
         ("BUSY", "41"),
         ("REJECT", "25"),
+        ("QQQ", "505.1"),
+        ("META", "602.4"),
+        ("INTC", "31.5"),
+        ("KXRAINDEMO", "0.44"),
     )
 }
 
