@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
-import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from backends.target import PostgresTarget, SQLiteTarget, Target, login
+from backends.libpq.connection import connect
+from backends.target import PostgresTarget, SQLiteTarget, Target
 from backends.values import utc_time
 
 BUSY_SECONDS = 5.0
@@ -111,13 +111,7 @@ async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
 
 
 async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
-    named = {key: value for key, value in target.options if key == "application_name"}
-    return await asyncpg.connect(
-        dsn=target.dsn,
-        **login(target),
-        timeout=target.connect_seconds,
-        server_settings=_SPELLING | named | settings,
-    )
+    return await connect(target, server_settings=_SPELLING | target.settings.server_settings | settings)
 
 
 def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:

@@ -6,13 +6,12 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
-import asyncpg
-
 from backends.driver_errors import store_errors
 from backends.layouts import orders
+from backends.libpq.connection import connect
 from backends.sqlite_file import check_file
 from backends.store import BadTarget, Unreachable
-from backends.target import PostgresTarget, SQLiteTarget, login, parse_target
+from backends.target import PostgresTarget, SQLiteTarget, parse_target
 from backends.values import readable
 
 
@@ -55,7 +54,7 @@ def _make_sqlite(path: str, table: str) -> None:
 
 
 async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> None:
-    connection = await asyncpg.connect(dsn=target.dsn, **login(target), timeout=target.connect_seconds)
+    connection = await connect(target, server_settings=target.settings.server_settings)
     try:
         async with connection.transaction():
             taken = await connection.fetchval(

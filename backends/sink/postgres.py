@@ -15,6 +15,7 @@ import asyncpg
 
 from backends.error_codes import is_lost_state, postgres_error, sqlstate
 from backends.layouts import orders
+from backends.libpq.connection import connect
 from backends.records import DeadLetteredOrder
 from backends.sink.contract import ClosingSink, Entries, check_usable
 from backends.sink.rows import Table, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
@@ -153,12 +154,12 @@ class SinkConnection:
 
     async def _connect(self, left: float) -> Any:
         allowed = str(max(1, int(self._timeout * 1000)))
-        return await asyncpg.connect(
-            dsn=self._target.dsn,
-            password=self._target.password,
-            timeout=left,
+        return await connect(
+            self._target,
+            seconds=left,
             server_settings={
                 "application_name": "dlq-sink",
+                **self._target.settings.server_settings,
                 "synchronous_commit": "on",
                 "statement_timeout": allowed,
                 # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.

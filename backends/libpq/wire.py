@@ -1,0 +1,210 @@
+"""Stands between the driver and the socket until the login is over: who is at the other end, and what it asks for.
+
+The driver can neither be told which logins to refuse nor be handed a socket, but it opens its sockets on a loop it is
+given. It knows no SQL and reads no password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from backends.libpq.unix_socket import peer_uid
+from backends.store import Unreachable
+
+# Of an authentication request: https://www.postgresql.org/docs/current/protocol-message-formats.html
+_OK = 0
+_METHODS = {3: "password", 5: "md5", 7: "gss", 9: "sspi", 10: "scram-sha-256"}
+_LONGEST = 30_000  # no message before the end of a login is longer
+_HEAD = 5
+
+
+class LoginWatch:
+    """What a connection must be before it gets a byte, and which requests are answered. Keeps the first problem."""
+
+    def __init__(
+        self,
+        label: str,
+        *,
+        peers: frozenset[int] | None = None,
+        methods: frozenset[str] | None = None,
+        cleartext: bool = True,
+    ) -> None:
+        self._label = label
+        self._peers = peers
+        self._methods = methods
+        self._cleartext = cleartext
+        self.problem: Unreachable | None = None
+
+    def check_peer(self, connected: socket.socket | None) -> bool:
+        if self._peers is None or connected is None or connected.family != socket.AF_UNIX:
+            return True
+        if peer_uid(connected) in self._peers:
+            return True
+        self.problem = Unreachable(
+            f"{self._label}: the socket belongs to another OS user than expected; nothing was sent. "
+            "Name its folder (host=/folder) if it is the right one"
+        )
+        return False
+
+    def check_request(self, code: int, *, asked_before: bool) -> bool:
+        """Whether the server's request may be answered."""
+        method = "none" if code == _OK and not asked_before else _METHODS.get(code)
+        if method is None:
+            return True  # a later step of a method that was let through
+        if method == "password" and not self._cleartext:
+            self.problem = Unreachable(
+                f"{self._label} asks for the password itself, and nobody said sslmode=; it was not sent. Say sslmode= "
+                "(verify-full to be sure of the server) or let the server use scram-sha-256"
+            )
+        elif self._methods is not None and method not in self._methods:
+            self.problem = Unreachable(f"{self._label} asks for a login by {method}, which require_auth refuses")
+        return self.problem is None
+
+
+class LoginGuard(asyncio.Protocol):
+    """Passes the server's messages on one by one until the login is over, then steps aside."""
+
+    def __init__(self, inner: Any, watch: LoginWatch) -> None:
+        self.inner = inner
+        self._watch = watch
+        self._transport: Any = None
+        self._waiting = b""
+        self._asked = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        if self._watch.check_peer(transport.get_extra_info("socket")):
+            self.inner.connection_made(transport)
+        else:
+            self._transport.abort()
+
+    def watch_tls(self, transport: Any) -> None:
+        """The driver has begun on this transport already."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting += data
+        while len(self._waiting) >= _HEAD:
+            kind, size = self._waiting[:1], int.from_bytes(self._waiting[1:_HEAD], "big") + 1
+            if not _HEAD <= size <= _LONGEST:
+                self._transport.abort()  # no Postgres: what it says is not passed on
+                return
+            if len(self._waiting) < size:
+                return
+            message, self._waiting = self._waiting[:size], self._waiting[size:]
+            if kind == b"R" and not self._pass_request(message):
+                return
+            self.inner.data_received(message)
+            if kind == b"R" and _code(message) == _OK:
+                self._step_aside()
+                return
+
+    def _pass_request(self, message: bytes) -> bool:
+        allowed = self._watch.check_request(_code(message), asked_before=self._asked)
+        self._asked = True
+        if not allowed:
+            self._transport.abort()
+        return allowed
+
+    def _step_aside(self) -> None:
+        rest, self._waiting = self._waiting, b""
+        self._transport.set_protocol(self.inner)
+        if rest:
+            self.inner.data_received(rest)
+
+    def eof_received(self) -> bool | None:
+        return bool(self.inner.eof_received()) if hasattr(self.inner, "eof_received") else None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self.inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.inner.resume_writing()
+
+
+def _code(message: bytes) -> int:
+    return int.from_bytes(message[_HEAD : _HEAD + 4], "big")
+
+
+class _TLSTransport:
+    """A TLS transport that puts the guard before the protocol which the driver sets on it."""
+
+    def __init__(self, transport: Any, watch: LoginWatch) -> None:
+        self._transport = transport
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def set_protocol(self, protocol: Any) -> None:
+        guard = LoginGuard(protocol, self._watch)
+        guard.watch_tls(self._transport)
+        self._transport.set_protocol(guard)
+
+
+class DialLoop:
+    """The running loop, except that it opens connections to one server under the eyes of a watch."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, watch: LoginWatch, *, path: str | None, tls: bool, options: Options
+    ) -> None:
+        self._loop = loop
+        self._watch = watch
+        self._path = path
+        self._tls = tls
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, factory: Callable[[], Any], *address: Any, **how: Any) -> tuple[Any, Any]:
+        """With TLS the driver first asks whether the server has it, in another protocol, which needs no guard."""
+        if self._tls and "ssl" not in how:
+            transport, protocol = await self._loop.create_connection(factory, *address, **how)
+        else:
+            guard = LoginGuard(factory(), self._watch)
+            transport, _ = await self._loop.create_connection(lambda: guard, *address, **how)
+            protocol = guard.inner
+        _set_options(transport.get_extra_info("socket"), self._options)
+        return transport, protocol
+
+    async def create_unix_connection(self, factory: Callable[[], Any], _path: str) -> tuple[Any, Any]:
+        """Not to the path it gives: the driver has no way to spell an abstract socket."""
+        guard = LoginGuard(factory(), self._watch)
+        transport, _ = await self._loop.create_unix_connection(lambda: guard, self._path)
+        if self._watch.problem is not None:
+            raise ConnectionError
+        return transport, guard.inner
+
+    async def start_tls(self, transport: Any, protocol: Any, context: Any, **how: Any) -> Any:
+        made = await self._loop.start_tls(transport, protocol, context, **how)
+        return None if made is None else _TLSTransport(made, self._watch)
+
+
+Options = Mapping[tuple[int, int], int]  # (level, name) of a socket option → its value
+
+
+def socket_options(values: Mapping[str, str]) -> Options:
+    """The keepalives of a connection string, as far as this system has them."""
+    tcp, level = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    asked = {key: int(values[key]) for key in values if key.startswith("keepalives") or key == "tcp_user_timeout"}
+    on = asked.get("keepalives", 1)
+    options = {(level, socket.SO_KEEPALIVE): int(on != 0)}
+    names = {"idle": "TCP_KEEPIDLE", "interval": "TCP_KEEPINTVL", "count": "TCP_KEEPCNT"}
+    for key, name in names.items():
+        if on and asked.get(f"keepalives_{key}", 0) > 0 and hasattr(socket, name):
+            options[tcp, getattr(socket, name)] = asked[f"keepalives_{key}"]
+    if asked.get("tcp_user_timeout", 0) > 0 and hasattr(socket, "TCP_USER_TIMEOUT"):
+        options[tcp, socket.TCP_USER_TIMEOUT] = asked["tcp_user_timeout"]
+    return options
+
+
+def _set_options(connected: socket.socket, options: Options) -> None:
+    for (level, name), value in options.items():
+        connected.setsockopt(level, name, value)
