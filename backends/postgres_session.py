@@ -5,17 +5,11 @@ Nothing is set for the whole session: a pooler such as pgbouncer hands the serve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
-
-if TYPE_CHECKING:
-    # The class is generic for type checkers alone.
-    _Driver = asyncpg.Connection[asyncpg.Record]
-else:
-    _Driver = asyncpg.Connection
 
 DIALECT_URL = "postgresql+dlqasyncpg://"
 STATEMENT_SECONDS = 14  # a query that returns nothing for so long is given up, well before 20 seconds are over
@@ -36,10 +30,11 @@ _SERVER_PID = "SELECT pg_catalog.pg_backend_pid()"
 
 def writing(lock_seconds: float) -> str:
     """For a transaction that has begun."""
-    return f"{SAFE_PATH}; {_SPELLING}; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {int(lock_seconds * 1000)}"
+    patience = f"SET LOCAL lock_timeout = {int(lock_seconds * 1000)}"
+    return f"{SAFE_PATH}; {_SPELLING}; SET LOCAL synchronous_commit = on; {patience}"
 
 
-class PooledConnection(_Driver):
+class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg brings no types
     """A connection through a pooler: it keeps no statement, listens to nothing, and knows no process of the server."""
 
 
