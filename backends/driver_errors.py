@@ -37,6 +37,13 @@ def is_lost(problem: BaseException) -> bool:
     return isinstance(problem, _GONE) or is_lost_state(sqlstate(problem))
 
 
+def is_conflict(problem: BaseException) -> bool:
+    """A standby cancelled the query, since the primary had removed what it was reading: another try may do."""
+    if isinstance(problem, DBAPIError):
+        problem = _cause(problem)
+    return sqlstate(problem) == "40001"
+
+
 def is_denied(problem: BaseException) -> bool:
     """Postgres: the role lacks a privilege that an owner could grant."""
     if isinstance(problem, DBAPIError):

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from backends.libpq.connection import connect
+from backends.postgres_session import ANSWER_SECONDS, DIALECT_URL, PooledConnection, has_pooler
 from backends.target import PostgresTarget, SQLiteTarget, Target
 from backends.values import utc_time
 
@@ -28,8 +29,10 @@ _ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only"})
 _HARMLESS_PRAGMAS = frozenset(
     {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "read_uncommitted"}
 )
-# Fixed, so that the spelling of times does not depend on the server's settings.
+# Fixed, so that the spelling of times does not depend on the server's settings. A pooler takes these when a session
+# starts, and no others: everything else is set by each transaction.
 _SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
+_pooled: set[str] = set()  # where a pooler answered, so that the next connection need not find out
 
 
 def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) -> AsyncEngine:
@@ -50,9 +53,9 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
         return _engine("sqlite+aiosqlite://", sqlite)
 
     async def postgres() -> Any:
-        return await _postgres(target, {"default_transaction_read_only": "on"})
+        return await _session(target, command_timeout=ANSWER_SECONDS)
 
-    return _engine("postgresql+asyncpg://", postgres)
+    return _engine(DIALECT_URL, postgres)
 
 
 def writer_engine(target: Target) -> AsyncEngine:
@@ -68,14 +71,9 @@ def writer_engine(target: Target) -> AsyncEngine:
         return _engine("sqlite+aiosqlite://", sqlite)
 
     async def postgres() -> Any:
-        settings = {
-            "synchronous_commit": "on",
-            "lock_timeout": f"{int(BUSY_SECONDS * 1000)}",
-            "idle_in_transaction_session_timeout": "60000",
-        }
-        return await _postgres(target, settings)
+        return await _session(target)
 
-    return _engine("postgresql+asyncpg://", postgres)
+    return _engine(DIALECT_URL, postgres)
 
 
 def _engine(url: str, creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
@@ -110,8 +108,24 @@ async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
     return await connecting
 
 
-async def _postgres(target: PostgresTarget, settings: dict[str, str]) -> Any:
-    return await connect(target, server_settings=_SPELLING | target.settings.server_settings | settings)
+async def _session(target: PostgresTarget, **options: Any) -> Any:
+    """A connection that is a `PooledConnection` where a pooler answers, and then keeps no prepared statement."""
+    if target.dsn not in _pooled:
+        connection = await _postgres(target, **options)
+        try:
+            pooled = await has_pooler(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        if not pooled:
+            return connection
+        _pooled.add(target.dsn)
+        await connection.close(timeout=1.0)
+    return await _postgres(target, connection_class=PooledConnection, statement_cache_size=0, **options)
+
+
+async def _postgres(target: PostgresTarget, **options: Any) -> Any:
+    return await connect(target, server_settings=_SPELLING | target.settings.server_settings, **options)
 
 
 def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:

@@ -16,6 +16,7 @@ from backends.layouts import integration, mask
 from backends.layouts.columns import LayoutColumns, Options, resolve
 from backends.layouts.orders import quoted
 from backends.records import Finding, StoreInfo
+from backends.sql.postgres_columns import spelled, type_name
 
 _SAMPLE = 100  # rows searched for stored credentials when attaching
 _INTEGERS = ("bigint", "integer", "smallint")
@@ -39,6 +40,14 @@ class OtherAttached(Attached):
     def sql(self, name: str) -> str:
         """The column as SQL, with the table aliased as t."""
         return f"t.{quoted(dict(self.spelt)[name])}"
+
+    def text(self, name: str) -> str:
+        """The column's text as SQL; NULL where the table has no such column."""
+        return spelled(self.sql(name), self.part(name).type) if self.actual(name) else "CAST(NULL AS pg_catalog.text)"
+
+    @property
+    def id_type(self) -> str:
+        return type_name(self.part("id").type)
 
     @property
     def by_number(self) -> bool:
@@ -185,10 +194,9 @@ def index_holes(
 
 async def _credentials(connection: AsyncConnection, found: Candidate, spelt: dict[str, str]) -> list[Finding]:
     """A finding if stored requests hold credentials: they are masked here, but the owner should know."""
-    column = quoted(spelt["originalRequest"])
-    rows = await connection.execute(
-        sa.text(f"SELECT CAST({column} AS text) FROM {found.quoted} LIMIT {_SAMPLE}".replace(":", "\\:"))
-    )
+    kind = next(column.type for column in found.columns if column.name == spelt["originalRequest"])
+    text = spelled(quoted(spelt["originalRequest"]), kind)
+    rows = await connection.execute(sa.text(f"SELECT {text} FROM {found.quoted} LIMIT {_SAMPLE}".replace(":", "\\:")))
     held = [fields for row in rows if (fields := mask.masked_fields(mask.masked_document(str(row[0] or ""))))]
     if not held:
         return []

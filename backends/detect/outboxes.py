@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from backends.detect.postgres import COLUMN_TYPE
 from backends.layouts import outbox
 from backends.layouts.orders import quoted
 from backends.ledger.schema import SCHEMA
@@ -17,7 +18,7 @@ from backends.store import ActRefused
 _TABLES = f"""
 SELECT n.nspname, c.relname,
   array_agg(a.attname::text ORDER BY a.attnum),
-  array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+  array_agg({COLUMN_TYPE} ORDER BY a.attnum),
   array_agg(a.attnotnull AND NOT (a.atthasdef OR a.attidentity <> '') ORDER BY a.attnum),
   array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'insert')
             ORDER BY a.attnum),
@@ -37,6 +38,7 @@ SELECT n.nspname, c.relname,
             = ARRAY['queue', 'next_attempt_at'])
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type ty ON ty.oid = a.atttypid
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
   AND (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid AND NOT x.attisdropped
        AND x.attname = ANY(CAST(:anchors AS text[]))) = cardinality(CAST(:anchors AS text[]))

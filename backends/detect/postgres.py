@@ -15,16 +15,22 @@ from backends.ledger.schema import SCHEMA
 from backends.records import Finding, StoreInfo
 from backends.store import NotADLQ
 
+# A domain by what it is made of: a cast to the domain itself would run its checks.
+COLUMN_TYPE = """CASE WHEN ty.typtype <> 'd' THEN format_type(a.atttypid, a.atttypmod) ELSE (
+  WITH RECURSIVE b(oid, mod) AS (SELECT ty.typbasetype, ty.typtypmod UNION ALL
+    SELECT d.typbasetype, d.typtypmod FROM b JOIN pg_type d ON d.oid = b.oid AND d.typtype = 'd')
+  SELECT format_type(b.oid, b.mod) FROM b JOIN pg_type f ON f.oid = b.oid AND f.typtype <> 'd') END"""
 _SPELLINGS = ", ".join(f"'{spelling(name)}'" for name in TELLING)
 _TABLES = f"""
 SELECT n.nspname, c.relname, c.relkind::text,
        array_agg(a.attname::text ORDER BY a.attnum),
-       array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+       array_agg({COLUMN_TYPE} ORDER BY a.attnum),
        array_agg(a.attnotnull ORDER BY a.attnum),
        array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'select')
                  ORDER BY a.attnum)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type ty ON ty.oid = a.atttypid
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
   AND EXISTS (SELECT 1 FROM pg_attribute x WHERE x.attrelid = c.oid

@@ -63,8 +63,8 @@ COPIED = ("queue", "payload", "headers", "timer_id")  # columns that a replay co
 FILLED = {
     "attempts_count": "0",
     "deliveries_count": "0",
-    "created_at": "now()",
-    "next_attempt_at": "now()",
+    "created_at": "pg_catalog.now()",
+    "next_attempt_at": "pg_catalog.now()",
 }
 REPLAY_HEADER = "x-dlq-replay-of"
 LEASE_SECONDS = 60  # how long a broker holds a row, unless its subscriber says otherwise; no table keeps that

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,14 +19,15 @@ from backends.layouts import orders
 from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, readable, storable
 from backends.sql.order_select import OrderSelect, RowOrder
+from backends.sql.postgres_columns import EQ
 from backends.sql.reads import SQLReads
 from backends.sql.writer import StoreWriter, Transaction
 from backends.store import ActRefused, StoreError
 from backends.values import is_plain
 
 SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
-POSTGRES_NOW = "extract(epoch FROM clock_timestamp())"
-_RETRIES: dict[str, Any] = {"numeric": sa.Numeric, "real": sa.Float, "double precision": sa.Float}
+POSTGRES_NOW = "extract(epoch FROM pg_catalog.clock_timestamp())"
+_RETRIES = {"numeric": "numeric", "real": "double precision", "double precision": "double precision"}
 
 
 def is_comparable(version: Version, attached: Attached) -> bool:
@@ -69,13 +69,18 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
 def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     table, counted = verbatim(attached.found.quoted), attached.counts_retries
     value = ("true" if dismiss else "false") if attached.column("dismissed").type.startswith("bool") else int(dismiss)
-    same = f" AND {table}.retry_count IS NOT DISTINCT FROM p.retries" if counted else ""
-    arrays = f"CAST(:ids AS text[]){', :retries' if counted else ''}"
+    arrays, same = "pg_catalog.unnest(CAST(:ids AS pg_catalog.text[]))", ""
+    if counted:
+        declared = attached.column("retry_count").type.partition("(")[0]
+        arrays += f", pg_catalog.unnest(CAST(:retries AS {_RETRIES.get(declared, 'bigint')}[]))"
+        count = f"{table}.retry_count"
+        same = f" AND ({count} {EQ} p.retries OR ({count} IS NULL AND p.retries IS NULL))"
     return sa.text(
-        f"UPDATE {table} SET dismissed = {value} FROM unnest({arrays}) AS p(id{', retries' if counted else ''}) "
-        f"WHERE {verbatim(RowOrder(attached).identity)} = p.id AND {seen}{same} "
-        f"AND {_free(f'{SCHEMA}.', 'p.id', POSTGRES_NOW)} RETURNING {table}.dlq_id"
-    ).bindparams(*_binds(attached))
+        f"UPDATE {table} SET dismissed = {value} "
+        f"FROM ROWS FROM ({arrays}) AS p(id{', retries' if counted else ''}) "
+        f"WHERE {verbatim(RowOrder(attached).identity)} {EQ} p.id AND {seen}{same} "
+        f"AND {_free_on_postgres('p.id')} RETURNING {table}.dlq_id"
+    )
 
 
 def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
@@ -97,13 +102,24 @@ def _sqlite(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     return sa.text(f"{listed}UPDATE {table} SET dismissed = {int(dismiss)} WHERE {row} IN ({chosen}) RETURNING dlq_id")
 
 
-def _free(ledger: str, identity: str, now: str) -> str:
+def _free(identity: str) -> str:
     """The entry is free: no attempt that may have become an order, save one accepted in paper, and no running claim."""
     held = f"h WHERE h.source = :source AND h.entry_id = {identity}"
     binding = "h.holds = 1 AND NOT (h.mode = 'paper' AND h.state = 'accepted')"
     return (
-        f"NOT EXISTS (SELECT 1 FROM {ledger}attempt {held} AND {binding}) AND NOT EXISTS "
-        f"(SELECT 1 FROM {ledger}claim {held} AND h.released IS NULL AND h.expires_at > {now})"
+        f"NOT EXISTS (SELECT 1 FROM console_attempt {held} AND {binding}) AND NOT EXISTS "
+        f"(SELECT 1 FROM console_claim {held} AND h.released IS NULL AND h.expires_at > {SQLITE_NOW})"
+    )
+
+
+def _free_on_postgres(identity: str) -> str:
+    """The same, with the server's own operators whatever the search_path is."""
+    held = f"h WHERE h.source {EQ} CAST(:source AS pg_catalog.text) AND h.entry_id {EQ} {identity}"
+    binding = f"h.holds {EQ} 1 AND NOT (h.mode {EQ} 'paper' AND h.state {EQ} 'accepted')"
+    running = f"h.released IS NULL AND h.expires_at OPERATOR(pg_catalog.>) {POSTGRES_NOW}"
+    return (
+        f"NOT EXISTS (SELECT 1 FROM {SCHEMA}.attempt {held} AND {binding}) AND NOT EXISTS "
+        f"(SELECT 1 FROM {SCHEMA}.claim {held} AND {running})"
     )
 
 
@@ -111,7 +127,7 @@ def _nobody_or_free(identity: str) -> str:
     """For SQLite: looks once whether anything is held, and only then at each entry."""
     held = "SELECT 1 FROM console_attempt x WHERE x.source = :source AND x.holds = 1"
     claimed = "SELECT 1 FROM console_claim x WHERE x.source = :source AND x.released IS NULL"
-    return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free('console_', identity, SQLITE_NOW)}))"
+    return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free(identity)}))"
 
 
 def counting(flips: sa.TextClause) -> str:
@@ -122,17 +138,6 @@ def counting(flips: sa.TextClause) -> str:
 def verbatim(sql: str) -> str:
     """Escape colons, which SQLAlchemy would take for parameters, in a table's name."""
     return sql.replace(":", "\\:")
-
-
-def _binds(attached: Attached) -> list[sa.BindParameter[Any]]:
-    binds: list[sa.BindParameter[Any]] = [
-        sa.bindparam("ids", type_=sa.ARRAY(sa.Text)),
-        sa.bindparam("source", type_=sa.Text),
-    ]
-    if attached.counts_retries:
-        declared = attached.column("retry_count").type.partition("(")[0]
-        binds.append(sa.bindparam("retries", type_=sa.ARRAY(_RETRIES.get(declared, sa.BigInteger))))
-    return binds
 
 
 class SomeMoved(StoreError):
@@ -165,7 +170,8 @@ class Move:
 
     async def part(self, tx: Transaction) -> tuple[list[str], bool]:
         """Change what can be changed, and return the ids."""
-        done = [str(row[0]) for row in await tx.execute(self.statement, self._asked)]
+        async with tx.as_owners_do():
+            done = [str(row[0]) for row in await tx.execute(self.statement, self._asked)]
         if len(done) != len(set(done)):
             raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
         if done:

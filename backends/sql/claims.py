@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, Attempt, Version, storable
-from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLLog
+from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLLog, verbatim
 from backends.sql.connection import PreparedQuery
 from backends.sql.order_select import OrderSelect
+from backends.sql.postgres_columns import EQ, PLUS
 from backends.sql.writer import Transaction
 from backends.store import Claim, ClaimRefused, Intent, Result
 from backends.values import is_plain
@@ -117,18 +118,29 @@ class SendStatements:
 
     @cached_property
     def dismissed(self) -> PreparedQuery:
-        boolean = self._on_postgres and self._attached.column("dismissed").type.startswith("bool")
-        yes = sa.true() if boolean else sa.literal_column("1")
+        """Writes the owner's row; on Postgres it names everything with its schema."""
         shape = self._shape
-        return self._made(sa.update(shape.table).where(self._here, shape.pending()).values(dismissed=yes))
+        if self._on_postgres:
+            yes = "true" if self._attached.column("dismissed").type.startswith("bool") else "1"
+            return self._made(self._owners_update(f"dismissed = {yes}", f" AND ({verbatim(shape.pending_sql)})"))
+        done = sa.update(shape.table).where(self._here, shape.pending())
+        return self._made(done.values(dismissed=sa.literal_column("1")))
 
     @cached_property
     def bumped(self) -> PreparedQuery:
         table = self._shape.table
+        if self._on_postgres:
+            name = f"{verbatim(self._attached.found.quoted)}.retry_count"
+            counting = f"retry_count = coalesce({name}, 0) {PLUS} 1"
+            return self._made(self._owners_update(counting, f" RETURNING {name}"))
         more = sa.func.coalesce(table.c.retry_count, sa.literal_column("0")) + sa.literal_column("1")
-        counts = [] if self._on_postgres else [sa.func.typeof(table.c.retry_count) != sa.text("'text'")]
-        bump = sa.update(table).where(self._here, *counts).values(retry_count=more)
+        counts = sa.func.typeof(table.c.retry_count) != sa.text("'text'")
+        bump = sa.update(table).where(self._here, counts).values(retry_count=more)
         return self._made(bump.returning(table.c.retry_count))
+
+    def _owners_update(self, sets: str, tail: str) -> sa.TextClause:
+        here = f"{verbatim(self._shape.order.identity)} {EQ} CAST(:given_entry_id AS pg_catalog.text)"
+        return sa.text(f"UPDATE {verbatim(self._attached.found.quoted)} SET {sets} WHERE {here}{tail}")
 
     @cached_property
     def _shape(self) -> OrderSelect:
@@ -342,10 +354,12 @@ class SQLClaims:
 
     async def _mark(self, tx: Transaction, entry_id: str, *, settled: bool, bump: bool) -> dict[str, object]:
         if settled:
-            await tx.ask(self._sending.dismissed, entry_id=entry_id)
+            async with tx.as_owners_do():
+                await tx.ask(self._sending.dismissed, entry_id=entry_id)
             return {"dismissed": True}
         if bump and self._attached.counts_retries:
-            counted = await tx.ask(self._sending.bumped, entry_id=entry_id)
+            async with tx.as_owners_do():
+                counted = await tx.ask(self._sending.bumped, entry_id=entry_id)
             return {"retry_count": counted[0][0] if counted else None}
         return {}
 

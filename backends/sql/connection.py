@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from backends.driver_errors import DRIVER_ERRORS, is_lost, is_undecodable, store_errors
+from backends.driver_errors import DRIVER_ERRORS, is_conflict, is_lost, is_undecodable, store_errors
+from backends.postgres_session import BEGIN_READING, END_READING, is_pooled_connection
 from backends.store import Unreachable
 
 
@@ -66,6 +67,26 @@ class Connection:
         self.connection = connection
         self.driver = driver
         self._on_postgres = connection.dialect.name == "postgresql"
+
+    @property
+    def is_pooled(self) -> bool:
+        """A pooler hands the server's session to others between two transactions."""
+        return is_pooled_connection(self.driver)
+
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """On Postgres in a READ ONLY transaction, under a search_path that holds nobody's objects but the server's."""
+        if not self._on_postgres:
+            return await work(self)
+        await self.driver.execute(BEGIN_READING)
+        try:
+            result = await work(self)
+        except DRIVER_ERRORS:
+            raise  # the caller drops the connection, and with it the transaction
+        except BaseException:
+            await self.driver.execute(END_READING)
+            raise
+        await self.driver.execute(END_READING)
+        return result
 
     async def execute(
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
@@ -123,7 +144,7 @@ async def discard(connection: AsyncConnection) -> None:
 
 
 class ReadConnection:
-    """One held autocommit connection. Calls queue behind each other; a lost server is tried once more."""
+    """One held connection. Calls queue behind each other, each in a transaction; a lost server is tried once more."""
 
     def __init__(self, engine: AsyncEngine, label: str) -> None:
         self._engine = engine
@@ -132,22 +153,25 @@ class ReadConnection:
         self._link: Connection | None = None
         self._tasks = ShieldedTasks(label)
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await self._tasks.run(self._run(work))
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, bare: bool = False) -> T:
+        """`bare`: outside a transaction, for what lasts longer than one."""
+        return await self._tasks.run(self._run(work, bare=bare))
 
-    async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[Connection], Awaitable[T]], *, bare: bool) -> T:
         async with self._lock:
             with store_errors(self._label):
                 try:
-                    return await self._once(work)
+                    return await self._once(work, bare=bare)
                 except DRIVER_ERRORS as problem:
-                    if not is_lost(problem):
+                    # Who did not answer in time would only take as long again.
+                    if isinstance(problem, TimeoutError) or not (is_lost(problem) or is_conflict(problem)):
                         raise
-                return await self._once(work)
+                return await self._once(work, bare=bare)
 
-    async def _once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _once(self, work: Callable[[Connection], Awaitable[T]], *, bare: bool) -> T:
         try:
-            return await work(self._link or await self._open())
+            link = self._link or await self._open()
+            return await (work(link) if bare else link.read(work))
         except DRIVER_ERRORS as problem:
             if is_undecodable(problem):
                 raise UndecodableValue from None

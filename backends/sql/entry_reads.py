@@ -18,6 +18,7 @@ from backends.records import Counts, Entry, Filter, Page, RowKey, State, StoreIn
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
 from backends.sql.filter_sql import answerable
 from backends.sql.history import SQLHistory
+from backends.sql.postgres_columns import spelled
 
 T = TypeVar("T")
 _MANY = 1000  # ids in one query
@@ -111,7 +112,8 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
             return frozenset()
         names = [f"t.{quoted(name)}" for name in reversed(role.origins)]
         if self.info.dialect == "postgresql":
-            names = [f"CAST({name} AS text)" for name in names]
+            kinds = [self._attached.column(name).type for name in reversed(role.origins)]
+            names = [spelled(name, kind) for name, kind in zip(names, kinds, strict=True)]
         query = CompiledQuery(f"SELECT DISTINCT {', '.join(names)} FROM {self._attached.found.quoted} t", (), {})
         rows = await self._read(self._slow, lambda link, _: link.fetch(query, {}))
         return frozenset(next((readable(held) for held in row if held not in (None, "")), "") for row in rows)

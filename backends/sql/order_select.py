@@ -18,7 +18,7 @@ from backends.records import CLIP, OPEN_STATES, Entry, Filter, RowKey, State, pa
 from backends.sql import filter_sql as condition
 from backends.sql.connection import CompiledQuery, compiled
 from backends.sql.ledger_access import present_sql
-from backends.sql.postgres_columns import INFINITE, PLAIN_TYPES, TIME_TYPES, stored_value
+from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
 from backends.values import is_encodable, to_bytes
 
 Part = Literal["all", "dated", "undated"]
@@ -72,8 +72,8 @@ class RowOrder:
     def identity(self) -> str:
         """The id as text; Postgres would not compare a column of another type with text."""
         column = f"{self.attached.found.quoted}.dlq_id"
-        plain = not self._on_postgres or self.attached.column("dlq_id").type.startswith(_TEXT)
-        return column if plain else f"CAST({column} AS text)"
+        declared = self.attached.column("dlq_id").type
+        return column if not self._on_postgres or declared.startswith(_TEXT) else spelled(column, declared)
 
     def stretches(self, behind: RowKey | None, *, descending: bool) -> list[RowRange]:
         if self.attached.by_rowid or self.attached.column("captured_at").not_null:
@@ -277,7 +277,8 @@ class OrderSelect:
         quoted = f"{self.attached.found.quoted}.dismissed"
         if self.on_postgres and column.type.startswith("bool"):
             return f"NOT {quoted}" if column.not_null else f"{quoted} IS NOT TRUE"
-        return f"{quoted} = 0" if column.not_null else f"({quoted} = 0 OR {quoted} IS NULL)"
+        is_zero = f"{quoted} {EQ} 0" if self.on_postgres else f"{quoted} = 0"
+        return is_zero if column.not_null else f"({is_zero} OR {quoted} IS NULL)"
 
     def pending(self) -> ColumnElement[bool]:
         return _verbatim(self.pending_sql)

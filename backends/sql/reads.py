@@ -19,6 +19,7 @@ from backends.sql import filter_sql
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
 from backends.sql.order_select import OrderSelect, RowOrder
+from backends.sql.postgres_columns import spelled
 from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
@@ -124,7 +125,7 @@ class SQLReads(EntryReads[OrderSelect]):
         Capture mostly follows insertion; only as many as are cheap to read are compared.
         """
         only = replace(where, states=frozenset({"pending"}))
-        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({self._attached.found.quoted}.captured_at AS TEXT)")
+        captured = self._captured()
         statement = select.source(sa.select(captured)).where(*select.conditions(only)).limit(_EARLIEST_AMONG)
         given = filter_sql.values(where, self._attached)
         for stretch in select.order.stretches(None, descending=False):
@@ -133,11 +134,18 @@ class SQLReads(EntryReads[OrderSelect]):
                 return min((at for (text,) in rows if (at := parse_time(text)) is not None), default=None)
         return None
 
+    def _captured(self) -> sa.ColumnElement[Any]:
+        """The time of capture as text."""
+        column = f"{self._attached.found.quoted}.captured_at"
+        if self.info.dialect == "postgresql":
+            return sa.literal_column(spelled(column, self._attached.column("captured_at").type))
+        return sa.literal_column(f"CAST({column} AS TEXT)")
+
     async def _first_row(self) -> Sequence[Any]:
-        quoted, order = self._attached.found.quoted, RowOrder(self._attached)
-        captured: sa.ColumnElement[Any] = sa.literal_column(f"CAST({quoted}.captured_at AS TEXT)")
-        table = sa.text(quoted)
-        first = sa.select(sa.literal_column(f"{quoted}.dlq_id"), captured).select_from(table).limit(1)
+        order = RowOrder(self._attached)
+        identity: sa.ColumnElement[Any] = sa.literal_column(f"{self._attached.found.quoted}.dlq_id")
+        table = sa.text(self._attached.found.quoted)
+        first = sa.select(identity, self._captured()).select_from(table).limit(1)
 
         async def work(link: Connection, as_text: bool) -> Sequence[Any]:  # noqa: ARG001 - it always reads text
             for stretch in order.stretches(None, descending=False):

@@ -54,6 +54,11 @@ class FileWatcher:
 
 SQLITE_POLL_SECONDS = 0.1
 POSTGRES_POLL_SECONDS = 0.25
+# A standby's snapshot does not name every transaction that is under way on the primary.
+_POSTGRES_MARK = (
+    "SELECT CAST(pg_current_snapshot() AS text), "
+    "CASE WHEN pg_is_in_recovery() THEN CAST(pg_last_wal_replay_lsn() AS text) END"
+)
 _LONGEST_BACKOFF = 2.0
 _HALF_OPEN_SECONDS = 15.0
 _ANSWER_SECONDS = 10.0  # SQLite waits up to five for a lock
@@ -95,7 +100,7 @@ class SQLWatch:
             async for _ in self._poll("PRAGMA data_version", SQLITE_POLL_SECONDS):
                 yield
         elif self._attached.channel is None:
-            async for _ in self._poll("SELECT pg_current_snapshot()::text", POSTGRES_POLL_SECONDS):
+            async for _ in self._poll(_POSTGRES_MARK, POSTGRES_POLL_SECONDS):
                 yield
         else:
             async for _ in self._listen(self._attached.channel):
@@ -136,7 +141,7 @@ class SQLWatch:
                 await link.driver.add_listener(name, on_note)
             return link.driver
 
-        driver = await self._lane.run(work)
+        driver = await self._lane.run(work, bare=True)
         yield
         try:
             while True:

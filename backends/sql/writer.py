@@ -11,7 +11,8 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
@@ -23,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from backends.detect import Attached
 from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
+from backends.engine import BUSY_SECONDS
 from backends.ledger import audit_chain as chain
 from backends.ledger.migrations import (
     EVENT,
@@ -34,6 +36,7 @@ from backends.ledger.migrations import (
     migration_statements,
 )
 from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, LedgerTables, create_statements
+from backends.postgres_session import OWN_PATH, SAFE_PATH, is_pooled_connection, writing
 from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
 from backends.sql.ledger_access import look, owner_sql
@@ -65,6 +68,21 @@ class Transaction:
     seq: int = 0
     contended: bool = False  # SQLite: somebody else wrote since our last act
     tail: tuple[int, bytes] | None = None  # the end of the chain, if known
+    wrote_owners: bool = False  # Postgres: triggers of the owner's table may wait for the commit
+
+    @asynccontextmanager
+    async def as_owners_do(self) -> AsyncIterator[None]:
+        """For statements that write the owner's table: under the role's own search_path, as its engine writes.
+
+        So that the owner's triggers find what they name. Such a statement must itself name everything with its schema.
+        """
+        if not self.on_postgres:
+            yield
+            return
+        await self.driver.execute(OWN_PATH)
+        self.wrote_owners = True
+        yield
+        await self.driver.execute(SAFE_PATH)
 
     async def execute(
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
@@ -226,6 +244,8 @@ class StoreWriter:
             await self._undo(problem)
             raise
         try:
+            if transaction.wrote_owners:
+                await self._driver.execute(OWN_PATH)  # for triggers that are deferred to the commit
             await (connection.commit() if self._on_postgres else self._driver.commit())
             self._tail = transaction.tail
         except DRIVER_ERRORS as problem:
@@ -243,7 +263,8 @@ class StoreWriter:
         if not self._on_postgres:
             await self._connection.execution_options(isolation_level="AUTOCOMMIT")
         else:
-            self._session = int(self._driver.get_server_pid())
+            # A pooler ends the transaction of a client that is lost; its session may be another client's by now.
+            self._session = 0 if is_pooled_connection(self._driver) else int(self._driver.get_server_pid())
         return self._connection
 
     async def _undo(self, problem: BaseException) -> None:
@@ -268,7 +289,7 @@ class StoreWriter:
             connection, self._driver, self._book, self._on_postgres, source, info.role, self._session
         )
         if self._on_postgres:
-            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({AUDIT_LOCK})")
+            await self._take_lock(connection)
         else:
             ((version,),) = await transaction.rows("PRAGMA data_version")
             transaction.contended = self._version not in (None, version)
@@ -276,9 +297,12 @@ class StoreWriter:
             self._version = version
         if not self._ready:
             await self._make_ledger(transaction, store_id)
-        if self._on_postgres:
-            await connection.exec_driver_sql(f"SELECT pg_notify('{SCHEMA}', '')")
         return transaction
+
+    async def _take_lock(self, connection: AsyncConnection) -> None:
+        await connection.exec_driver_sql(SAFE_PATH)  # SQLAlchemy begins only with the first statement
+        told = f"SELECT pg_advisory_xact_lock({AUDIT_LOCK}); SELECT pg_notify('{SCHEMA}', '')"
+        await self._driver.execute(f"{writing(BUSY_SECONDS)}; {told}")
 
     async def _make_ledger(self, transaction: Transaction, store_id: str) -> None:
         connection, meta = transaction.connection, self._book.meta
@@ -349,6 +373,8 @@ class StoreWriter:
         connection = self._connection or await self._open()
         audit = self._book.audit
         await connection.begin()
+        await connection.exec_driver_sql(SAFE_PATH)
+        await self._driver.execute(writing(BUSY_SECONDS))
         await connection.exec_driver_sql(_END_LOST_SESSION.format(transaction.session))
         # The lost transaction holds this lock until it has committed or rolled back.
         await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({AUDIT_LOCK})")

@@ -12,7 +12,7 @@ from backends.ledger.schema import SCHEMA, LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection
 from backends.sql.acts import POSTGRES_NOW, SQLLog, describe, verbatim
 from backends.sql.other import naming
-from backends.sql.other.owner_row import IMPATIENT, REMOVED, TEXTS, OwnerRow, Removal, statement
+from backends.sql.other.owner_row import IMPATIENT, PICKS, REMOVED, TEXTS, OwnerRow, Removal, statement
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import Select
 from backends.sql.writer import StoreWriter, Transaction
@@ -102,7 +102,8 @@ class OtherActs(SQLLog):
         """Raises, and so undoes the dismissal, unless every row goes."""
         await tx.execute(IMPATIENT)
         these = {"ids": [one.own for one in done], "stamps": [one.stamp for one in done]}
-        gone = (await tx.execute(OwnerRow(self._table).removal(how), these)).fetchall()
+        async with tx.as_owners_do():
+            gone = (await tx.execute(OwnerRow(self._table).removal(how), these)).fetchall()
         if sorted(str(row[0]) for row in gone) != sorted(these["ids"]):
             raise ActRefused("a trigger or a rule of the table keeps it, or somebody changed it meanwhile")
         return dict(REMOVED[how])
@@ -142,11 +143,10 @@ class OtherActs(SQLLog):
 
     def _picked(self, select: Select) -> str:
         """Selects the rows that are still as they were seen."""
-        kind = self._table.part("id").type
+        this = f"{verbatim(self._table.sql('id'))} = CAST(p.id AS {self._table.id_type})"
         return (
-            f"FROM unnest(CAST(:ids AS text[]), CAST(:stamps AS text[])) AS p(id, stamp) "
-            f"JOIN {verbatim(self._table.found.quoted)} t ON {verbatim(self._table.sql('id'))} = CAST(p.id AS {kind}) "
-            f"WHERE {verbatim(select.stamp)} = p.stamp AND {verbatim(select.alone)}"
+            f"FROM {PICKS} JOIN {verbatim(self._table.found.quoted)} t ON {this} "
+            f"WHERE ({verbatim(select.stamp)}) = p.stamp AND {verbatim(select.alone)}"
         )
 
 

@@ -97,8 +97,9 @@ class OtherClaims(SQLClaims):
         try:
             async with tx.connection.begin_nested():
                 await tx.execute(IMPATIENT)
-                row = (await tx.execute(self._owner_row.counted(), {"id": entry_id})).first()
-                await tx.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
+                async with tx.as_owners_do():
+                    row = (await tx.execute(self._owner_row.counted(), {"id": entry_id})).first()
+                    await tx.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
         except DRIVER_ERRORS as problem:
             if is_lost(problem):
                 raise
@@ -129,7 +130,9 @@ class OtherClaims(SQLClaims):
             return {"kept": True}
         await tx.execute(IMPATIENT)
         this = {"ids": [entry_id], "stamps": [None]}
-        if not (await tx.execute(self._owner_row.removal(how), this)).fetchall():
+        async with tx.as_owners_do():
+            removed = (await tx.execute(self._owner_row.removal(how), this)).fetchall()
+        if not removed:
             if (await tx.execute(self._owner_row.remains(how), {"id": entry_id})).first() is not None:
                 raise ActRefused("a trigger or a rule of the table keeps it")
             return {"row": "gone"}

@@ -11,6 +11,7 @@ from backends.records import Filter
 from backends.sql.connection import Connection
 from backends.sql.other.reads import OtherReads
 from backends.sql.other.select import FilterQuestion
+from backends.sql.postgres_columns import spelled
 from backends.store import ActRefused, OutboxFigures, QueueLoad
 
 _READ = ("queue", "acquired_token", "acquired_at")
@@ -20,9 +21,7 @@ class FigureReads(OtherReads):
     async def figures(self) -> OutboxFigures:
         async def work(link: Connection, as_text: bool) -> Sequence[Any]:
             select, ask = await self._look(link, as_text=as_text), FilterQuestion()
-            queue, reason = (
-                f"coalesce(CAST({self._table.sql(one)} AS text), '')" for one in ("queue", "failure_reason")
-            )
+            queue, reason = (f"coalesce({self._table.text(one)}, '')" for one in ("queue", "failure_reason"))
             conditions = select.conditions(Filter(), ask)
             rows = f"{select.rows(each=False)} {'WHERE ' if conditions else ''}{' AND '.join(conditions)}"
             return await link.fetch(
@@ -71,4 +70,4 @@ def _counted(into: Outbox) -> str:
         expired = f"count(*) FILTER (WHERE acquired_token IS NOT NULL AND {age} > {LEASE_SECONDS})"
         oldest = f"greatest(0, coalesce(max({age}) FILTER (WHERE acquired_token IS NOT NULL), 0))"
     counts = f"count(*), count(acquired_token), {expired}, {oldest}"
-    return f"SELECT CAST(queue AS text), {counts} FROM {into.quoted} GROUP BY 1 ORDER BY 1"
+    return f"SELECT {spelled('queue', dict(into.types)['queue'])}, {counts} FROM {into.quoted} GROUP BY 1 ORDER BY 1"

@@ -160,14 +160,17 @@ class LineageReads(TwinReads):
     def _facts(self, select: Select, own: Sequence[str]) -> CompiledQuery:
         ask = FilterQuestion()
         shown = (
-            *(select.identity, select.born, self._text("original_id"), self._text("queue"), self._replay_of()),
+            *(
+                select.identity,
+                select.born,
+                self._table.text("original_id"),
+                self._table.text("queue"),
+                self._replay_of(),
+            ),
             f"encode(sha256({self._table.sql('payload')}), 'hex')",
-            *(self._text("failure_reason"), f"substr({self._text('last_exception')}, 1, {2 * CLIP})"),
+            *(self._table.text("failure_reason"), f"substr({self._table.text('last_exception')}, 1, {2 * CLIP})"),
         )
         return ask.query(f"SELECT {', '.join(shown)} FROM {self._table.found.quoted} t WHERE {select.among(own, ask)}")
-
-    def _text(self, name: str) -> str:
-        return f"CAST({self._table.sql(name)} AS text)" if self._table.actual(name) else "CAST(NULL AS text)"
 
     def _replay_of(self) -> str:
         """The header of a replay; never fails, whatever the headers hold."""

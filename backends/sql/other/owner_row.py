@@ -14,10 +14,14 @@ from backends.detect.other_layouts import OtherAttached
 from backends.layouts.orders import quoted
 from backends.sql.acts import verbatim
 from backends.sql.other.select import Select
+from backends.sql.postgres_columns import EQ, PLUS
 from backends.store import ActRefused
 
 Removal = Literal["delete", "soft-delete"]
 TEXTS = sa.ARRAY(sa.Text)
+# What an owner's row is picked by, under any search_path.
+_LISTS = ", ".join(f"pg_catalog.unnest(CAST(:{name} AS pg_catalog.text[]))" for name in ("ids", "stamps"))
+PICKS = f"ROWS FROM ({_LISTS}) AS p(id, stamp)"
 # A row that another session holds must not stop everybody who waits for the chain's lock.
 IMPATIENT = sa.text("SET LOCAL lock_timeout = '2s'")
 LEFT = {"delete": "the row is not deleted yet", "soft-delete": "the row is not marked as deleted yet"}
@@ -35,17 +39,14 @@ class OwnerRow:
     def removal(self, how: Removal) -> sa.TextClause:
         """Removes the rows :ids, each only as it was seen where :stamps has its version; returns their ids."""
         select = Select(self.table, with_ledger=True)
-        this = f"{verbatim(self.table.sql('id'))} = CAST(p.id AS {self.table.part('id').type})"
-        as_seen = f"(p.stamp IS NULL OR {verbatim(select.stamp)} = p.stamp)"
-        picked = (
-            f"unnest(CAST(:ids AS text[]), CAST(:stamps AS text[])) AS p(id, stamp) WHERE {this} AND {as_seen} "
-            f"RETURNING {verbatim(select.identity)}"
-        )
+        this = f"{verbatim(self.table.sql('id'))} {EQ} CAST(p.id AS {self.table.id_type})"
+        as_seen = f"(p.stamp IS NULL OR ({verbatim(select.stamp)}) {EQ} p.stamp)"
+        picked = f"{PICKS} WHERE {this} AND {as_seen} RETURNING {verbatim(select.identity)}"
         name, mark = verbatim(self.table.found.quoted), self.table.soft_delete
         if how == "soft-delete" and mark is not None:
             sets = verbatim(f"{quoted(mark[1])} = {self._this_moment(mark[0])}")
-            return statement(f"UPDATE {name} t SET {sets} FROM {picked}", ids=TEXTS, stamps=TEXTS)
-        return statement(f"DELETE FROM {name} t USING {picked}", ids=TEXTS, stamps=TEXTS)
+            return sa.text(f"UPDATE {name} t SET {sets} FROM {picked}")
+        return sa.text(f"DELETE FROM {name} t USING {picked}")
 
     def remains(self, how: Removal) -> sa.TextClause:
         """Selects the row :id if it is still there, and still open where it is only marked."""
@@ -54,18 +55,17 @@ class OwnerRow:
 
     def counted(self) -> sa.TextClause:
         """Counts a failed retry of the row :id; returns the count."""
-        values = {"attempts": f"coalesce({quoted(self.table.actual('attempts') or '')}, 0) + 1"}
+        values = {"attempts": f"coalesce({quoted(self.table.actual('attempts') or '')}, 0) {PLUS} 1"}
         if self.table.actual("lastRetryAt"):
             values["lastRetryAt"] = self._this_moment("lastRetryAt")
         sets = ", ".join(f"{quoted(self.table.actual(name) or '')} = {value}" for name, value in values.items())
-        where = f"{verbatim(self.table.sql('id'))} = CAST(:id AS {self.table.part('id').type})"
-        returned = f"CAST({verbatim(self.table.sql('attempts'))} AS text)"
-        table = verbatim(self.table.found.quoted)
-        return statement(f"UPDATE {table} t SET {verbatim(sets)} WHERE {where} RETURNING {returned}", id=sa.Text)
+        return self.this(
+            "UPDATE", sets=f" SET {verbatim(sets)}", tail=f" RETURNING {verbatim(self.table.text('attempts'))}"
+        )
 
-    def this(self, verb: str, *, tail: str = "") -> sa.TextClause:
-        here = f"{verbatim(self.table.sql('id'))} = CAST(:id AS {self.table.part('id').type})"
-        return statement(f"{verb} {verbatim(self.table.found.quoted)} t WHERE {here}{tail}", id=sa.Text)
+    def this(self, verb: str, *, sets: str = "", tail: str = "") -> sa.TextClause:
+        here = f"{verbatim(self.table.sql('id'))} {EQ} CAST(CAST(:id AS pg_catalog.text) AS {self.table.id_type})"
+        return sa.text(f"{verb} {verbatim(self.table.found.quoted)} t{sets} WHERE {here}{tail}")
 
     def possible(self, key: str, how: Removal) -> None:
         """Raises ActRefused where the table has no column for what the config asks."""
@@ -101,8 +101,8 @@ class OwnerRow:
         if declared.startswith("boolean"):
             return "true"
         if declared.startswith("timestamp with time zone"):
-            return "now()"
-        utc = "timezone('UTC', now())"
+            return "pg_catalog.now()"
+        utc = "pg_catalog.timezone('UTC', pg_catalog.now())"
         if declared.startswith(("timestamp", "date")):
             return utc
-        return f"""to_char({utc}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+        return f"""pg_catalog.to_char({utc}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""

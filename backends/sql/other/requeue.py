@@ -17,6 +17,7 @@ from backends.sql.other import naming
 from backends.sql.other.acts import OtherActs
 from backends.sql.other.owner_row import statement
 from backends.sql.other.select import Select
+from backends.sql.postgres_columns import EQ, JOINED, type_name
 from backends.sql.writer import Transaction
 from backends.store import ActRefused, ClaimRefused, OnSuccess, Requeued, StoreError
 
@@ -74,10 +75,10 @@ class RequeueStatements(OtherActs):
             "size": f"octet_length({self._table.sql('payload')})",
             "correlation_id": self._header("correlation_id"),
             "replay_of": self._header(outbox.REPLAY_HEADER),
-            **{name: self._as_text(name) for name in _TOLD},
+            **{name: self._table.text(name) for name in _TOLD},
         }
         columns = ", ".join(f"{verbatim(sql)} AS {name}" for name, sql in shown.items())
-        here = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {self._table.part('id').type})"
+        here = f"{verbatim(self._table.sql('id'))} = CAST(:id AS {self._table.id_type})"
         found = await tx.execute(
             statement(f"SELECT {columns} FROM {verbatim(self._table.found.quoted)} t WHERE {here}", id=sa.Text),
             {"id": own},
@@ -94,9 +95,6 @@ class RequeueStatements(OtherActs):
             return ClaimRefused(entry_id, f"already {mine[0]['state']}", "settled")
         apart = naming.suffix(mine[0]["born"]) if len(rows) > 1 else ""
         return {**mine[0], "name": f"{mine[0]['id']}{apart}"}
-
-    def _as_text(self, name: str) -> str:
-        return f"CAST({self._table.sql(name)} AS text)" if self._table.actual(name) else "CAST(NULL AS text)"
 
     def _header(self, name: str) -> str:
         if self._table.actual("headers") is None or not self._table.part("headers").type.startswith("json"):
@@ -123,7 +121,8 @@ class RequeueStatements(OtherActs):
         of = {"replay_of": f"{self._table.found.name}:{row['name']}"} if self._table.options.replay_header else {}
         swallowed = f"the outbox took no row: a trigger or rule on {into.shown} swallowed it; nothing was changed"
         try:
-            found, made = (await tx.execute(self._copy(into), {**this, **of})).one()
+            async with tx.as_owners_do():
+                found, made = (await tx.execute(self._copy(into), {**this, **of})).one()
         except IntegrityError as problem:
             if _state(problem) == _UNIQUE:
                 raise _Collision("the outbox has this timer") from None
@@ -137,7 +136,7 @@ class RequeueStatements(OtherActs):
         if found:
             raise ActRefused(swallowed)
         table = self._table.found.shown
-        there = statement(f"SELECT count(*) FROM {self._this()}", id=sa.Text, born=sa.Text)
+        there = sa.text(f"SELECT pg_catalog.count(*) FROM {self._this()}")
         if (await tx.execute(there, this)).scalar_one():
             raise ActRefused(f"a trigger or rule on {table} keeps the row from being deleted; nothing was changed")
         raise ActRefused(f"{table}: the row was removed meanwhile; nothing was changed")
@@ -151,34 +150,34 @@ class RequeueStatements(OtherActs):
         copied = [name for name in into.copied if table.actual(name)]
         values = [self._value(name, kinds[name]) for name in copied]
         filled = {name: outbox.FILLED[name] for name in into.filled}
-        names = ", ".join((*copied, *filled))
+        names = ", ".join((*copied, *filled))  # the columns of the package, whose names need no quotes
         deletes = table.options.delete_after_replay
         source = f"DELETE FROM {self._this()} RETURNING t.*" if deletes else f"SELECT t.* FROM {self._this()}"
-        given = {"id": sa.Text, "born": sa.Text} | ({"replay_of": sa.Text} if table.options.replay_header else {})
-        return statement(
+        return sa.text(
             f"WITH t AS MATERIALIZED ({source}), made AS (INSERT INTO {verbatim(into.quoted)} ({names}) "
             f"SELECT {', '.join((*values, *filled.values()))} FROM t RETURNING id) "
-            "SELECT (SELECT count(*) FROM t), (SELECT id FROM made)",
-            **given,
+            "SELECT (SELECT pg_catalog.count(*) FROM t), (SELECT id FROM made)"
         )
 
     def _this(self) -> str:
         """The row :id that failed at :born."""
         table, born = self._table, Select(self._table, with_ledger=True).born
-        here = f"{verbatim(table.sql('id'))} = CAST(:id AS {table.part('id').type}) AND {verbatim(born)} = :born"
-        return f"{verbatim(table.found.quoted)} t WHERE {here}"
+        this = f"{verbatim(table.sql('id'))} {EQ} CAST(CAST(:id AS pg_catalog.text) AS {table.id_type})"
+        then = f"{verbatim(born)} {EQ} CAST(:born AS pg_catalog.text)"
+        return f"{verbatim(table.found.quoted)} t WHERE {this} AND {then}"
 
     def _value(self, name: str, kind: str) -> str:
         column = verbatim(self._table.sql(name))
         if name != "headers":
             return column
         if self._table.options.replay_header:
-            mark = f"jsonb_build_object('{outbox.REPLAY_HEADER}', CAST(:replay_of AS text))"
+            held = f"CAST({column} AS pg_catalog.jsonb)"
+            mark = f"pg_catalog.jsonb_build_object('{outbox.REPLAY_HEADER}', CAST(:replay_of AS pg_catalog.text))"
+            is_object = f"pg_catalog.jsonb_typeof({held}) {EQ} 'object'"
             column = (
-                f"CASE WHEN {column} IS NULL THEN {mark} WHEN jsonb_typeof(CAST({column} AS jsonb)) = 'object' "
-                f"THEN CAST({column} AS jsonb) || {mark} ELSE CAST({column} AS jsonb) END"
+                f"CASE WHEN {column} IS NULL THEN {mark} WHEN {is_object} THEN {held} {JOINED} {mark} ELSE {held} END"
             )
-        return f"CAST({column} AS {kind})"
+        return f"CAST({column} AS {type_name(kind)})"
 
     async def _record(
         self, tx: Transaction, row: Mapping[str, Any], done: Requeued, actor: Actor, why: ActContext

@@ -20,7 +20,7 @@ from backends.records import CLIP, OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
 from backends.sql.filter_sql import END_OF_TIME, ESCAPE, START_OF_TIME, is_cased, like, regex
 from backends.sql.other import naming
-from backends.sql.postgres_columns import PLAIN_TYPES, TIME_TYPES, moment, stored_value, text_value
+from backends.sql.postgres_columns import JOINED, PLAIN_TYPES, TIME_TYPES, moment, spelled, stored_value, text_value
 from backends.values import is_plain
 
 
@@ -99,20 +99,20 @@ class Select:
 
     @property
     def identity(self) -> str:
-        return f"CAST({self.attached.sql('id')} AS text)"
+        return self.attached.text("id")
 
     @property
     def born(self) -> str:
         """Tells an entry from a later one with the same id, after a table was emptied and filled again."""
-        return f"coalesce(CAST({self.attached.sql(self.attached.layout.moment)} AS text), '')"
+        return f"coalesce({self.attached.text(self.attached.layout.moment)}, '')"
 
     @property
     def stamp(self) -> str:
         """The entry's version: the columns that others may change, as one text."""
-        seen = [self.attached.sql(name) for name in self.attached.layout.seen if self.attached.actual(name)]
+        seen = [self.attached.text(name) for name in self.attached.layout.seen if self.attached.actual(name)]
         if not seen:
             return self.born
-        return " || '|' || ".join(f"coalesce(CAST({column} AS text), '')" for column in seen)
+        return f" {JOINED} '|' {JOINED} ".join(f"coalesce({text}, '')" for text in seen)
 
     @property
     def is_open(self) -> str:
@@ -133,7 +133,7 @@ class Select:
     def held(self) -> str:
         """The state of the attempt that holds this entry; an outbox has none, as its replay is one transaction."""
         if not self.attached.layout.sends:
-            return "CAST(NULL AS text)"
+            return "CAST(NULL AS pg_catalog.text)"
         return (
             f"(SELECT a.state FROM {SCHEMA}.attempt a WHERE a.source = {self.source} "
             f"AND a.entry_id = {self.identity} AND a.holds = 1)"
@@ -149,7 +149,7 @@ class Select:
 
     @property
     def joined_state(self) -> str:
-        return self._stated("a.state" if self.attached.layout.sends else "CAST(NULL AS text)", "s.state")
+        return self._stated("a.state" if self.attached.layout.sends else "CAST(NULL AS pg_catalog.text)", "s.state")
 
     def _stated(self, held: str, settled: str) -> str:
         plain = f"CASE WHEN {self.is_open} THEN 'pending' ELSE 'dismissed' END"
@@ -231,7 +231,7 @@ class Select:
         if not moment.not_null and moment.type.startswith("timestamp"):
             column = f"coalesce({column}, '-infinity')"
         elif not moment.not_null:
-            column = f"coalesce(CAST({column} AS text), '')"
+            column = f"coalesce({self.attached.text(layout.moment)}, '')"
         at = (column, moment.type if moment.type.startswith("timestamp") else "text")
         return (identity, at) if self.attached.by_number else (at, identity)
 
@@ -283,7 +283,7 @@ class Select:
 
     def _select(self, *, whole: bool) -> str:
         parts = [self.joined_state, self.identity, self.stamp]
-        parts += [f"CAST({column} AS text)" for column, _ in self.order if column != self.attached.sql("id")]
+        parts += [spelled(column, kind) for column, kind in self.order if column != self.attached.sql("id")]
         parts += [self._stored(name, whole=whole) for name, _ in self.attached.spelt]
         return f"SELECT {', '.join(parts)} {self.rows(each=True)}"
 
@@ -311,10 +311,9 @@ class Select:
         """True of a row that no other equals in id and moment."""
         if not self.attached.ids_repeat:
             return "true"
-        column, moment = (
-            self.attached.sql(name).replace("t.", "o.", 1) for name in ("id", self.attached.layout.moment)
-        )
-        same = f"{column} = {self.attached.sql('id')} AND coalesce(CAST({moment} AS text), '') = {self.born}"
+        column, moment = self.attached.sql("id").replace("t.", "o.", 1), self.attached.layout.moment
+        text = spelled(self.attached.sql(moment).replace("t.", "o.", 1), self.attached.part(moment).type)
+        same = f"{column} = {self.attached.sql('id')} AND coalesce({text}, '') = {self.born}"
         return f"(SELECT count(*) FROM {self.attached.found.quoted} o WHERE {same}) = 1"
 
 

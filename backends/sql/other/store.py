@@ -84,10 +84,8 @@ class IntegrationStore(OtherStore):
         return {one.entry_id: one.error or "" for one in await self._attempts(owed, attempt.c.id)}
 
     async def request(self, entry_id: str) -> str | None:
-        column = self._table.sql("originalRequest")
-        kind = self._table.part("id").type
-        here = f"{self._table.sql('id')} = CAST(CAST($1 AS text) AS {kind})"
-        sql = f"SELECT CAST({column} AS text) FROM {self._table.found.quoted} t WHERE {here}"
+        here = f"{self._table.sql('id')} = CAST(CAST($1 AS text) AS {self._table.id_type})"
+        sql = f"SELECT {self._table.text('originalRequest')} FROM {self._table.found.quoted} t WHERE {here}"
 
         async def work(link: Connection) -> str | None:
             found: str | None = await link.driver.fetchval(sql, entry_id)

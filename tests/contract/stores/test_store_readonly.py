@@ -65,19 +65,19 @@ SQLITE_WRITES = [
     "PRAGMA journal_size_limit = 0",
 ]
 POSTGRES_WRITES = [
-    "INSERT INTO order_dlq (dlq_id) VALUES ('x')",
-    "UPDATE order_dlq SET dismissed = true",
-    "DELETE FROM order_dlq",
-    "TRUNCATE order_dlq",
-    "SELECT 1 FROM order_dlq FOR UPDATE",
-    "CREATE TABLE x (a int)",
+    "INSERT INTO public.order_dlq (dlq_id) VALUES ('x')",
+    "UPDATE public.order_dlq SET dismissed = true",
+    "DELETE FROM public.order_dlq",
+    "TRUNCATE public.order_dlq",
+    "SELECT 1 FROM public.order_dlq FOR UPDATE",
+    "CREATE TABLE public.x (a int)",
     "CREATE TEMP TABLE x (a int)",
     "CREATE SCHEMA x",
-    "ALTER TABLE order_dlq ADD x int",
-    "DROP TABLE order_dlq",
-    "GRANT ALL ON order_dlq TO public",
+    "ALTER TABLE public.order_dlq ADD x int",
+    "DROP TABLE public.order_dlq",
+    "GRANT ALL ON public.order_dlq TO public",
     "CREATE ROLE x",
-    "COMMENT ON TABLE order_dlq IS 'x'",
+    "COMMENT ON TABLE public.order_dlq IS 'x'",
 ]
 
 

@@ -1,0 +1,75 @@
+"""How every transaction on Postgres begins, and what stands between us and the server. Knows no table.
+
+Nothing is set for the whole session: a pooler such as pgbouncer hands the server to others between two transactions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+
+DIALECT_URL = "postgresql+dlqasyncpg://"
+STATEMENT_SECONDS = 14  # a query that returns nothing for so long is given up, well before 20 seconds are over
+ANSWER_SECONDS = 16.0  # for a server that does not even do that
+# Under it every function, operator and type that a statement names is the server's own; temporary objects come last.
+SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
+# The role's own path: the owner's triggers must run as they do for the engine.
+OWN_PATH = "SET LOCAL search_path TO DEFAULT"
+_SPELLING = "SET LOCAL standard_conforming_strings = on; SET LOCAL idle_in_transaction_session_timeout = 60000"
+BEGIN_READING = (
+    f"BEGIN READ ONLY; SET LOCAL transaction_isolation = 'read committed'; {SAFE_PATH}; {_SPELLING}; "
+    f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"
+)
+# Whatever a function may have set for the session ends with the transaction.
+END_READING = "ROLLBACK"
+_SERVER_PID = "SELECT pg_catalog.pg_backend_pid()"
+
+
+def writing(lock_seconds: float) -> str:
+    """For a transaction that has begun."""
+    patience = f"SET LOCAL lock_timeout = {int(lock_seconds * 1000)}"
+    return f"{SAFE_PATH}; {_SPELLING}; SET LOCAL synchronous_commit = on; {patience}"
+
+
+class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg brings no types
+    """A connection through a pooler: it keeps no statement, listens to nothing, and knows no process of the server."""
+
+
+def is_pooled_connection(driver: object) -> bool:
+    # asyncpg lets isinstance() take any of its connections for one of any subclass.
+    return type(driver) is PooledConnection
+
+
+async def has_pooler(connection: Any) -> bool:
+    """Whether a pooler answered: its session is not the server's."""
+    await connection.execute(BEGIN_READING)
+    try:
+        # Without a name, since a named statement would stay in a session that others get.
+        asked = await connection.prepare(_SERVER_PID, name="")
+        return bool(await asked.fetchval() != connection.get_server_pid())
+    finally:
+        await connection.execute(END_READING)
+
+
+class QuietDialect(PGDialect_asyncpg):
+    """Asks the server nothing when it connects: that would run before a safe search_path is set."""
+
+    supports_statement_cache = True
+    default_isolation_level = "READ COMMITTED"
+
+    def initialize(self, connection: Any) -> None:
+        version = connection.connection.driver_connection.get_server_version()
+        self.server_version_info = (version.major, version.minor)
+        self._backslash_escapes = False  # every transaction sets standard_conforming_strings
+
+    def connect(self, *args: Any, **kwargs: Any) -> Any:
+        adapted = super().connect(*args, **kwargs)
+        if is_pooled_connection(adapted.driver_connection):
+            adapted._prepared_statement_cache = None  # SQLAlchemy takes the size only before it connects
+        return adapted
+
+
+registry.register("postgresql.dlqasyncpg", __name__, QuietDialect.__name__)
