@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -111,7 +111,7 @@ class Transaction:
                 "kind": kind,
                 "operation": why.operation,
                 "at": why.at.isoformat(),
-                "who": asdict(actor) | {"db_role": self.role},
+                "who": actor.evidence | {"db_role": self.role},
                 "source": self.source,
                 "reason": why.reason,
                 "note": why.note,
