@@ -76,7 +76,7 @@ def test_a_namespace_of_ones_own_shows() -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users at once")
 def test_the_real_user_counts_and_not_the_effective_one() -> None:
-    code = "import os; os.seteuid(65534)\n" + _SAY
+    code = _SAY.replace("; x =", "; import os; os.seteuid(65534); x =")
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert made.stdout.split()[0] == pwd.getpwuid(0).pw_name
 

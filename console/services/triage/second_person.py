@@ -6,7 +6,7 @@ from backends.records import Person
 
 
 def is_another_person(asked: Person, approved: Person, *, advisory: bool, allow_userns: bool = False) -> bool:
-    """Another login role; another OS user will do where four eyes is advisory, as it is on SQLite, which has no roles."""
+    """Another login role. Another OS user will do where four eyes is advisory, as on SQLite, which has no roles."""
     if asked.role != approved.role:
         return True
     return advisory and _is_another_os_user(asked, approved, allow_userns=allow_userns)
