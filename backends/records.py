@@ -245,6 +245,9 @@ class Halt:
     note: str
 
 
+ApprovalVerdict = Literal["approve", "self-approved", "refused-approval"]  # kinds of the event that answers an ask
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A plan that waits for a second person, by the events of the chain. Identities are OS user and database role."""
@@ -263,6 +266,7 @@ class Approval:
     approved: Person | None = None
     is_own: bool = False  # the asker approved it, as `second_person = "delay …"` allows
     advisory: bool = False  # the database cannot hold the role that reads this to four eyes
+    reader_role: str = ""  # that logged in to read this
 
 
 BreakerKey = tuple[str, str, str]  # venue, account ("" where entries have none), mode
