@@ -14,6 +14,7 @@ from backends.records import (
     ActResult,
     Ancestor,
     Approval,
+    ApprovalVerdict,
     Attempt,
     AuditEvent,
     BreakerKey,
@@ -293,11 +294,14 @@ class PlanReads(Protocol):
         request: str = "",
     ) -> None: ...
 
-    async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False if nobody asked, or if the asker would approve their own plan."""
+    async def approve(
+        self, plan_hash: str, actor: Actor, why: ActContext, *, wanted: ApprovalVerdict = "approve"
+    ) -> bool:
+        """Write an event of the wanted kind. False if nobody asked in time, or if the asker would approve their own
+        plan other than as `self-approved`; that is then the event. Whether an approval counts, its reader decides."""
 
     async def approval(self, plan_hash: str) -> Approval | None:
-        """None also for one that has lapsed because an earlier version asked for it."""
+        """None also where the chain does not bear it out, and for what an earlier version asked for."""
 
     async def breakers(self) -> dict[BreakerKey, BreakerRow]: ...
 

@@ -15,7 +15,9 @@ from sqlalchemy.engine.url import make_url
 from sqlalchemy.schema import CreateColumn, CreateTable
 
 from backends.ledger.audit_chain import mark
-from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, create_statements, ledger
+from backends.ledger.functions import CALLS, SIGNATURES
+from backends.ledger.names import AUDIT_LOCK, SCHEMA, SWITCH_MARK, VERSION
+from backends.ledger.schema import GRANTS, create_statements, ledger
 
 CORE = ("approval", "attempt", "audit", "audit_entry", "claim", "halt", "meta", "note")  # in every version
 EVENT = "ledger-migrated"
@@ -23,6 +25,9 @@ MARK_FUNCTION = "dlq_mark"  # on SQLite the connection must offer it: (source, e
 _MOVING = "console_moving"
 # A role that may use the second table may use the first, which earlier versions did not have.
 _SAME_GRANTS = {"audit_bulk": "audit_entry", "breaker": "approval", "cleared": "note", "settled": "halt"}
+FUNCTION = "function()"  # no table can have this name: a shape lists the ledger's functions as its columns
+# What only functions write; earlier versions let operators write it themselves.
+_EVIDENCE = tuple(name for name, rights in GRANTS.items() if rights == "SELECT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,8 @@ class LedgerShape:
 
 @cache
 def _current(dialect: str) -> frozenset[tuple[str, str]]:
-    return frozenset(
-        (bare(table), column.name) for table in ledger(dialect).metadata.sorted_tables for column in table.columns
-    )
+    made = {(bare(table), column.name) for table in ledger(dialect).metadata.sorted_tables for column in table.columns}
+    return frozenset(made | ({(FUNCTION, name) for name in SIGNATURES} if dialect == "postgresql" else set()))
 
 
 def bare(table: sa.Table) -> str:
@@ -79,10 +83,22 @@ def migration_statements(shape: LedgerShape) -> tuple[str, ...]:
     """Everything but the audit event."""
     statements = list(_postgres(shape) if shape.dialect == "postgresql" else _sqlite(shape))
     book = ledger(shape.dialect)
-    if not shape.has("approval", "state"):
+    if not shape.has("approval", "asked_event"):
         statements.append(f"UPDATE {book.approval.fullname} SET state = 'lapsed'")
+        statements.append(_switches(shape.dialect))
     statements.append(f"UPDATE {book.meta.fullname} SET value = '{VERSION}' WHERE key = 'schema_version'")
     return tuple(statements)
+
+
+def _switches(dialect: str) -> str:
+    """Indexes the events that set or lifted the halt, by which it is in force or not."""
+    book = ledger(dialect)
+    found = "position(convert_to('{}', 'UTF8') IN body) > 0"
+    if dialect != "postgresql":
+        found = "instr(body, CAST('{}' AS BLOB)) > 0"
+    kinds = " OR ".join(found.format(f'"kind":"{kind}"') for kind in ("halt", "resume"))
+    into = f"INSERT INTO {book.audit_entry.fullname} (mark, seq) SELECT {SWITCH_MARK}, seq"
+    return f"{into} FROM {book.audit.fullname} WHERE {kinds}"
 
 
 def _compiled(item: CreateColumn | CreateTable, dialect: str) -> str:
@@ -131,6 +147,9 @@ def _postgres(shape: LedgerShape) -> Iterator[str]:
         )
     yield from (one for one in create_statements(shape.dialect) if not one.startswith("CREATE SCHEMA"))
     yield from (_grants_like(new, old) for new, old in _SAME_GRANTS.items() if not shape.has(new))
+    if not shape.has(FUNCTION, "append_event"):
+        yield _FUNCTIONS_INSTEAD
+        yield _ONE_OWNER
 
 
 _POSTGRES_MARKS = (
@@ -163,6 +182,29 @@ def _grants_like(new: str, old: str) -> str:
   LOOP EXECUTE format('GRANT %s ON {SCHEMA}.{new} TO %s', g.what, g.who); END LOOP; END $$"""
 
 
+_CALLABLE = ", ".join(f"{SCHEMA}.{name}({SIGNATURES[name]})" for name in CALLS)
+# Whoever could write evidence may now have it written, and no longer writes it.
+_FUNCTIONS_INSTEAD = f"""DO $$ DECLARE g record; BEGIN
+  FOR g IN SELECT c.relname AS kept, a.privilege_type AS what, coalesce(quote_ident(r.rolname), 'PUBLIC') AS who
+    FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+    WHERE c.relnamespace = CAST('{SCHEMA}' AS regnamespace) AND a.grantee <> c.relowner
+    AND c.relname IN ({", ".join(f"'{name}'" for name in _EVIDENCE)})
+    AND a.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+  LOOP
+    IF g.kept = 'audit' AND g.what = 'INSERT' THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {_CALLABLE} TO %s', g.who);
+    END IF;
+    EXECUTE format('REVOKE %s ON {SCHEMA}.%I FROM %s', g.what, g.kept, g.who);
+  END LOOP; END $$"""
+# Functions act as their owner, so they should belong to whom the tables belong.
+_ONE_OWNER = f"""DO $$ DECLARE f record; BEGIN
+  FOR f IN SELECT CAST(p.oid AS regprocedure) AS made, quote_ident(r.rolname) AS owner FROM pg_proc p
+    JOIN pg_class c ON c.oid = CAST('{SCHEMA}.audit' AS regclass) JOIN pg_roles r ON r.oid = c.relowner
+    WHERE p.pronamespace = CAST('{SCHEMA}' AS regnamespace) AND p.proowner <> c.relowner
+  LOOP EXECUTE format('ALTER FUNCTION %s OWNER TO %s', f.made, f.owner); END LOOP;
+  EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"""
+
+
 def owner_statements(shape: LedgerShape) -> Iterable[str]:
     """What an owner of a Postgres ledger runs: the migration and its audit event, in one transaction."""
     yield "BEGIN"
@@ -178,7 +220,7 @@ _POSTGRES_EVENT = f"""DO $$ DECLARE n bigint; last bytea; was text; body bytea; 
   n = coalesce(n, 0) + 1;
   body = convert_to(CAST(json_build_object('v', 1, 'seq', n, 'kind', '{EVENT}', 'operation', 'migrate-by-owner',
     'at', to_char(timezone('UTC', now()), 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'), 'who', json_build_object(
-    'operator', session_user, 'os_user', '', 'host', '', 'program', 'SQL', 'db_role', current_user), 'source', '',
+    'operator', session_user, 'os_user', '', 'host', '', 'program', 'SQL', 'db_role', session_user), 'source', '',
     'reason', NULL, 'note', NULL, 'entries', json_build_array(), 'from', coalesce(was, '1'), 'to', '{VERSION}')
     AS text), 'UTF8');
   INSERT INTO {SCHEMA}.audit (seq, body, hash)

@@ -10,24 +10,25 @@ import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 
+from backends.ledger.functions import function_statements
+from backends.ledger.names import AUDIT_LOCK as AUDIT_LOCK
+from backends.ledger.names import SCHEMA as SCHEMA
+from backends.ledger.names import VERSION as VERSION
 from backends.records import STATES, State
 
-SCHEMA = "dlq_console"
-VERSION = "2"
-AUDIT_LOCK = 0x646C71  # "dlq": held to the end of a transaction, so that the chain has one writer at a time
-# What an acting role needs on Postgres. Evidence can be added but never changed.
+# What an operator's role needs on Postgres. Evidence is written by functions of the ledger's owner.
 GRANTS = {
     "meta": "SELECT, INSERT",
     "attempt": "SELECT, INSERT, UPDATE",
     "claim": "SELECT, INSERT, UPDATE",
-    "note": "SELECT, INSERT",
+    "note": "SELECT",
     "cleared": "SELECT, INSERT",
-    "halt": "SELECT, INSERT, DELETE",
-    "approval": "SELECT, INSERT, UPDATE",
+    "halt": "SELECT",
+    "approval": "SELECT",
     "breaker": "SELECT, INSERT, UPDATE",
-    "audit": "SELECT, INSERT",
-    "audit_entry": "SELECT, INSERT",
-    "audit_bulk": "SELECT, INSERT",
+    "audit": "SELECT",
+    "audit_entry": "SELECT",
+    "audit_bulk": "SELECT",
     "settled": "SELECT, INSERT, DELETE",
 }
 
@@ -168,6 +169,9 @@ def _approval_items() -> list[SchemaItem]:
         _filled("document", "{}"),  # what the second person approves, as JSON
         _filled("request", ""),  # what was asked for, to find an approved plan again
         _filled("state", "open"),  # or lapsed: nobody may use it any more
+        # The events that count; what else stands here is for showing.
+        _number("asked_event", nullable=True),
+        _number("approved_event", nullable=True),
     ]
 
 
@@ -210,7 +214,7 @@ def create_statements(dialect: str) -> tuple[str, ...]:
             str(CreateIndex(index, if_not_exists=True).compile(dialect=compiler))
             for index in sorted(table.indexes, key=lambda index: str(index.name))
         ]
-    statements += _postgres_worm(book) if dialect == "postgresql" else _sqlite_worm(book)
+    statements += [*_postgres_worm(book), *function_statements()] if dialect == "postgresql" else _sqlite_worm(book)
     return tuple(statements)
 
 
@@ -256,7 +260,8 @@ _SAME_ATTEMPT = (
 
 def _postgres_worm(book: LedgerTables) -> list[str]:
     statements = [
-        f"CREATE OR REPLACE FUNCTION {SCHEMA}.worm() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        f"CREATE OR REPLACE FUNCTION {SCHEMA}.worm() RETURNS trigger LANGUAGE plpgsql\n"
+        "SET search_path = pg_catalog, pg_temp AS $$ BEGIN\n"
         "  RAISE EXCEPTION 'the console''s ledger is append-only' "
         "USING errcode = 'integrity_constraint_violation'; END $$"
     ]

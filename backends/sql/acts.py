@@ -16,7 +16,9 @@ import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.layouts import orders
-from backends.ledger.schema import SCHEMA, LedgerTables
+from backends.ledger import audit_chain as chain
+from backends.ledger.names import SCHEMA, SWITCH_MARK
+from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection, Version, readable, storable
 from backends.sql.order_select import OrderSelect, RowOrder
 from backends.sql.postgres_columns import EQ
@@ -223,10 +225,15 @@ class SQLLog:
         return None if self._writer is None else self._writer.head
 
     async def note(self, entry_id: str, actor: Actor, why: ActContext) -> None:
+        told = {"operator": storable(actor.operator), "entry": storable(entry_id), "note": storable(why.note or "")}
+
         async def work(tx: Transaction) -> None:
-            row = {"source": tx.source, "entry_id": storable(entry_id), "at": why.at.isoformat()}
-            told = {"operator": storable(actor.operator), "text": storable(why.note or "")}
-            await tx.execute(self._book.note.insert(), row | told)
+            if tx.on_postgres:
+                mark = chain.mark(tx.source, entry_id)
+                await tx.call("add_note", actor, tx.about((entry_id,), why), source=tx.source, mark=mark, **told)
+                return
+            row = {"source": tx.source, "entry_id": told["entry"], "at": why.at.isoformat()}
+            await tx.execute(self._book.note.insert(), row | {"operator": told["operator"], "text": told["note"]})
             await tx.audit("note", (entry_id,), actor, why)
 
         await self.writing.run(work)
@@ -246,18 +253,25 @@ class SQLLog:
         await self.writing.run(work)
 
     async def halt(self, actor: Actor, why: ActContext) -> None:
+        told = {"operator": storable(actor.operator), "note": storable(why.note or "")}
+
         async def work(tx: Transaction) -> None:
+            if tx.on_postgres:
+                await tx.call("set_halt", actor, tx.about((), why), **told)
+                return
+            await tx.audit("halt", (), actor, why, also=(SWITCH_MARK,))
             await tx.execute(sa.delete(self._book.halt))
-            row = {"id": 1, "since": why.at.isoformat(), "operator": storable(actor.operator)}
-            await tx.execute(self._book.halt.insert(), {**row, "note": storable(why.note or "")})
-            await tx.audit("halt", (), actor, why)
+            await tx.execute(self._book.halt.insert(), {"id": 1, "since": why.at.isoformat(), **told})
 
         await self.writing.run(work)
 
     async def resume(self, actor: Actor, why: ActContext) -> None:
         async def work(tx: Transaction) -> None:
+            if tx.on_postgres:
+                await tx.call("lift_halt", actor, tx.about((), why))
+                return
+            await tx.audit("resume", (), actor, why, also=(SWITCH_MARK,))
             await tx.execute(sa.delete(self._book.halt))
-            await tx.audit("resume", (), actor, why)
 
         await self.writing.run(work)
 

@@ -39,10 +39,6 @@ class SendStatements:
         self.moment: Any = sa.literal_column(POSTGRES_NOW if self._on_postgres else SQLITE_NOW, sa.Float)
 
     @cached_property
-    def halted(self) -> PreparedQuery:
-        return self._made(sa.select(self._book.halt.c.id))
-
-    @cached_property
     def earlier(self) -> PreparedQuery:
         """Mode, state and whether it was a rehearsal, of the attempts that may stand in the way of another."""
         attempt = self._book.attempt
@@ -368,7 +364,7 @@ class SQLClaims:
     ) -> ClaimRefused | None:
         """Why this entry may not be sent now, as the store says within this transaction; None if it may."""
         send = self._sending
-        if await tx.ask(send.halted):
+        if await tx.is_halted():
             return ClaimRefused(entry_id, "halt is set on this store", "halt")
         if not is_plain(entry_id):
             return ClaimRefused(entry_id, "its id is not plain text: cannot be acted on", "gone")

@@ -14,7 +14,9 @@ import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.ledger import audit_chain as chain
+from backends.ledger.evidence import bodies_of, halt_of, switch_sql
 from backends.ledger.migrations import LedgerShape
+from backends.ledger.names import SWITCH_MARK
 from backends.ledger.schema import LedgerTables
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
@@ -113,8 +115,17 @@ class SQLHistory:
 
     async def halted(self) -> Halt | None:
         halt = self._book.halt
-        rows = await self._ledger_rows(sa.select(halt.c.since, halt.c.operator, halt.c.note))
-        return Halt(*rows[0]) if rows else None
+        last = sa.text(switch_sql(self._book.audit.fullname, self._book.audit_entry.fullname, SWITCH_MARK))
+
+        def asked() -> sa.Executable:
+            """The events decide; an earlier version's are not indexed before somebody acts."""
+            is_indexed = self._found.has("approval", "asked_event")
+            return last if is_indexed else sa.select(halt.c.since, halt.c.operator, halt.c.note)
+
+        rows = await self._ledger_rows(asked)
+        if rows and len(rows[0]) > 1:
+            return Halt(*rows[0])
+        return halt_of(bodies_of(rows))
 
     async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         async for block in self.chain(after):

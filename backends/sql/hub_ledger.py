@@ -295,7 +295,7 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
     ) -> ClaimRefused | None:
         """Asks only the ledger: an API call must not hold the chain's lock."""
         attempt, settled = self._book.attempt, self._book.settled
-        if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+        if await tx.is_halted():
             return ClaimRefused(entry_id, "halt is set on this store", "halt")
         mine = (attempt.c.source == tx.source, attempt.c.entry_id == entry_id, attempt.c.holds == 1)
         held = (await tx.execute(sa.select(attempt.c.state).where(*mine))).scalar()

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
 from backends.layouts.orders import quoted
-from backends.ledger.migrations import CORE, LedgerShape, is_newer, is_older, owner_statements
+from backends.ledger.migrations import CORE, FUNCTION, LedgerShape, is_newer, is_older, owner_statements
 from backends.ledger.schema import GRANTS, SCHEMA, create_statements, ledger
 from backends.records import Finding
 
@@ -29,7 +29,9 @@ _POSTGRES_COLUMNS = (
     "SELECT CAST(c.relname AS text), CAST(a.attname AS text), has_schema_privilege(n.oid, 'usage') "
     "AND has_table_privilege(c.oid, 'select'), pg_has_role(c.relowner, 'usage') FROM pg_namespace n "
     "JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' JOIN pg_attribute a ON a.attrelid = c.oid "
-    f"AND a.attnum > 0 AND NOT a.attisdropped WHERE n.nspname = '{SCHEMA}'"
+    f"AND a.attnum > 0 AND NOT a.attisdropped WHERE n.nspname = '{SCHEMA}' UNION ALL SELECT '{FUNCTION}', "
+    "CAST(p.proname AS text), true, pg_has_role(p.proowner, 'usage') FROM pg_proc p "
+    f"JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = '{SCHEMA}'"
 )
 
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from backends.ledger.evidence import approval_of, asked_entries, digest
+from backends.ledger.functions import may_become_owner
 from backends.ledger.migrations import bare
-from backends.records import ActContext, Actor, Approval, Attempt, BreakerKey, BreakerRow, Entry, Filter, storable
+from backends.ledger.names import ASK_SECONDS
+from backends.records import (
+    ActContext,
+    Actor,
+    Approval,
+    ApprovalVerdict,
+    Attempt,
+    BreakerKey,
+    BreakerRow,
+    Entry,
+    Filter,
+    storable,
+)
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
 from backends.sql.history import SQLHistory
@@ -97,43 +111,77 @@ class SQLPlanReads(SQLHistory, SQLLog):
         document: str = "{}",
         request: str = "",
     ) -> None:
-        """Ask a second person to approve a plan; asking again keeps an approval that has not lapsed."""
-        approval = self._book.approval
-        asked = {"summary": summary, "kind": kind, "document": document, "request": request}
+        """Ask a second person to approve a plan; asking again keeps an approval that may still be used."""
+        asked = {"summary": summary, "asked_for": kind, "document": document, "request": request}
         told = {name: storable(text) for name, text in asked.items()}
 
         async def work(tx: Transaction) -> None:
-            this = approval.c.plan_hash == plan_hash
-            now = {"asked_by": _identity(actor, tx.role), "asked_at": self._clock_now, "state": "open"}
-            there = (await tx.execute(sa.select(approval.c.plan_hash).where(this))).first()
-            if there is None:
-                await tx.execute(approval.insert().values(plan_hash=plan_hash, **told, **now))
+            detail: dict[str, object] = {"entries": [], "orders": asked_entries(document)}
+            if tx.on_postgres:
+                who = {"os_user": storable(actor.os_user), "plan": plan_hash}
+                await tx.call("ask_approval", actor, tx.about((), why, detail), **who, **told)
             else:
-                unused = sa.or_(approval.c.approved_at.is_(None), approval.c.state != "open")
-                fresh = {**told, **now, "approved_by": None, "approved_at": None}
-                await tx.execute(sa.update(approval).where(this, unused).values(**fresh))
-            detail = {"entries": [], "plan": plan_hash, "summary": summary, "asked_for": kind}
-            await tx.audit("ask-approval", (), actor, why, detail=detail)
+                await self._ask(tx, plan_hash, told, actor, why, detail)
 
         await self.writing.run(work)
 
-    async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False if the asker would approve their own plan, or if nobody asked."""
-        approval = self._book.approval
+    async def _ask(
+        self,
+        tx: Transaction,
+        plan_hash: str,
+        told: Mapping[str, str],
+        actor: Actor,
+        why: ActContext,
+        detail: Mapping[str, object],
+    ) -> None:
+        approval, now = self._book.approval, self._clock_now
+        ((moment,),) = await tx.rows(f"SELECT {SQLITE_NOW}")
+        kept = {"document": digest(told["document"]), "request": digest(told["request"]), "moment": moment}
+        said = {"plan": plan_hash, "summary": told["summary"], "asked_for": told["asked_for"]}
+        await tx.audit("ask-approval", (), actor, why, detail={**detail, **said, **kept})
+        row = {"plan_hash": plan_hash, "kind": told["asked_for"], "state": "open", "asked_event": tx.seq}
+        row |= {name: told[name] for name in ("summary", "document", "request")}
+        row |= {"asked_by": _identity(actor), "asked_at": moment}
+        row |= {"approved_by": None, "approved_at": None, "approved_event": None}
+        there = (await tx.execute(sa.select(approval.c.plan_hash).where(approval.c.plan_hash == plan_hash))).first()
+        if there is None:
+            await tx.execute(approval.insert().values(**row))
+            return
+        unused = (
+            approval.c.approved_at.is_(None),
+            approval.c.state != "open",
+            approval.c.approved_at < now - ASK_SECONDS,
+        )
+        await tx.execute(sa.update(approval).where(approval.c.plan_hash == plan_hash, sa.or_(*unused)).values(**row))
 
+    async def approve(
+        self, plan_hash: str, actor: Actor, why: ActContext, *, wanted: ApprovalVerdict = "approve"
+    ) -> bool:
         async def work(tx: Transaction) -> bool:
-            this = (approval.c.plan_hash == plan_hash, approval.c.state == "open")
-            asked_by = (await tx.execute(sa.select(approval.c.asked_by).where(*this))).scalar()
-            mine = _identity(actor, tx.role)
-            same = asked_by is None or asked_by == mine
-            if not same:
-                values = {"approved_by": mine, "approved_at": self._clock_now}
-                await tx.execute(sa.update(approval).where(*this).values(**values))
-            kind = "refused-approval" if same else "approve"
-            await tx.audit(kind, (), actor, why, detail={"entries": [], "plan": plan_hash, "asked_by": asked_by})
-            return not same
+            if not tx.on_postgres:
+                return await self._approve(tx, plan_hash, actor, why, wanted)
+            who = {"os_user": storable(actor.os_user), "plan": plan_hash}
+            row = await tx.call("approve_plan", actor, tx.about((), why), wanted=wanted, **who)
+            return bool(row.verdict == wanted != "refused-approval")
 
         return await self.writing.run(work)
+
+    async def _approve(
+        self, tx: Transaction, plan_hash: str, actor: Actor, why: ActContext, wanted: ApprovalVerdict
+    ) -> bool:
+        approval, mine = self._book.approval, _identity(actor)
+        ((moment,),) = await tx.rows(f"SELECT {SQLITE_NOW}")
+        this = (approval.c.plan_hash == plan_hash, approval.c.state == "open", approval.c.asked_event.is_not(None))
+        young = approval.c.asked_at >= moment - ASK_SECONDS
+        asked = (await tx.execute(sa.select(approval.c.asked_by, approval.c.asked_event, young).where(*this))).first()
+        by, event, in_time = asked or (None, None, False)
+        fits = bool(in_time) and (by == mine) == (wanted == "self-approved") and wanted != "refused-approval"
+        detail = {"entries": [], "plan": plan_hash, "asked_by": by, "asked_event": event, "moment": moment}
+        await tx.audit(wanted if fits else "refused-approval", (), actor, why, detail=detail)
+        if fits:
+            values = {"approved_by": mine, "approved_at": moment, "approved_event": tx.seq}
+            await tx.execute(sa.update(approval).where(*this).values(**values))
+        return fits
 
     async def approval(self, plan_hash: str) -> Approval | None:
         return next(iter(await self._approvals(self._book.approval.c.plan_hash == plan_hash)), None)
@@ -142,17 +190,28 @@ class SQLPlanReads(SQLHistory, SQLLog):
         return await self._approvals(self._book.approval.c.asked_at > self._clock_now - _APPROVAL_SECONDS)
 
     async def _approvals(self, where: Any) -> tuple[Approval, ...]:
-        approval, now = self._book.approval, self._clock_now
-        names = ("plan_hash", "asked_by", "summary", "approved_by", "asked_at", "kind", "document", "request")
-        ages = ((now - approval.c.approved_at).label("approved_ago"), (now - approval.c.asked_at).label("asked_ago"))
-        rows = sa.select(*(approval.c[name] for name in names), *ages).where(where, approval.c.state == "open")
-        rows = rows.order_by(approval.c.asked_at.desc(), approval.c.plan_hash)
+        """By the events; a row that says something else counts for nothing."""
+        approval, audit = self._book.approval, self._book.audit
+        asked, given = audit.alias("asked"), audit.alias("given")
+        on_postgres = self._attached.info.dialect == "postgresql"
+        advisory, login = (may_become_owner(), "session_user") if on_postgres else ("1", "''")
+        told = {"asked_body": asked.c.body, "approved_body": given.c.body, "now": self._clock_now}
+        told |= {"advisory": sa.literal_column(advisory), "reader_role": sa.literal_column(login)}
+        names = ("plan_hash", "asked_at", "approved_at", "kind", "document", "request", "asked_event")
+        rows = (
+            sa.select(*(approval.c[name] for name in names), *(what.label(name) for name, what in told.items()))
+            .join_from(approval, asked, asked.c.seq == approval.c.asked_event)
+            .outerjoin(given, given.c.seq == approval.c.approved_event)
+            .where(where, approval.c.state == "open")
+            .order_by(approval.c.asked_event.desc())
+        )
 
-        def asked() -> sa.Executable | None:
+        def asked_here() -> sa.Executable | None:
             """Approvals of an earlier version lapse with the first act, so they count for nothing before it."""
-            return rows if self._found.has("approval", "state") else None
+            return rows if self._found.has("approval", "asked_event") else None
 
-        return tuple(Approval(**row._mapping) for row in await self._ledger_rows(asked))
+        found = [approval_of(row._mapping) for row in await self._ledger_rows(asked_here)]
+        return tuple(one for one in found if one is not None)
 
     async def breakers(self) -> dict[BreakerKey, BreakerRow]:
         breaker = self._book.breaker
@@ -258,5 +317,6 @@ def _learnt(row: BreakerRow | None, *, good: bool) -> tuple[int, int, Literal["n
     return failures, successes + 1, "kept"
 
 
-def _identity(actor: Actor, role: str) -> str:
-    return f"{actor.os_user}|{role}"
+def _identity(actor: Actor) -> str:
+    """For SQLite, which has no roles."""
+    return f"{storable(actor.os_user)}|"

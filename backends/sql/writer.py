@@ -13,7 +13,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -26,6 +26,8 @@ from backends.detect import Attached
 from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
 from backends.engine import BUSY_SECONDS
 from backends.ledger import audit_chain as chain
+from backends.ledger.evidence import bodies_of, halt_of, switch_sql
+from backends.ledger.functions import CALLS
 from backends.ledger.migrations import (
     EVENT,
     MARK_FUNCTION,
@@ -35,14 +37,13 @@ from backends.ledger.migrations import (
     mark_of,
     migration_statements,
 )
-from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, LedgerTables, create_statements
+from backends.ledger.names import AUDIT_LOCK, MANY, SCHEMA, SWITCH_MARK, VERSION
+from backends.ledger.schema import LedgerTables, create_statements
 from backends.postgres_session import OWN_PATH, SAFE_PATH, is_pooled_connection, writing
 from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
 from backends.sql.ledger_access import look, owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
-
-_MANY = 32  # from this many entries on, an event goes to the bulk index
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,33 @@ class Transaction:
         why: ActContext,
         *,
         detail: Mapping[str, object] | None = None,
+        also: Sequence[int] = (),
     ) -> None:
         """Append one event that names these entries, and index it for each of them."""
-        await self.append(await self.compose(kind, ids, actor, why, detail=detail))
+        if not self.on_postgres:
+            await self.append(await self.compose(kind, ids, actor, why, detail=detail, also=also))
+            return
+        marks = sorted(set(chain.marks(self.source, ids)))
+        await self.call("append_event", actor, self.about(ids, why, detail), kind=kind, marks=marks)
+
+    def about(self, ids: Sequence[str], why: ActContext, detail: Mapping[str, object] | None = None) -> str:
+        """For Postgres: what an event tells beside who and when, which the database itself sets."""
+        context = {"operation": why.operation, "source": self.source, "reason": why.reason, "note": why.note}
+        return chain.canonical({**context, **(detail or {"entries": list(ids)})}).decode("ascii")
+
+    async def call(self, function: str, actor: Actor, about: str, **given: object) -> Any:
+        """For Postgres: let a function of the ledger's owner write an event. Returns its row."""
+        who = chain.canonical(actor.evidence).decode("ascii")
+        row = (await self.execute(_function_call(function), {**given, "about": about, "who": who})).one()
+        self.seq, self.hash = int(row.event_seq), bytes(row.event_hash)
+        self.tail = (self.seq, self.hash)
+        return row
+
+    async def is_halted(self) -> bool:
+        audit, index = self.book.audit.fullname, self.book.audit_entry.fullname
+        query = switch_sql(audit, index, SWITCH_MARK)
+        rows = (await self.execute(sa.text(query))).fetchall() if self.on_postgres else await self.rows(query)
+        return halt_of(bodies_of(rows)) is not None
 
     async def compose(
         self,
@@ -117,8 +142,9 @@ class Transaction:
         why: ActContext,
         *,
         detail: Mapping[str, object] | None = None,
+        also: Sequence[int] = (),
     ) -> Event:
-        """The event that `append` would write next."""
+        """For SQLite: the event that `append` would write next; `also` has marks that stand for no entry."""
         if self.tail is None:
             self.tail = await self._read_tail()
         seq, previous = self.tail
@@ -129,31 +155,26 @@ class Transaction:
                 "kind": kind,
                 "operation": why.operation,
                 "at": why.at.isoformat(),
-                "who": asdict(actor) | {"db_role": self.role},
+                "who": actor.evidence | {"db_role": self.role},
                 "source": self.source,
                 "reason": why.reason,
                 "note": why.note,
                 **(detail or {"entries": list(ids)}),
             }
         )
-        return Event(seq + 1, body, chain.link(previous, body), sorted(set(chain.marks(self.source, ids))))
+        marks = sorted({*chain.marks(self.source, ids), *also})
+        return Event(seq + 1, body, chain.link(previous, body), marks)
 
     async def append(self, event: Event) -> None:
         self.seq, self.hash = event.seq, event.hash
         self.tail = (event.seq, event.hash)
-        index = (self.book.audit_bulk if len(event.marks) >= _MANY else self.book.audit_entry).fullname
-        if not self.on_postgres:
-            values = (event.seq, event.body, event.hash)
-            marks = f"INSERT INTO {index} (mark, seq) SELECT value, ? FROM json_each(?)"
-            await asyncio.gather(
-                self.rows("INSERT INTO console_audit (seq, body, hash) VALUES (?, ?, ?)", values),
-                self.rows(marks, (event.seq, json.dumps(event.marks))),
-            )
-            return
-        row = {"seq": event.seq, "body": event.body, "hash": event.hash}
-        await self.execute(self.book.audit.insert(), row)
-        if event.marks:
-            await self.execute(_postgres_index(index), {"marks": event.marks, "seq": event.seq})
+        index = (self.book.audit_bulk if len(event.marks) >= MANY else self.book.audit_entry).fullname
+        values = (event.seq, event.body, event.hash)
+        marks = f"INSERT INTO {index} (mark, seq) SELECT value, ? FROM json_each(?)"
+        await asyncio.gather(
+            self.rows("INSERT INTO console_audit (seq, body, hash) VALUES (?, ?, ?)", values),
+            self.rows(marks, (event.seq, json.dumps(event.marks))),
+        )
 
     async def rows(self, sql: str, args: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """For SQLite: run one statement with one hop to the driver's thread."""
@@ -166,11 +187,14 @@ class Transaction:
         return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
 
 
+_TYPES: dict[str, Any] = {"text": sa.Text, "bigint": sa.BigInteger, "bigint[]": sa.ARRAY(sa.BigInteger)}
+
+
 @cache
-def _postgres_index(table: str) -> sa.TextClause:
-    return sa.text(
-        f"INSERT INTO {table} (mark, seq) SELECT mark, CAST(:seq AS bigint) FROM unnest(CAST(:marks AS bigint[])) mark"
-    ).bindparams(sa.bindparam("marks", type_=sa.ARRAY(sa.BigInteger)))
+def _function_call(name: str) -> sa.TextClause:
+    given = ", ".join(f"{one} => CAST(:{one} AS {kind})" for one, kind in CALLS[name])
+    binds = (sa.bindparam(one, type_=_TYPES[kind]) for one, kind in CALLS[name])
+    return sa.text(f"SELECT * FROM {SCHEMA}.{name}({given})").bindparams(*binds)
 
 
 T = TypeVar("T")

@@ -40,7 +40,7 @@ class OtherClaims(SQLClaims):
         *,
         lock: bool = False,
     ) -> ClaimRefused | None:
-        if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+        if await tx.is_halted():
             return ClaimRefused(entry_id, "halt is set on this store", "halt")
         select = Select(self._table, with_ledger=True)
         if not select.is_id(entry_id):

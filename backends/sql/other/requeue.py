@@ -47,7 +47,7 @@ class RequeueStatements(OtherActs):
         into = self._into()
 
         async def work(tx: Transaction) -> Requeued | ClaimRefused:
-            if (await tx.execute(sa.select(self._book.halt.c.id))).first() is not None:
+            if await tx.is_halted():
                 return ClaimRefused(entry_id, "halt is set on this store", "halt")
             row = await self._row(tx, entry_id, version)
             if isinstance(row, ClaimRefused):

@@ -1,4 +1,4 @@
-"""Approvals by a second person: one OS user asks, another approves. Knows the store, no venue and no screen."""
+"""Approvals by a second person: one asks, another approves, by the chain's events. Knows no venue and no screen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from backends.records import ActContext, Actor, Approval, Attempt, Halt, number
+from backends.records import ActContext, Actor, Approval, ApprovalVerdict, Attempt, Halt, Person, number
 from backends.store import Store
 from console.clock import Clock
+from console.services.triage.second_person import is_another_person
 
 if TYPE_CHECKING:
     from console.services.replay.target import SendPlan
@@ -27,7 +28,7 @@ NOT_APPROVED: Mapping[str, str] = {
     "unknown": "no such plan was put up for approval on this store",
     "expired": "it was asked for more than five minutes ago: the one who asked must ask again",
     "unseen": "its orders cannot be shown: the one who asked must ask again",
-    "own": "the one who asked cannot approve: another OS user or database role must",
+    "own": "the one who asked cannot approve: another database role must (on SQLite another OS user)",
 }
 ApprovalKind = Literal["replay", "settle", "resume"]
 
@@ -92,21 +93,24 @@ def _pairs(held: object) -> list[tuple[str, object]]:
 
 
 class Approvals:
-    def __init__(self, store: Store, actor: Actor, clock: Clock) -> None:
+    def __init__(self, store: Store, actor: Actor, clock: Clock, *, allow_userns: bool = False) -> None:
         self._store = store
         self._actor = actor
         self._clock = clock
+        self._allow_userns = allow_userns
 
     async def given(self, plan_hash: str) -> bool:
         """True if another person approved this, and the approval has not expired."""
         approval = await self._store.approval(plan_hash)
         return approval is not None and self._is_given(approval)
 
-    @staticmethod
-    def _is_given(approval: Approval) -> bool:
-        if approval.approved_by is None or approval.approved_ago is None:
+    def _is_given(self, approval: Approval) -> bool:
+        if approval.approved is None or approval.approved_ago is None or approval.is_own:
             return False
-        return approval.approved_by != approval.asked_by and 0 <= approval.approved_ago <= APPROVAL_SECONDS
+        return 0 <= approval.approved_ago <= APPROVAL_SECONDS and self._is_another(approval, approval.approved)
+
+    def _is_another(self, approval: Approval, person: Person) -> bool:
+        return is_another_person(approval.asked, person, advisory=approval.advisory, allow_userns=self._allow_userns)
 
     async def given_or_asked(
         self, plan_hash: str, summary: str, *, kind: ApprovalKind, document: str = "{}", request: str = ""
@@ -165,7 +169,12 @@ class Approvals:
             return "expired"
         if approval.kind != "resume" and not waiting_plan(approval).orders:
             return "unseen"  # nobody approves what they cannot see
-        return "approved" if await self._store.approve(plan_hash, self._actor, self._why()) else "own"
+        wanted: ApprovalVerdict = "approve" if self._is_another(approval, self._me(approval)) else "refused-approval"
+        return "approved" if await self._store.approve(plan_hash, self._actor, self._why(), wanted=wanted) else "own"
+
+    def _me(self, approval: Approval) -> Person:
+        actor = self._actor
+        return Person(actor.os_user, approval.reader_role, actor.host, actor.uid, actor.foreign_namespace)
 
     def _why(self) -> ActContext:
         return ActContext(at=self._clock(), operation=uuid.uuid4().hex, reason="four-eyes")

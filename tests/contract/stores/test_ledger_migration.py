@@ -132,14 +132,14 @@ async def test_the_first_act_migrates_and_keeps_everything(store_rig: Rig, versi
     await looking.attempts(id_of(1))
     result = await store.dismiss(await pick(store, 3), ACTOR, why("dismiss"))
     assert result.done == (id_of(3),)
-    assert await version_of(store_rig) == VERSION == "2"
+    assert await version_of(store_rig) == VERSION == "3"
     assert await store.store_id() == store_id
     assert await verdict(store, kept) == (None, Head(kept.count + 2, (store.head or (0, b""))[1]))
     migrated = [json.loads(event.body) for event in await events_of(store)][kept.count]
     assert (migrated["kind"], migrated["from"], migrated["to"], migrated["entries"]) == (
         "ledger-migrated",
         "1",
-        "2",
+        "3",
         [],
     )
     states_now = STATES | {3: "dismissed"}
@@ -282,7 +282,7 @@ async def test_a_console_killed_in_the_middle_leaves_the_old_ledger(store_rig: R
     assert await version_of(store_rig) == "1"
     await check_what_it_knew(store)
     await store.note(id_of(9), ACTOR, why(note="n"))
-    assert await version_of(store_rig) == "2"
+    assert await version_of(store_rig) == VERSION
     await check_what_it_knew(store)
 
 
@@ -333,5 +333,5 @@ async def test_an_older_ledger_that_a_backup_brings_back_is_migrated_again(postg
     assert await store.event_hash(head[0]) is None, "by this it is noticed"
     await check_what_it_knew(store)
     await store.note(id_of(9), ACTOR, why(note="again"))
-    assert await version_of(postgres_store) == "2"
+    assert await version_of(postgres_store) == VERSION
     assert (await verdict(store))[0] is None
