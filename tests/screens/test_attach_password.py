@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from console.app import ConsoleApp
 from console.screens.attach import AttachScreen
 from console.settings.recent_stores import Recent
+from console.settings.typed_store import typed_store
 from tests.support.app import Stage, make_store, order, press, screen_text, settled, until
+from tests.support.orders import postgres_store, row
 
 SECRET = "^~^~~^"  # of characters that no screen has
 TEXTS = (
@@ -57,3 +60,18 @@ def test_recent_stores_keep_no_password(tmp_path: Path) -> None:
     assert SECRET not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
     assert "postgresql://ops@127.0.0.1:1/trading" in recent.read()
+
+
+async def test_the_frame_names_the_server_and_not_the_password(postgres_db: str, tmp_path: Path) -> None:
+    await asyncio.to_thread(postgres_store, postgres_db, [row(1)])
+    where = postgres_db.partition("@")[2]
+    text = f"postgresql://postgres:{SECRET}@127.0.0.1:1,{where}"
+    stage = Stage(tmp_path / "none.db", store=typed_store(text))
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert shows_none(app)
+        await until(pilot, lambda: app.session is not None)
+        await settled(pilot)
+        assert f"postgres {where}" in screen_text(app)
+        assert shows_none(app)
+        assert not set(SECRET) & set(f"{app.title}{app.sub_title}{app.header_state}")
