@@ -146,7 +146,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
         info = session.info
         self.update_header(label=info.label, read_only=info.read_only, layout=info.layout)
         self.update_header(attaching=False, attached=True, running=before.running, waiting=before.waiting)
-        self.setup.remember(store.name if store.name in self.setup.config.stores else store.url)
+        is_named = self.setup.config.stores.get(store.name) == store
+        if not is_named and store.name.startswith("postgres "):
+            self.update_header(store=info.label)  # which of its hosts answered is known by now
+        self.setup.remember(store.name if is_named else store.url)
         self.queue.attached(fresh=old is not None)
         if self.setup.watch:
             self.run_worker(self._supervise_index(session, store), group="watch", exclusive=True)

@@ -107,7 +107,7 @@ def _hosts(rest: str) -> tuple[str, str, int]:
         if rest[at : at + 1] != ",":
             break
         at += 1
-    return ",".join(hosts), ",".join(ports) if any(ports) else "", at
+    return ",".join(hosts), ",".join(ports), at
 
 
 def _decoded(text: str) -> str:

@@ -48,7 +48,7 @@ def context_for(mode: str, name: str, values: Mapping[str, str], home: Path | No
     """Raises BadTarget for a file that cannot be used; `name` is the host as it was asked for."""
     folder = (home or Path.home()) / ".postgresql"
     context = NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = mode == "verify-full"
+    context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
         if mode in ("require", "verify-ca", "verify-full"):
@@ -57,6 +57,7 @@ def context_for(mode: str, name: str, values: Mapping[str, str], home: Path | No
             _show_certificate(context, values, folder)
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         raise BadTarget("a file of sslrootcert, sslcrl, sslcert or sslkey cannot be read or used") from None
+    context.check_hostname = mode == "verify-full"
     context.minimum_version = _VERSIONS[values.get("ssl_min_protocol_version") or "TLSv1.2"]
     if newest := values.get("ssl_max_protocol_version"):
         context.maximum_version = _VERSIONS[newest]

@@ -78,7 +78,7 @@ def _setup(context: Context) -> AppSetup:
 def _keeper(context: Context, settings: StoreConfig) -> IndexProcess:
     from console.cli.stats import keeper_of
 
-    return keeper_of(context, settings.name if settings.name in context.config.stores else settings.url)
+    return keeper_of(context, settings.name if context.config.stores.get(settings.name) == settings else settings.url)
 
 
 @contextmanager

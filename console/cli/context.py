@@ -21,6 +21,7 @@ from console.cli.parser import UsageError
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, says_state, unknown_fields
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
+from console.settings.typed_store import typed_store
 from console.text.durations import parse_moment
 from console.text.untrusted import safe, safe_block
 
@@ -84,8 +85,11 @@ def vault_of(config: Config) -> Vault:
 
 
 def password_of(settings: StoreConfig, config: Config) -> str | None:
-    """From the keyring, for a Postgres store of the config whose url holds none. Raises BadTarget."""
-    if settings.name not in config.stores:
+    """From the keyring, for a Postgres store of the config, if string, service and PGPASSWORD have none.
+
+    None leaves it to the password file, which libpq asks last, too. Raises BadTarget.
+    """
+    if config.stores.get(settings.name) != settings:
         return None
     target = parse_target(settings.url)
     if not isinstance(target, PostgresTarget) or target.password is not None:
@@ -116,7 +120,7 @@ class Context:
     def store_config(self) -> StoreConfig:
         """What the config says of this store; a bare target has no settings."""
         known = self.config.stores.get(self.target)
-        return known or StoreConfig(name=self.target, url=self.target)
+        return known or typed_store(self.target)
 
     @property
     def venue_types(self) -> dict[str, str]:

@@ -11,7 +11,8 @@ from backends.store import BadTarget
 from backends.target import parse_target
 from console.render.line import Cell, Line, fit, line, trusted, untrusted
 from console.screens.frame import FramedScreen
-from console.settings.config import StoreConfig
+from console.settings.typed_store import typed_store
+from console.text.password_mask import masked
 from console.text.untrusted import safe
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
@@ -68,7 +69,7 @@ class AttachScreen(FramedScreen):
             )
         for target in () if self.console.setup.served else self.console.setup.recent:
             if target not in stores:
-                yield target, line(untrusted(f" {target}", limit=200), trusted("  opened lately", "dim"))
+                yield target, line(untrusted(f" {masked(target)}", limit=200), trusted("  opened lately", "dim"))
 
     def failed(self, problem: str | None) -> None:
         """Show why the store could not be attached."""
@@ -118,7 +119,7 @@ class AttachScreen(FramedScreen):
             return
         self.failed(None)
         self._head.show(line(trusted("attaching …", "accent")))
-        self.console.attach(known or StoreConfig(name=target, url=target))
+        self.console.attach(known or typed_store(target))
 
     def on_choice_list_opened(self) -> None:
         self.do_open()

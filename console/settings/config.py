@@ -49,7 +49,7 @@ class ConfigError(Exception):
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     name: str
-    url: str
+    url: str = field(repr=False)  # may hold a password
     environment: str | None = None
     mode: Literal["paper", "live"] | None = None
     table: str | None = None

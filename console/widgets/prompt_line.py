@@ -1,6 +1,6 @@
 """A line to type in, with a history. The screen hands it each key, so that a key typed ahead cannot become a command.
 
-Knows nothing of what the text is for.
+Knows nothing of what the text is for, but that a target may hold a password: it is masked.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Literal
 from textual import events
 
 from console.render.line import Cell, Line, trusted, untrusted
+from console.text.password_mask import masked
 from console.widgets.canvas import Canvas
 
 Purpose = Literal["filter", "command", "target"]
@@ -89,7 +90,8 @@ class PromptLine(Canvas):
         lead = {"filter": "filter: ", "command": ":", "target": "path or URL: "}[self.purpose]
         # Hide the beginning of a long text so that the cursor stays visible.
         hidden = max(0, self._at - max(10, self.size.width - len(lead) - 4))
-        before, after = untrusted(text[hidden : self._at]), untrusted(text[self._at :], limit=_LONGEST)
+        shown = masked(text) if self.purpose == "target" else text
+        before, after = untrusted(shown[hidden : self._at]), untrusted(shown[self._at :], limit=_LONGEST)
         self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))
 
     def _remember(self) -> None:
