@@ -212,6 +212,8 @@ class SQLLog:
 
     @property
     def writing(self) -> StoreWriter:
+        if (why := self._attached.info.why_read_only) is not None:
+            raise ActRefused(f"{self._attached.info.label}: {why}")
         if self._writer is None:
             raise ActRefused(f"{self._attached.info.label} is attached read-only")
         if self._attached.found.kind != "table":
