@@ -30,7 +30,9 @@ def pooled(postgres_db: str) -> Iterator[Callable[[int], str]]:
 
     def made(size: int) -> str:
         now = datetime.now(UTC) - timedelta(seconds=5)
-        asyncio.run(PostgresRig(postgres_db).make([order_row(n, captured_at=now) for n in range(_ROWS)]))
+        asyncio.run(
+            PostgresRig(postgres_db).make([order_row(n, captured_at=now, quantity=n + 1.0) for n in range(_ROWS)])
+        )
         pools.append(PgBouncer(postgres_db, size=size).start())
         return pools[-1].dsn(postgres_db)
 
@@ -62,7 +64,7 @@ def test_every_verb_works(pooled: Callable[[int], str], exchange: Exchange, tmp_
     said("dismiss", ident(0), ident(1), "--reason", "market-closed", "--yes")
     said("restore", ident(1), "--yes")
     assert "replayed" in said("replay", ident(2), "--paper", "--yes")
-    exchange.fault("drop_after", "new")
+    exchange.fault("accept_then_drop")
     said("replay", ident(3), "--paper", "--yes", code=3)
     exchange.clear()
     assert "replayed" in said("reconcile", "--paper")

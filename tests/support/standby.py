@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-from pathlib import Path
 
 from tests.support.postgres import _NOBODY, Postgres, _free_port
 
@@ -16,19 +14,15 @@ class Standby(Postgres):
 
     def start(self) -> Standby:
         self._bin = self._binaries()
-        data = self._home / "data"
         if self._as_root:
             os.chown(self._home, _NOBODY, _NOBODY)
             self._home.chmod(0o755)
-        copy = [self._bin / "pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
+        copy = [self._bin / "pg_basebackup", "-D", self._home / "data", "-R", "-X", "stream", "-c", "fast", "--no-sync"]
         self._run([*copy, "-h", "127.0.0.1", "-p", self._primary.port, "-U", "postgres"])
         self.port = _free_port()
         self.up()
         return self
 
-
-def can_copy(server: Postgres) -> bool:
-    return Path(server._binaries() / "pg_basebackup").exists()
-
-
-__all__ = ["Standby", "can_copy", "signal"]
+    @property
+    def is_possible(self) -> bool:
+        return (self._binaries() / "pg_basebackup").exists()
