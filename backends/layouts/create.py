@@ -10,6 +10,7 @@ import asyncpg
 
 from backends.driver_errors import store_errors
 from backends.layouts import orders
+from backends.postgres_session import SAFE_PATH
 from backends.sqlite_file import check_file
 from backends.store import BadTarget, Unreachable
 from backends.target import PostgresTarget, SQLiteTarget, login, parse_target
@@ -58,6 +59,8 @@ async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> Non
     connection = await asyncpg.connect(dsn=target.dsn, **login(target), timeout=target.connect_seconds)
     try:
         async with connection.transaction():
+            # The conditions of triggers and indexes keep the operators that are found now.
+            await connection.execute(SAFE_PATH)
             taken = await connection.fetchval(
                 "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
                 "c.relkind IN ('r', 'p') AND n.nspname = $1 AND (c.relname = $2 OR EXISTS ("

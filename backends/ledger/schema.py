@@ -256,7 +256,8 @@ _SAME_ATTEMPT = (
 
 def _postgres_worm(book: LedgerTables) -> list[str]:
     statements = [
-        f"CREATE OR REPLACE FUNCTION {SCHEMA}.worm() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        f"CREATE OR REPLACE FUNCTION {SCHEMA}.worm() RETURNS trigger LANGUAGE plpgsql "
+        "SET search_path = pg_catalog, pg_temp AS $$ BEGIN\n"
         "  RAISE EXCEPTION 'the console''s ledger is append-only' "
         "USING errcode = 'integrity_constraint_violation'; END $$"
     ]

@@ -61,9 +61,9 @@ def test_looking_works_and_acts_are_refused_with_the_reason(servers: tuple[Postg
         ("reconcile", "--paper"),
         ("halt",),
     )
-    for words in acts:
-        ran = dlq.inline(*words)
-        assert (ran.code, "standby" in ran.err) == (4, True), (words, ran.err)
+    for act in acts:
+        ran = dlq.inline(*act)
+        assert (ran.code, "standby" in ran.err) == (4, True), (act, ran.err)
 
 
 async def test_a_change_on_the_primary_is_noticed(servers: tuple[Postgres, Standby]) -> None:

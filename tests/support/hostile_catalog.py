@@ -163,6 +163,7 @@ REFUSED = (
         "GRANT USAGE ON SCHEMA dlq_console TO PUBLIC", "GRANT SELECT ON ALL TABLES IN SCHEMA dlq_console TO PUBLIC",
     ), refused=True),
 )  # fmt: skip
+PLAIN_VIEW = _view("pg_catalog.lower(error)")
 TRAPS = (*SHADOWS, *COLUMNS, *REFUSED)
 
 

@@ -49,7 +49,9 @@ class PgBouncer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            **({"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if as_root else {}),
+            user=_NOBODY if as_root else None,
+            group=_NOBODY if as_root else None,
+            extra_groups=[] if as_root else None,
         )
         deadline = time.monotonic() + 30
         while "listening on 127.0.0.1" not in self._log():
