@@ -18,7 +18,11 @@ ANSWER_SECONDS = 16.0  # for a server that does not even do that
 SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
 # The role's own path: the owner's triggers must run as they do for the engine.
 OWN_PATH = "SET LOCAL search_path TO DEFAULT"
-_SPELLING = "SET LOCAL standard_conforming_strings = on; SET LOCAL idle_in_transaction_session_timeout = 60000"
+# constraint_exclusion makes the planner compute the constant parts of CHECK constraints, which may call functions.
+_SPELLING = (
+    "SET LOCAL standard_conforming_strings = on; SET LOCAL constraint_exclusion = off; "
+    "SET LOCAL idle_in_transaction_session_timeout = 60000"
+)
 BEGIN_READING = (
     f"BEGIN READ ONLY; SET LOCAL transaction_isolation = 'read committed'; {SAFE_PATH}; {_SPELLING}; "
     f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"

@@ -290,6 +290,9 @@ class Finding:
     sql: str = ""
 
 
+STANDBY = "standby"  # the code of the finding that a server can only be read
+
+
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
     """The attach report."""
@@ -304,6 +307,11 @@ class StoreInfo:
     read_only_enforced_by: Literal["database", "client"]
     role: str
     findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def why_read_only(self) -> str | None:
+        """Why nobody can act here, whatever they ask for; None where it is only this console that may not."""
+        return next((finding.text for finding in self.findings if finding.code == STANDBY), None)
 
 
 _TEXT_COLUMNS = frozenset(

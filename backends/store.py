@@ -51,6 +51,14 @@ class NotADLQ(StoreError):
     """It opens, but there is no dead-letter queue that can be read."""
 
 
+class RunsForeignCode(NotADLQ):
+    """Looking at it would run functions of another role; `info` is what the catalog alone says of it."""
+
+    def __init__(self, text: str, info: StoreInfo) -> None:
+        super().__init__(text)
+        self.info = info
+
+
 class RepeatedId(BadTarget):
     """Several entries have this id; the text names them."""
 

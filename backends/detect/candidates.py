@@ -95,7 +95,10 @@ class Attached:
         return (f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}",)
 
     def with_finding(self, finding: Finding) -> Attached:
-        return replace(self, info=replace(self.info, findings=(*self.info.findings, finding)))
+        return self.with_findings(finding)
+
+    def with_findings(self, *findings: Finding) -> Attached:
+        return replace(self, info=replace(self.info, findings=(*self.info.findings, *findings)))
 
 
 def choose(candidates: Sequence[Candidate], wanted: str | None, label: str) -> Candidate:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import postgres
 from backends.detect.candidates import Attached, Candidate, CatalogColumn
+from backends.detect.foreign_code import foreign_calls
 from backends.detect.outboxes import Outbox, candidates, outbox_findings, outboxes
 from backends.layouts import integration, mask
 from backends.layouts.columns import LayoutColumns, Options, resolve
@@ -28,6 +29,7 @@ class OtherAttached(Attached):
     spelt: tuple[tuple[str, str], ...]  # (the layout's name, the table's own)
     outboxes: tuple[Outbox, ...] = ()
     options: Options = field(default_factory=Options)
+    reads_outboxes: bool = True  # counting their rows runs nobody's code
     ids_repeat: bool = False  # nothing keeps the id alone unique, as in a table partitioned by time
 
     def actual(self, name: str) -> str | None:
@@ -97,7 +99,10 @@ class OtherAttached(Attached):
         return (read, f"UPDATE ({', '.join(map(quoted, written))}) ON {table}")
 
 
-async def report(connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool) -> OtherAttached:
+async def report(
+    connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool, look: bool
+) -> OtherAttached:
+    """`look`: whether rows may be read."""
     layout = found.other_layout
     if layout is None:
         raise ValueError("an order table has a report of its own")
@@ -111,7 +116,8 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
         partitioned = await postgres.is_partitioned(connection, found.quoted)
         findings += index_holes(found, layout, spelt, indexes, partitioned=partitioned)
     findings += [_repeats(found, spelt[layout.moment])] if ids_repeat and found.kind == "table" else []
-    findings += await _credentials(connection, found, spelt) if layout.sends else []
+    findings += await _credentials(connection, found, spelt) if layout.sends and look else []
+    runs = await foreign_calls(connection, [one.quoted for one in there]) if there else ()
     info = StoreInfo(
         label=label,
         dialect="postgresql",
@@ -125,7 +131,16 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
         findings=tuple(findings),
     )
     own = tuple(spelt.items())
-    return OtherAttached(info, found, by_rowid=False, layout=layout, spelt=own, outboxes=there, ids_repeat=ids_repeat)
+    return OtherAttached(
+        info,
+        found,
+        by_rowid=False,
+        layout=layout,
+        spelt=own,
+        outboxes=there,
+        reads_outboxes=not runs,
+        ids_repeat=ids_repeat,
+    )
 
 
 def _order(moment: str, *, by_number: bool, ids_repeat: bool) -> str:

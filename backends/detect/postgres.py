@@ -12,7 +12,7 @@ from backends.detect.candidates import TELLING, Attached, Candidate, CatalogColu
 from backends.layouts import orders
 from backends.layouts.columns import spelling
 from backends.ledger.schema import SCHEMA
-from backends.records import Finding, StoreInfo
+from backends.records import STANDBY, Finding, StoreInfo
 from backends.store import NotADLQ
 
 # A domain by what it is made of: a cast to the domain itself would run its checks.
@@ -42,7 +42,7 @@ _RIGHTS = f"""
 SELECT current_user::text, NOT pg_is_in_recovery() AND EXISTS (
   SELECT 1 FROM pg_roles r, pg_class c
   WHERE c.oid = CAST(:table AS regclass) AND pg_has_role(current_user, r.oid, 'member') AND (
-    r.rolsuper OR r.rolcreaterole OR r.oid = c.relowner
+    r.rolsuper OR r.rolcreaterole OR r.oid = c.relowner OR c.relkind = 'v'
     OR r.rolname IN ('pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program')
     OR has_table_privilege(r.oid, c.oid, 'insert, update, delete, truncate, trigger')
     OR has_any_column_privilege(r.oid, c.oid, 'insert, update')
@@ -90,6 +90,15 @@ async def rights(connection: AsyncConnection, table: str) -> tuple[str, bool]:
     """The role's name, and whether it could write this table or the ledger in any way."""
     role, can_write = (await connection.execute(sa.text(_RIGHTS), {"table": table})).one()
     return str(role), bool(can_write)
+
+
+STANDBY_FINDING = Finding(
+    STANDBY, "this server is a standby: it can only be read, and changes are looked for; attach the primary to act"
+)
+
+
+async def is_standby(connection: AsyncConnection) -> bool:
+    return bool((await connection.exec_driver_sql("SELECT pg_is_in_recovery()")).scalar())
 
 
 async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any, ...]]:

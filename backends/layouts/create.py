@@ -9,6 +9,7 @@ from dataclasses import replace
 from backends.driver_errors import store_errors
 from backends.layouts import orders
 from backends.libpq.connection import connect
+from backends.postgres_session import SAFE_PATH
 from backends.sqlite_file import check_file
 from backends.store import BadTarget, Unreachable
 from backends.target import PostgresTarget, SQLiteTarget, parse_target
@@ -57,6 +58,8 @@ async def _make_postgres(target: PostgresTarget, table: str, schema: str) -> Non
     connection = await connect(target, server_settings=target.settings.server_settings)
     try:
         async with connection.transaction():
+            # The conditions of triggers and indexes keep the operators that are found now.
+            await connection.execute(SAFE_PATH)
             taken = await connection.fetchval(
                 "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
                 "c.relkind IN ('r', 'p') AND n.nspname = $1 AND (c.relname = $2 OR EXISTS ("

@@ -129,6 +129,9 @@ def postgres_index(table: str, schema: str = "public") -> str:
     return f"CREATE INDEX {named(table, '_captured')} ON {quoted(schema)}.{quoted(table)} (captured_at, dlq_id)"
 
 
+_OWN_PATH = "SET search_path = pg_catalog, pg_temp"  # whoever writes, the function finds the server's own
+
+
 def postgres_worm(
     table: str, schema: str = "public", *, columns: tuple[str, ...] = IDENTITY, mark: str = "worm"
 ) -> tuple[str, ...]:
@@ -138,7 +141,7 @@ def postgres_worm(
     new = ", ".join(f"new.{name}" for name in columns)
     names = {kind: named(table, f"_{mark}_{kind}") for kind in ("upd", "del", "trunc")}
     return (
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql {_OWN_PATH} AS $$ BEGIN\n"
         "  RAISE EXCEPTION 'WORM: % on % is forbidden', tg_op, tg_table_name "
         "USING errcode = 'integrity_constraint_violation'; END $$",
         f"CREATE OR REPLACE TRIGGER {names['upd']} BEFORE UPDATE ON {t} FOR EACH ROW\n"
@@ -156,7 +159,7 @@ def postgres_notify(table: str, schema: str = "public") -> tuple[str, ...]:
     function = f"{quoted(schema)}.{named(table, '_notify')}"
     channel = _fitted("", f"dlq_{table}").replace("'", "''")
     return (
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql {_OWN_PATH} AS $$ BEGIN\n"
         f"  PERFORM pg_notify('{channel}', ''); RETURN NULL; END $$",
         f"CREATE TRIGGER {named(table, '_notify')} AFTER INSERT OR UPDATE ON {t} "
         f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, TypeVar, assert_never
 
 import asyncpg
@@ -35,7 +36,8 @@ _PAUSE = 0.05  # before reconnecting to a server that ended the connection
 IDLE_SECONDS = 5.0  # after this a firewall may have dropped the connection silently
 _DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 Result = TypeVar("Result")
-Effect = Literal["reads", "settles", "counts"]  # changes nothing; can be repeated safely; cannot
+# Changes nothing; looks for the table and may make it; can be repeated safely; cannot.
+Effect = Literal["reads", "attaches", "settles", "counts"]
 Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether an earlier try may have succeeded
 
 
@@ -116,7 +118,7 @@ class SinkConnection:
             # Closes the socket at the deadline; cancelling would wait for the server to roll back.
             timer = self._loop.call_at(deadline, connection.terminate)
             try:
-                return await work(connection, repeated)
+                return await self._transacted(connection, partial(work, connection, repeated), effect)
             except _DRIVER_ERRORS as problem:
                 if not (connection.is_closed() or _is_lost(problem)):
                     raise postgres_error(problem, self._label) from None
@@ -124,7 +126,7 @@ class SinkConnection:
                 match effect:
                     case "reads":
                         pass
-                    case "settles":
+                    case "settles" | "attaches":
                         repeated = True
                     case "counts":
                         raise self._unknown() from None
@@ -133,6 +135,19 @@ class SinkConnection:
             finally:
                 timer.cancel()
             await asyncio.sleep(_PAUSE)
+
+    async def _transacted(self, connection: Any, work: Callable[[], Awaitable[Result]], effect: Effect) -> Result:
+        """Looks under a search_path that holds the server's own objects alone; writes under the role's own path."""
+        allowed = max(1, int(self._timeout * 1000))
+        settings = [
+            *(["search_path = pg_catalog, pg_temp"] if effect in ("reads", "attaches") else []),
+            *("synchronous_commit = on", f"statement_timeout = {allowed}"),
+            # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
+            *(f"lock_timeout = {max(1, allowed // 2)}", f"idle_in_transaction_session_timeout = {allowed}"),
+        ]
+        async with connection.transaction(isolation="read_committed", readonly=effect == "reads"):
+            await connection.execute("; ".join(f"SET LOCAL {setting}" for setting in settings))
+            return await work()
 
     async def _connected(self, deadline: float, *, patient: bool) -> Any:
         if await self._is_alive():
@@ -153,19 +168,12 @@ class SinkConnection:
             pause = min(2 * pause, 0.5)
 
     async def _connect(self, left: float) -> Any:
-        allowed = str(max(1, int(self._timeout * 1000)))
+        # No setting that a pooler refuses, and no statement that it would have to keep.
         return await connect(
             self._target,
             seconds=left,
-            server_settings={
-                "application_name": "dlq-sink",
-                **self._target.settings.server_settings,
-                "synchronous_commit": "on",
-                "statement_timeout": allowed,
-                # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
-                "lock_timeout": str(max(1, int(self._timeout * 500))),
-                "idle_in_transaction_session_timeout": allowed,
-            },
+            server_settings={"application_name": "dlq-sink", **self._target.settings.server_settings},
+            statement_cache_size=0,
         )
 
     async def _is_alive(self) -> bool:
@@ -214,6 +222,8 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|i
 GROUP BY c.oid, n.nspname, c.relname, c.relkind
 """
 _READ_AS_IS = frozenset({"text", "double precision", "boolean", "smallint", "integer", "bigint"})
+_EQ = "OPERATOR(pg_catalog.=)"  # the server's own, whatever the search_path is
+_OF_THE_GRAMMAR = ("big", "int", "small", "bool", "num", "real", "double", "char", "time", "bit")
 _RACED = frozenset({"42P07", "42710", "42723", "23505", "XX000"})  # seen if others create it without that lock
 
 
@@ -234,12 +244,13 @@ class PostgresDLQ(ClosingSink):
         self._label = target.label
         self._line = SinkConnection(target, timeout)
         try:
-            self._table = self._line.call(lambda link, _: _attach(link, table, self._label), "settles", patient=False)
+            self._table = self._line.call(lambda link, _: _attach(link, table, self._label), "attaches", patient=False)
         except BaseException:
             self._line.close()
             raise
         self._columns = ", ".join(_reading(name, self._table.types[name]) for name in orders.COLUMNS)
-        places = (f"CAST(${n}::text AS {self._table.types[name]})" for n, name in enumerate(orders.COLUMNS, 1))
+        kinds = (_type(self._table.types[name]) for name in orders.COLUMNS)
+        places = (f"CAST(CAST(${n} AS pg_catalog.text) AS {kind})" for n, kind in enumerate(kinds, 1))
         self._insert = (
             f"INSERT INTO {self._table.quoted} ({', '.join(orders.COLUMNS)}) VALUES ({', '.join(places)}) "
             f"RETURNING {self._columns}"
@@ -264,15 +275,15 @@ class PostgresDLQ(ClosingSink):
         return None if row is None else record(row)
 
     def mark_dismissed(self, dlq_id: str) -> bool:
-        yes = f"CAST('1' AS {self._table.types['dismissed']})"
-        sql = f"UPDATE {self._table.quoted} SET dismissed = {yes} WHERE dlq_id = $1 RETURNING 1"
+        yes = f"CAST('1' AS {_type(self._table.types['dismissed'])})"
+        sql = f"UPDATE {self._table.quoted} SET dismissed = {yes} WHERE dlq_id {_EQ} $1 RETURNING 1"
         found: int | None = self._line.call(lambda link, _: link.fetchval(sql, dlq_id), "settles")
         return found is not None
 
     def bump_retry(self, dlq_id: str) -> int:
         sql = (
-            f"UPDATE {self._table.quoted} SET retry_count = coalesce(retry_count, 0) + 1 WHERE dlq_id = $1 "
-            "RETURNING retry_count"
+            f"UPDATE {self._table.quoted} SET retry_count = coalesce(retry_count, 0) OPERATOR(pg_catalog.+) 1 "
+            f"WHERE dlq_id {_EQ} $1 RETURNING retry_count"
         )
         count: int | None = self._line.call(lambda link, _: link.fetchval(sql, dlq_id), "counts")
         if count is None:
@@ -306,7 +317,7 @@ class PostgresDLQ(ClosingSink):
                 raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
 
     async def _fetch(self, link: Any, dlq_id: str) -> Any:
-        return await link.fetchrow(f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = $1", dlq_id)
+        return await link.fetchrow(f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id {_EQ} $1", dlq_id)
 
     def __repr__(self) -> str:
         return f"PostgresDLQ({self._label!r}, table={self.table!r})"
@@ -315,7 +326,12 @@ class PostgresDLQ(ClosingSink):
 def _reading(name: str, declared: str) -> str:
     # Read as text, a number of another type keeps its digits; the driver would widen or round it.
     as_is = declared in _READ_AS_IS or declared.startswith("timestamp")
-    return name if as_is else f"CAST({name} AS text)"
+    return name if as_is else f"CAST({name} AS pg_catalog.text)"
+
+
+def _type(declared: str) -> str:
+    """A type as the catalog spells it, so that no search_path can give the name to another type."""
+    return declared if "." in declared or declared.startswith(_OF_THE_GRAMMAR) else f"pg_catalog.{declared}"
 
 
 async def _attach(link: Any, wanted: str | None, label: str) -> Table:

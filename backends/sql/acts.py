@@ -71,6 +71,7 @@ def statement(attached: Attached, *, dismiss: bool) -> sa.TextClause:
 def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     table, counted = verbatim(attached.found.quoted), attached.counts_retries
     value = ("true" if dismiss else "false") if attached.column("dismissed").type.startswith("bool") else int(dismiss)
+    identity = verbatim(RowOrder(attached).identity)  # always of a type that the driver knows
     arrays, same = "pg_catalog.unnest(CAST(:ids AS pg_catalog.text[]))", ""
     if counted:
         declared = attached.column("retry_count").type.partition("(")[0]
@@ -80,8 +81,8 @@ def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     return sa.text(
         f"UPDATE {table} SET dismissed = {value} "
         f"FROM ROWS FROM ({arrays}) AS p(id{', retries' if counted else ''}) "
-        f"WHERE {verbatim(RowOrder(attached).identity)} {EQ} p.id AND {seen}{same} "
-        f"AND {_free_on_postgres('p.id')} RETURNING {table}.dlq_id"
+        f"WHERE {identity} {EQ} p.id AND {seen}{same} "
+        f"AND {_free_on_postgres('p.id')} RETURNING {identity}"
     )
 
 
@@ -214,6 +215,8 @@ class SQLLog:
 
     @property
     def writing(self) -> StoreWriter:
+        if (why := self._attached.info.why_read_only) is not None:
+            raise ActRefused(f"{self._attached.info.label}: {why}")
         if self._writer is None:
             raise ActRefused(f"{self._attached.info.label} is attached read-only")
         if self._attached.found.kind != "table":

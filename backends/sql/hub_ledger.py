@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from backends.detect import Attached, Candidate
+from backends.detect.foreign_code import described, foreign_calls
 from backends.engine import reader_engine, writer_engine
 from backends.index.rows import venue_of
 from backends.ledger.schema import ledger, shown_state
@@ -38,7 +39,7 @@ from backends.sql.ledger_access import ledger_finding
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, Transaction, close_store
-from backends.store import Change, ClaimRefused
+from backends.store import Change, ClaimRefused, NotADLQ
 from backends.target import PostgresTarget
 
 _GIVE_UP = 3  # removals that fail in a row, before the rest is left as it is
@@ -328,6 +329,8 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
     quick, slow = lanes
 
     async def attach(link: Connection) -> Attached:
+        if calls := await foreign_calls(link.connection, ()):
+            raise NotADLQ(f"{target.label}: looking at the ledger would run code of another role: {described(calls)}")
         role = str(await link.scalar("SELECT current_user"))
         info = StoreInfo(
             label=f"{source.name}, ledger in {target.label}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from backends.detect import Attached, detect
 from backends.engine import reader_engine, writer_engine
 from backends.layouts.columns import Options
 from backends.ledger.schema import ledger
+from backends.records import Finding
 from backends.sql.acts import SQLActs
 from backends.sql.claims import SQLClaims
 from backends.sql.connection import Connection, ReadConnection
@@ -23,6 +25,13 @@ from backends.target import SQLiteTarget, Target
 
 if TYPE_CHECKING:
     from backends.sql.other.store import OtherStore
+
+
+_POOLED = Finding(
+    "pooler",
+    "a pooler such as pgbouncer stands before the server: changes are polled for, since it forwards no notifications",
+    "-- attach the server itself to hear of changes at once; everything else works alike",
+)
 
 
 class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
@@ -76,6 +85,8 @@ async def open_sql_store(
 
     async def attach(link: Connection) -> Attached:
         attached = await detect(link.connection, target, table, read_only=read_only)
+        if link.is_pooled:
+            attached = replace(attached.with_finding(_POOLED), channel=None)
         for look_for in (ledger_finding, rows_left_finding):
             if (finding := await look_for(link.connection, attached)) is not None:
                 attached = attached.with_finding(finding)

@@ -46,6 +46,10 @@ from backends.sql.ledger_access import look, owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
 
+_LISTS = ("text", "int8", "numeric", "float8")  # the types of parameters in statements on the owner's table
+_EVERY_LIST = f"SELECT {', '.join(f'CAST(NULL AS pg_catalog.{name}[])' for name in _LISTS)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """An audit event to be written, with the marks of its entries."""
@@ -80,6 +84,8 @@ class Transaction:
         if not self.on_postgres:
             yield
             return
+        # The driver asks the catalog about types it does not know, with operators of any search_path: not on this one.
+        await self.driver.fetch(_EVERY_LIST)
         await self.driver.execute(OWN_PATH)
         self.wrote_owners = True
         yield

@@ -7,8 +7,8 @@ import json
 import sys
 
 from backends.ledger.audit_chain import Head, Verifier
-from backends.records import STATES, Filter, number, readable
-from backends.store import Store, Unreachable
+from backends.records import STATES, Counts, Filter, Halt, StoreInfo, number, readable
+from backends.store import RunsForeignCode, Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
@@ -85,10 +85,7 @@ _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has p
 
 
 async def doctor_verb(context: Context) -> int:
-    async with context.store() as store:
-        info = store.info
-        counts = await store.counts(_everything())
-        halted = await store.halted()
+    info, counts, halted = await _examined(context)
     report = {
         "store": info.label,
         "layout": info.layout,
@@ -98,8 +95,8 @@ async def doctor_verb(context: Context) -> int:
         "role": info.role,
         "read_only": info.read_only,
         "read_only_enforced_by": info.read_only_enforced_by,
-        "entries": dict(counts.by_state),
-        "halted": halted is not None,
+        "entries": None if counts is None else dict(counts.by_state),
+        "halted": None if counts is None else halted is not None,
         "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in info.findings],
     }
     if context.args.json:
@@ -108,8 +105,8 @@ async def doctor_verb(context: Context) -> int:
     enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
     print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
     print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
-    states = [f"{count} {state}" for state, count in counts.by_state.items() if count]
-    print(f"entries    {', '.join(states) or 'none'}")
+    states = [f"{count} {state}" for state, count in (counts.by_state if counts else {}).items() if count]
+    print(f"entries    {'unknown: not read' if counts is None else ', '.join(states) or 'none'}")
     if retention := _RETENTION.get(info.layout):
         print(f"retention  {retention}")
     if halted:
@@ -120,6 +117,15 @@ async def doctor_verb(context: Context) -> int:
             print("           an owner would run:")
             print("\n".join(f"             {line}" for line in safe_block(finding.sql).splitlines()))
     return DONE
+
+
+async def _examined(context: Context) -> tuple[StoreInfo, Counts | None, Halt | None]:
+    """The attach report and what is there; None for what cannot be read without running another role's code."""
+    try:
+        async with context.store() as store:
+            return store.info, await store.counts(_everything()), await store.halted()
+    except RunsForeignCode as problem:
+        return problem.info, None, None
 
 
 def _everything() -> Filter:

@@ -74,7 +74,7 @@ async def approve_verb(context: Context) -> int:
         if not args.json:
             say_waiting(asked)
         if session.info.read_only:
-            raise ActRefused("read-only: nothing is approved")
+            raise ActRefused(session.info.why_read_only or "read-only: nothing is approved")
         if not args.yes and not _typed_approval(asked.word):
             say("not approved: type the words, or say --yes where nobody can type")
             return NOT_ACTED
@@ -100,7 +100,7 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         request, asked_for = _request(context, session), _asked_for(context)
         chosen = await _selected(context, session, asked_for)
         if session.info.read_only:
-            say(_READ_ONLY)
+            say(session.info.why_read_only or _READ_ONLY)
             return _told(handle, [EntryOutcome(one.id, "refused", None, detail="read-only") for one in chosen])
         selection = Selection.of(chosen)
         plan = await session.plan(selection, request)
@@ -234,7 +234,7 @@ async def _reconcile(context: Context, handle: RunHandle) -> tuple[EntryOutcome,
         if missing and session.target.lists_all:
             raise no_such_entry(missing)
         if session.info.read_only:
-            raise ActRefused(_READ_ONLY)
+            raise ActRefused(session.info.why_read_only or _READ_ONLY)
         results = await session.reconcile_work(ids, modes)(handle)
         if session.has_modes and not results and not ids:
             say("nothing is in doubt")
@@ -255,7 +255,7 @@ async def settle_verb(context: Context) -> int:
         if missing and session.target.lists_all:
             raise no_such_entry(missing)
         if session.info.read_only:
-            raise ActRefused(_READ_ONLY)
+            raise ActRefused(session.info.why_read_only or _READ_ONLY)
         request = SettleRequest(args.id, args.claimed, args.note.strip(), args.order, args.mode)
         report = await session.settle(request)
     print(json_result(report.ended) if args.json else plain_result(report.ended))

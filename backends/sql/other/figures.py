@@ -32,7 +32,9 @@ class FigureReads(OtherReads):
         return OutboxFigures(reasons, await self._loads())
 
     async def _loads(self) -> tuple[QueueLoad, ...] | None:
-        """None where no outbox is chosen or this role may not read it."""
+        """None where no outbox is chosen, or this role may not read it or would run another's code by it."""
+        if not self._table.reads_outboxes:
+            return None
         try:
             into = chosen(self._table.outboxes, self._table.options.outbox_table)
         except ActRefused:

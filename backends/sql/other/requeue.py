@@ -156,7 +156,7 @@ class RequeueStatements(OtherActs):
         return sa.text(
             f"WITH t AS MATERIALIZED ({source}), made AS (INSERT INTO {verbatim(into.quoted)} ({names}) "
             f"SELECT {', '.join((*values, *filled.values()))} FROM t RETURNING id) "
-            "SELECT (SELECT pg_catalog.count(*) FROM t), (SELECT id FROM made)"
+            "SELECT (SELECT pg_catalog.count(*) FROM t), (SELECT CAST(id AS pg_catalog.text) FROM made)"
         )
 
     def _this(self) -> str:
