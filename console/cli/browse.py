@@ -7,6 +7,7 @@ import json
 import sys
 
 from backends.ledger.audit_chain import Head, Verifier
+from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
 from backends.records import STATES, Filter, number, readable
 from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
@@ -89,6 +90,7 @@ async def doctor_verb(context: Context) -> int:
         info = store.info
         counts = await store.counts(_everything())
         halted = await store.halted()
+    findings = [*info.findings, *([info.advisory] if info.advisory else ())]
     report = {
         "store": info.label,
         "layout": info.layout,
@@ -96,11 +98,15 @@ async def doctor_verb(context: Context) -> int:
         "columns": list(info.columns),
         "order": info.order,
         "role": info.role,
+        "login": info.login,
         "read_only": info.read_only,
         "read_only_enforced_by": info.read_only_enforced_by,
         "entries": dict(counts.by_state),
         "halted": halted is not None,
-        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in info.findings],
+        "reads_all": not info.unread,
+        "unread": list(info.unread),
+        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in findings],
+        "grants": dict(info.role_sql),
     }
     if context.args.json:
         print(json.dumps(report))
@@ -114,12 +120,31 @@ async def doctor_verb(context: Context) -> int:
         print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
-    for finding in info.findings:
+    if info.login:
+        acting = "" if info.login == info.role else f", acting as {info.role}"
+        can = f"may not read {', '.join(info.unread)}" if info.unread else "may read everything it needs"
+        print(safe_block(f"role       {info.login}{acting}: {can}"))
+    for finding in findings:
         print(f"finding    {finding.code}: {safe_block(finding.text)}")
         if finding.sql:
             print("           an owner would run:")
-            print("\n".join(f"             {line}" for line in safe_block(finding.sql).splitlines()))
+            _print_sql(finding.sql)
+    for name, sql in info.role_sql:
+        print(f"grants     {_GRANTS[name]}")
+        _print_sql(sql)
     return DONE
+
+
+_GRANTS = {
+    "owner": "an owner who does not act would first make the ledger, or bring it to this version:",
+    "operator": f"an operator may {OPERATOR.may}; an owner would run:",
+    "approver": f"an approver may {APPROVER.may}; an owner would run:",
+    "auditor": f"an auditor may {AUDITOR.may}; an owner would run:",
+}
+
+
+def _print_sql(sql: str) -> None:
+    print("\n".join(f"             {line}" for line in safe_block(sql).splitlines()))
 
 
 def _everything() -> Filter:
