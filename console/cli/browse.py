@@ -6,7 +6,8 @@ import csv
 import json
 import sys
 
-from backends.ledger.audit_chain import Head, Verifier
+from backends.ledger.audit_chain import Head
+from backends.ledger.examination import examine
 from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
 from backends.records import STATES, Filter, number, readable
 from backends.store import Store, Unreachable
@@ -15,7 +16,7 @@ from console.cli.output import event_pairs, history_json, history_lines, json_ro
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.triage.triage import ClassifiedEntry
-from console.text.untrusted import safe_block
+from console.text.untrusted import safe, safe_block
 
 
 async def list_verb(context: Context) -> int:
@@ -177,16 +178,19 @@ async def _verify(context: Context) -> int:
         expected = Head.parse(context.args.head) if context.args.head else None
     except ValueError as problem:
         raise UsageError(str(problem)) from None
-    verifier = Verifier(expected)
     async with context.store() as store:
         _refuse_blind(store)
-        async for block in store.chain():
-            if not verifier.feed(block):
-                break
-    if broken := verifier.finish():
-        print(f"dlq: the audit chain is broken: {broken}", file=sys.stderr)
+        seen = await examine(store, expected)
+    if seen.problem is not None:
+        print(f"dlq: the audit chain is broken: {seen.problem}", file=sys.stderr)
         return REJECTED
-    print(verifier.head)
+    print(seen.head)
+    for difference in seen.differences:
+        print(f"dlq: differs from the chain: {safe(difference, 400)}", file=sys.stderr)
+    if seen.differences:
+        return REJECTED
+    if seen.busy:
+        say("the chain holds; somebody acted all the while, so verify again to compare the ledger's tables with it")
     if expected is None:
         print(
             "dlq: keep this head elsewhere; with it a later verify also finds truncation and rewriting", file=sys.stderr
