@@ -307,6 +307,10 @@ class StoreInfo:
     read_only_enforced_by: Literal["database", "client"]
     role: str
     findings: tuple[Finding, ...] = field(default=())
+    login: str = ""  # the role that logged in, which may act as another one
+    advisory: Finding | None = None  # why the database cannot hold this role to four eyes, halt and policy
+    role_sql: tuple[tuple[str, str], ...] = ()  # what an owner would run for operators, approvers and auditors
+    unread: tuple[str, ...] = ()  # what this role would need to read and may not
 
     @property
     def why_read_only(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from backends.layouts.mask import masked_error
 from backends.records import (
@@ -215,6 +215,14 @@ class Reads(Protocol):
 
     def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         """The same as bare tuples: making an event of each costs as much as hashing it."""
+
+    def keeps(self, table: str, column: str | None = None) -> bool:
+        """Whether the ledger has this table, as of the last look: earlier versions have fewer."""
+
+    def kept(
+        self, table: str, columns: Sequence[str], *, mark: int | None = None
+    ) -> AsyncIterator[Sequence[tuple[Any, ...]]]:
+        """The rows of one of the ledger's tables, in blocks, to compare with the chain; of an index those of a mark."""
 
     async def event_hash(self, seq: int) -> bytes | None:
         """The hash of that event; None if the chain is shorter."""

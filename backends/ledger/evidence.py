@@ -76,16 +76,18 @@ def moment_of(event: Mapping[str, Any]) -> float | None:
 
 
 def approval_of(row: Mapping[str, Any]) -> Approval | None:
-    """A row of the ledger as its events bear it out; None if they do not."""
+    """A row of the ledger as its events bear it out; None if nobody asked.
+
+    What differs from what was asked for is not shown, and no approval counts for it.
+    """
     asked, plan = told(row["asked_body"]), row["plan_hash"]
     then, now = moment_of(asked), float(row["now"])
-    same = (asked.get("plan"), asked.get("document"), asked.get("request"), asked.get("asked_for"))
-    if asked.get("kind") != "ask-approval" or then is None:
+    if asked.get("kind") != "ask-approval" or asked.get("plan") != plan or then is None:
         return None
-    if same != (plan, digest(row["document"]), digest(row["request"]), row["kind"]):
-        return None
+    said = (asked.get("document"), asked.get("request"), asked.get("asked_for"))
+    is_same = said == (digest(row["document"]), digest(row["request"]), row["kind"])
     given = told(row["approved_body"])
-    counts = given.get("kind") in ("approve", "self-approved") and given.get("plan") == plan
+    counts = is_same and given.get("kind") in ("approve", "self-approved") and given.get("plan") == plan
     given_at = moment_of(given) if counts and given.get("asked_event") == row["asked_event"] else None
     by, asker = person_of(given), person_of(asked)
     return Approval(
@@ -96,9 +98,9 @@ def approval_of(row: Mapping[str, Any]) -> Approval | None:
         approved_ago=None if given_at is None else _age(now, given_at, row["approved_at"]),
         asked_at=then,
         asked_ago=_age(now, then, row["asked_at"]),
-        kind=row["kind"],
-        document=row["document"],
-        request=row["request"],
+        kind=str(asked.get("asked_for")),
+        document=row["document"] if is_same else "{}",
+        request=row["request"] if is_same else "",
         asked=asker,
         approved=None if given_at is None else by,
         is_own=given.get("kind") == "self-approved",

@@ -178,4 +178,5 @@ _MADE = (_EVENT_TIME, _IS_OWNER, _CHAIN_EVENT, _APPEND, _NOTE, _HALT, _RESUME, _
 def function_statements() -> list[str]:
     """Makes the functions and takes them from the public, which may otherwise call every new function."""
     taken = [f"REVOKE ALL ON FUNCTION {SCHEMA}.{name}({types}) FROM PUBLIC" for name, types in SIGNATURES.items()]
-    return [*_MADE, *taken]
+    # Whoever runs these takes a semicolon at the end of a line for the end of a statement.
+    return [*(made.replace(";\n", "; \n") for made in _MADE), *taken]

@@ -156,6 +156,35 @@ class SQLHistory:
         finally:
             coming.cancel()
 
+    def keeps(self, table: str, column: str | None = None) -> bool:
+        """Whether the ledger has this table, as of the last look: earlier versions have fewer."""
+        return self._found.has(table, column)
+
+    async def kept(
+        self, table: str, columns: Sequence[str], *, mark: int | None = None
+    ) -> AsyncIterator[Sequence[Any]]:
+        """The rows of one of the ledger's tables, in blocks; null where its version has no such column."""
+        if not await self._slow.run(self._has_ledger) or not self._found.has(table):
+            return
+        book: sa.Table = getattr(self._book, table)
+        key = book.c.seq if mark is not None else next(iter(book.primary_key.columns))
+        there = [book.c[name] if self._found.has(table, name) else sa.null().label(name) for name in columns]
+        rows = sa.select(key.label("key"), *there).order_by(key).limit(_MOST_EVENTS)
+        if mark is not None:
+            rows = rows.where(book.c.mark == mark)
+        last: list[Any] = []
+        while True:
+            query = rows.where(key > last[0]) if last else rows
+
+            async def work(link: Connection, query: Any = query) -> Sequence[Any]:
+                return (await link.execute(query)).fetchall()
+
+            block = await self._slow.run(work)
+            if not block:
+                return
+            last = [block[-1][0]]
+            yield [tuple(row)[1:] for row in block]
+
     async def store_id(self) -> str:
         meta = self._book.meta
         kept = await self._ledger_rows(sa.select(meta.c.value).where(meta.c.key == "store_id"))

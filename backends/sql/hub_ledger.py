@@ -35,7 +35,7 @@ from backends.records import (
 from backends.sql.acts import describe
 from backends.sql.claims import SendMode, SQLClaims
 from backends.sql.connection import Connection, ReadConnection
-from backends.sql.ledger_access import ledger_finding
+from backends.sql.ledger_access import ledger_finding, with_roles
 from backends.sql.plan_reads import SQLPlanReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, Transaction, close_store
@@ -345,7 +345,7 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
         )
         attached = RemoteAttached(info, Candidate(None, source.name, "table", ()), by_rowid=False)
         finding = await ledger_finding(link.connection, attached)
-        return attached if finding is None else attached.with_finding(finding)
+        return await with_roles(link.connection, attached if finding is None else attached.with_finding(finding))
 
     try:
         return RemoteStore(await quick.run(attach), source, (quick, slow), target)

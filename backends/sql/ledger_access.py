@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -10,7 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.detect import Attached
 from backends.layouts.orders import quoted
+from backends.ledger.functions import may_become_owner
 from backends.ledger.migrations import CORE, FUNCTION, LedgerShape, is_newer, is_older, owner_statements
+from backends.ledger.roles import OPERATOR, ROLES, hand_over_sql, ledger_grants, make_sql, role_sql
 from backends.ledger.schema import GRANTS, SCHEMA, create_statements, ledger
 from backends.records import Finding
 
@@ -45,6 +47,7 @@ class LedgerSeen:
     presence: Presence
     shape: LedgerShape
     owned: bool = True  # this role may change its tables
+    unread: tuple[str, ...] = ()  # the tables that this role may not read
 
 
 async def look(connection: AsyncConnection, attached: Attached) -> LedgerSeen:
@@ -57,8 +60,8 @@ async def look(connection: AsyncConnection, attached: Attached) -> LedgerSeen:
     # Without `settled` the ledger knows nothing about the entries of layouts that others own.
     if not shape.exists or (settles and not shape.has("settled")):
         return LedgerSeen("absent", shape, owned)
-    readable = shape.is_whole and all(row[2] for row in known)
-    return LedgerSeen("ready" if readable else "unreadable", shape, owned)
+    unread = tuple(sorted({f"{SCHEMA}.{row[0]}" for row in known if not row[2]}))
+    return LedgerSeen("ready" if shape.is_whole and not unread else "unreadable", shape, owned, unread)
 
 
 async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
@@ -114,8 +117,43 @@ def owner_sql(attached: Attached, shape: LedgerShape) -> str:
         if shape.exists and not shape.is_current:
             statements = list(owner_statements(shape))
         role = quoted(attached.info.role)
-        statements.append(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
-        statements += [f"GRANT {rights} ON {SCHEMA}.{table} TO {role}" for table, rights in GRANTS.items()]
-        statements.append(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role}")
+        statements += ledger_grants(OPERATOR, role)
         statements += [f"GRANT {rights} TO {role}" for rights in attached.grants()]
     return ";\n".join(statements) + ";"
+
+
+_SQLITE_ADVISORY = (
+    "four eyes, halt and policy are advisory: whoever may write the file may write its ledger too, and a second "
+    "person is another OS user on this machine; Postgres with a ledger of its owner's enforces them"
+)
+_ADVISORY = (
+    "four eyes, halt and policy are advisory: {login} {why}, and could change what they stand on; they are enforced "
+    "once the ledger belongs to a role that nobody acts as"
+)
+_OWNER = "dlq_owner"
+
+
+async def with_roles(connection: AsyncConnection, attached: Attached) -> Attached:
+    """The attach report with what database roles may do here, and whether this one can be held to four eyes."""
+    info = attached.info
+    if info.dialect != "postgresql":
+        return replace(attached, info=replace(info, advisory=Finding("advisory", _SQLITE_ADVISORY)))
+    asked = f"SELECT CAST(session_user AS text), {may_become_owner()}"
+    row: Any = (await connection.exec_driver_sql(asked)).one()
+    login, advisory = row
+    seen = await look(connection, attached)
+    finding = None
+    if advisory:
+        why = "owns the ledger or may become its owner" if seen.shape.exists else "may make the ledger itself"
+        mend = hand_over_sql(_OWNER) if seen.shape.exists else make_sql()
+        finding = Finding("advisory", _ADVISORY.format(login=login, why=why), mend)
+    reads = tuple(f"SELECT ON {attached.found.quoted}" for _ in attached.grants()[:1])
+    writes = attached.grants()
+    if attached.found.schema not in (None, "public"):
+        used = f"USAGE ON SCHEMA {quoted(attached.found.schema or '')}"
+        reads, writes = (used, *reads), (used, *writes)
+    older = ";\n".join(owner_statements(seen.shape)) + ";" if seen.shape.exists else make_sql()
+    made = () if seen.shape.is_current else (("owner", older),)
+    roles = tuple((role.name.removeprefix("dlq_"), role_sql(role, reads, writes)) for role in ROLES)
+    told = replace(info, login=str(login), advisory=finding, role_sql=(*made, *roles), unread=seen.unread)
+    return replace(attached, info=told)

@@ -14,7 +14,7 @@ from backends.records import Finding
 from backends.sql.acts import SQLActs
 from backends.sql.claims import SQLClaims
 from backends.sql.connection import Connection, ReadConnection
-from backends.sql.ledger_access import ledger_finding, rows_left_finding
+from backends.sql.ledger_access import ledger_finding, rows_left_finding, with_roles
 from backends.sql.plan_reads import OrderPlanReads
 from backends.sql.reads import SQLReads
 from backends.sql.watch import SQLWatch
@@ -90,7 +90,7 @@ async def open_sql_store(
         for look_for in (ledger_finding, rows_left_finding):
             if (finding := await look_for(link.connection, attached)) is not None:
                 attached = attached.with_finding(finding)
-        return attached
+        return await with_roles(link.connection, attached)
 
     lanes = quick, slow, tolerant, watch
     try:

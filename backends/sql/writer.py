@@ -45,7 +45,6 @@ from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks
 from backends.sql.ledger_access import look, owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
-
 _LISTS = ("text", "int8", "numeric", "float8")  # the types of parameters in statements on the owner's table
 _EVERY_LIST = f"SELECT {', '.join(f'CAST(NULL AS pg_catalog.{name}[])' for name in _LISTS)}"
 

@@ -6,7 +6,9 @@ import csv
 import json
 import sys
 
-from backends.ledger.audit_chain import Head, Verifier
+from backends.ledger.audit_chain import Head
+from backends.ledger.examination import examine
+from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
 from backends.records import STATES, Counts, Filter, Halt, StoreInfo, number, readable
 from backends.store import RunsForeignCode, Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
@@ -14,7 +16,7 @@ from console.cli.output import event_pairs, history_json, history_lines, json_ro
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.triage.triage import ClassifiedEntry
-from console.text.untrusted import safe_block
+from console.text.untrusted import safe, safe_block
 
 
 async def list_verb(context: Context) -> int:
@@ -86,6 +88,7 @@ _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has p
 
 async def doctor_verb(context: Context) -> int:
     info, counts, halted = await _examined(context)
+    findings = [*info.findings, *([info.advisory] if info.advisory else ())]
     report = {
         "store": info.label,
         "layout": info.layout,
@@ -93,11 +96,15 @@ async def doctor_verb(context: Context) -> int:
         "columns": list(info.columns),
         "order": info.order,
         "role": info.role,
+        "login": info.login,
         "read_only": info.read_only,
         "read_only_enforced_by": info.read_only_enforced_by,
         "entries": None if counts is None else dict(counts.by_state),
         "halted": None if counts is None else halted is not None,
-        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in info.findings],
+        "reads_all": not info.unread,
+        "unread": list(info.unread),
+        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in findings],
+        "grants": dict(info.role_sql),
     }
     if context.args.json:
         print(json.dumps(report))
@@ -111,11 +118,18 @@ async def doctor_verb(context: Context) -> int:
         print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
-    for finding in info.findings:
+    if info.login:
+        acting = "" if info.login == info.role else f", acting as {info.role}"
+        can = f"may not read {', '.join(info.unread)}" if info.unread else "may read everything it needs"
+        print(safe_block(f"role       {info.login}{acting}: {can}"))
+    for finding in findings:
         print(f"finding    {finding.code}: {safe_block(finding.text)}")
         if finding.sql:
             print("           an owner would run:")
-            print("\n".join(f"             {line}" for line in safe_block(finding.sql).splitlines()))
+            _print_sql(finding.sql)
+    for name, sql in info.role_sql:
+        print(f"grants     {_GRANTS[name]}")
+        _print_sql(sql)
     return DONE
 
 
@@ -126,6 +140,18 @@ async def _examined(context: Context) -> tuple[StoreInfo, Counts | None, Halt | 
             return store.info, await store.counts(_everything()), await store.halted()
     except RunsForeignCode as problem:
         return problem.info, None, None
+
+
+_GRANTS = {
+    "owner": "an owner who does not act would first make the ledger, or bring it to this version:",
+    "operator": f"an operator may {OPERATOR.may}; an owner would run:",
+    "approver": f"an approver may {APPROVER.may}; an owner would run:",
+    "auditor": f"an auditor may {AUDITOR.may}; an owner would run:",
+}
+
+
+def _print_sql(sql: str) -> None:
+    print("\n".join(f"             {line}" for line in safe_block(sql).splitlines()))
 
 
 def _everything() -> Filter:
@@ -158,16 +184,19 @@ async def _verify(context: Context) -> int:
         expected = Head.parse(context.args.head) if context.args.head else None
     except ValueError as problem:
         raise UsageError(str(problem)) from None
-    verifier = Verifier(expected)
     async with context.store() as store:
         _refuse_blind(store)
-        async for block in store.chain():
-            if not verifier.feed(block):
-                break
-    if broken := verifier.finish():
-        print(f"dlq: the audit chain is broken: {broken}", file=sys.stderr)
+        seen = await examine(store, expected)
+    if seen.problem is not None:
+        print(f"dlq: the audit chain is broken: {seen.problem}", file=sys.stderr)
         return REJECTED
-    print(verifier.head)
+    print(seen.head)
+    for difference in seen.differences:
+        print(f"dlq: differs from the chain: {safe(difference, 400)}", file=sys.stderr)
+    if seen.differences:
+        return REJECTED
+    if seen.busy:
+        say("the chain holds; somebody acted all the while, so verify again to compare the ledger's tables with it")
     if expected is None:
         print(
             "dlq: keep this head elsewhere; with it a later verify also finds truncation and rewriting", file=sys.stderr

