@@ -98,6 +98,7 @@ _ROOMS = {
     "serve": ("serve",),
     "stats": ("groups", "check", "metrics", "report", "index"),
     "archive": ("archive",),
+    "policy": ("policy",),
     "replay": ("replay", "reconcile", "settle", "ask", "approve"),
 }
 
