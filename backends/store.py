@@ -315,8 +315,9 @@ class PlanReads(Protocol):
         request: str = "",
     ) -> None: ...
 
-    async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False if nobody asked, or if the asker would approve their own plan."""
+    async def approve(self, plan_hash: str, actor: Actor, why: ActContext, *, delay: float | None = None) -> bool:
+        """False if nobody asked, or if the asker would approve their own plan; with `delay` they may, so many seconds
+        after they asked."""
 
     async def approval(self, plan_hash: str) -> Approval | None:
         """None also for one that has lapsed because an earlier version asked for it."""

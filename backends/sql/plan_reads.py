@@ -117,19 +117,23 @@ class SQLPlanReads(SQLPolicy):
 
         await self.writing.run(work)
 
-    async def approve(self, plan_hash: str, actor: Actor, why: ActContext) -> bool:
-        """False if the asker would approve their own plan, or if nobody asked."""
+    async def approve(self, plan_hash: str, actor: Actor, why: ActContext, *, delay: float | None = None) -> bool:
+        """False if the asker would approve their own plan too early or at all, or if nobody asked."""
         approval = self._book.approval
 
         async def work(tx: Transaction) -> bool:
             this = (approval.c.plan_hash == plan_hash, approval.c.state == "open")
-            asked_by = (await tx.execute(sa.select(approval.c.asked_by).where(*this))).scalar()
+            asked = (
+                await tx.execute(sa.select(approval.c.asked_by, self._clock_now - approval.c.asked_at).where(*this))
+            ).first()
+            asked_by = asked[0] if asked else None
             mine = _identity(actor, tx.role)
-            same = asked_by is None or asked_by == mine
+            itself = asked is not None and asked_by == mine and delay is not None and asked[1] >= delay
+            same = asked_by is None or (asked_by == mine and not itself)
             if not same:
                 values = {"approved_by": mine, "approved_at": self._clock_now}
                 await tx.execute(sa.update(approval).where(*this).values(**values))
-            kind = "refused-approval" if same else "approve"
+            kind = "refused-approval" if same else "self-approved" if itself else "approve"
             await tx.audit(kind, (), actor, why, detail={"entries": [], "plan": plan_hash, "asked_by": asked_by})
             return not same
 

@@ -7,13 +7,17 @@ import json
 import sys
 
 from backends.ledger.audit_chain import Head, Verifier
-from backends.records import STATES, Filter, number, readable
+from backends.records import STATES, Filter, Finding, number, readable
 from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
+from console.services.policy import refresh
 from console.services.triage.triage import ClassifiedEntry
+from console.settings.config import ConfigError
+from console.settings.limits import LimitsInForce
+from console.settings.policy import Rule
 from console.text.untrusted import safe_block
 
 
@@ -89,6 +93,7 @@ async def doctor_verb(context: Context) -> int:
         info = store.info
         counts = await store.counts(_everything())
         halted = await store.halted()
+        rules, findings = await _policy(context, store)
     report = {
         "store": info.label,
         "layout": info.layout,
@@ -99,8 +104,9 @@ async def doctor_verb(context: Context) -> int:
         "read_only": info.read_only,
         "read_only_enforced_by": info.read_only_enforced_by,
         "entries": dict(counts.by_state),
-        "halted": halted is not None,
-        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in info.findings],
+        "halted": None if _unreadable(store) else halted is not None,
+        "in_force": [{"key": rule.key, "value": rule.value, "from": rule.source} for rule in rules],
+        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in findings],
     }
     if context.args.json:
         print(json.dumps(report))
@@ -114,12 +120,27 @@ async def doctor_verb(context: Context) -> int:
         print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
-    for finding in info.findings:
+    for rule in rules:
+        print(f"in force   {safe_block(str(rule))}")
+    for finding in findings:
         print(f"finding    {finding.code}: {safe_block(finding.text)}")
         if finding.sql:
             print("           an owner would run:")
             print("\n".join(f"             {line}" for line in safe_block(finding.sql).splitlines()))
     return DONE
+
+
+async def _policy(context: Context, store: Store) -> tuple[tuple[Rule, ...], tuple[Finding, ...]]:
+    """What is in force here and where it comes from; and the findings, with one where the policy cannot be used."""
+    limits = LimitsInForce(context.config, context.store_config.environment)
+    await refresh(limits, store)
+    try:
+        return limits.rules(), store.info.findings
+    except ConfigError as problem:
+        if _unreadable(store):
+            return (), store.info.findings
+        text = f"{problem}: replays are refused until then"
+        return (), (*store.info.findings, Finding("policy-invalid", text))
 
 
 def _everything() -> Filter:

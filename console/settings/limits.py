@@ -9,7 +9,8 @@ import os
 from collections.abc import Mapping
 
 from console.settings.config import Config, ConfigError, Limits, load_config
-from console.settings.policy import BadPolicy, Policy, Rule, SecondPerson, read_policy, rules_in_force, stricter
+from console.settings.policy import BadPolicy, Policy, Rule, read_policy, rules_in_force, stricter
+from console.settings.second_person import SecondPerson
 
 _Seen = tuple[int, ...]
 NO_POLICY = Policy({}, Limits())

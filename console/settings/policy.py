@@ -9,7 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,29 +17,19 @@ from typing import Any
 
 from backends.ledger.policy import KEYS, digest
 from console.settings.config import Amounts, ConfigError, Limits, amount_in, read_limits
+from console.settings.second_person import OTHER, SecondPerson
 from console.text.durations import parse_duration
 from console.text.untrusted import safe
 
 _WORD = re.compile(r"[^\s\"'#\[\]{}=,]+")
 _WORDS = re.compile(r"\[\s*(?:[A-Za-z0-9_.-]+\s*(?:,\s*[A-Za-z0-9_.-]+\s*)*,?\s*)?\]")
-_LIMITS = frozenset(field.name for field in fields(Limits))
+_LIMITS = frozenset(one.name for one in fields(Limits))
 _ALONE = ("environment", "labels")  # where the policy sets these, no config counts
 _SHORTEST, _LONGEST = 60, 240  # seconds that a person may have to wait for their own approval
-OTHER = "other"
 
 
 class BadPolicy(ConfigError):
     """A key or value that no policy can have; `str()` names the nearest that it can."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecondPerson:
-    """Who agrees to what needs a second person: another one, or the asker after a while."""
-
-    delay: int | None = None  # seconds; None: only another person
-
-    def __str__(self) -> str:
-        return OTHER if self.delay is None else f"delay {self.delay}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +54,7 @@ class Policy:
     rows: Mapping[str, str]
     limits: Limits
     environment: str | None = None
-    second_person: SecondPerson = SecondPerson()
+    second_person: SecondPerson = field(default_factory=SecondPerson)
     allow_userns: bool = False
 
     @property
