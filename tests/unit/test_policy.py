@@ -84,7 +84,7 @@ def test_an_empty_value_takes_the_key_away() -> None:
 
 def test_every_key_can_be_set() -> None:
     assert {parse_change(word)[0] for word, _ in WORDS} <= set(KEYS)
-    own = {key: "5" for key in ("max_quantity", "four_eyes_over", "quote_seconds", "poison_after", "retry_limit")}
+    own = dict.fromkeys(("max_quantity", "four_eyes_over", "quote_seconds", "poison_after", "retry_limit"), "5")
     assert read_policy({**own, "plan_seconds": "30"}).limits.plan_seconds == 30
 
 
