@@ -17,7 +17,6 @@ from backends.records import ActContext, Actor, number, readable, storable
 from backends.sql.acts import SQLLog
 from backends.sql.connection import Connection
 from backends.sql.history import SQLHistory
-from backends.sql.ledger_access import owner_sql
 from backends.sql.writer import Transaction
 from backends.store import ActRefused, SentOrder
 
@@ -46,15 +45,19 @@ class SQLPolicy(SQLHistory, SQLLog):
         async def work(link: Connection) -> dict[str, str]:
             await self._has_ledger(link)
             if self._ledger == "unreadable":
-                raise ActRefused(
-                    "the store's policy cannot be read: this role may not read the console's ledger; an owner would "
-                    f"run:\n{owner_sql(self._attached, self._found)}"
-                )
+                raise ActRefused(self._unreadable())
             if not self._found.has("policy"):
                 return {}  # nobody can have set one in a ledger of an earlier version
             return _policy((await link.execute(sa.select(table.c.key, table.c.value))).fetchall())
 
         return await self._of_ledger(work)
+
+    def _unreadable(self) -> str:
+        finding = self._attached.info.unreadable
+        if finding is None:  # it was readable when the store was attached
+            return "the store's policy cannot be read: this role may no longer read the console's ledger"
+        sql = f"; an owner would run:\n{finding.sql}" if finding.sql else ""
+        return f"the store's policy cannot be read: {finding.text}{sql}"
 
     async def set_policy(self, changes: Mapping[str, str | None], actor: Actor, why: ActContext) -> dict[str, str]:
         table = self._book.policy

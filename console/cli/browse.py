@@ -8,13 +8,13 @@ import sys
 
 from backends.ledger.audit_chain import Head, Verifier
 from backends.records import STATES, Filter, Finding, number, readable
-from backends.store import Store, Unreachable
-from console.cli.context import DONE, REJECTED, Context, say
+from backends.store import Store
+from console.cli.context import DONE, REJECTED, Context, refuse_blind, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.policy import refresh
-from console.services.triage.triage import ClassifiedEntry
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry
 from console.settings.config import ConfigError
 from console.settings.limits import LimitsInForce
 from console.settings.policy import Rule
@@ -67,7 +67,8 @@ async def export_verb(context: Context) -> int:
             values = shown_values(row.entry)
             stored = [inert(bytes_text(one)) if own and isinstance(one, bytes) else _cell(one) for one in values]
             first = (inert(row.entry.id), row.entry.layout) if own else ()
-            writer.writerow([*first, *stored, row.entry.state, row.category, row.fingerprint])
+            state = ClassifiedEntry(row.entry, facts).state
+            writer.writerow([*first, *stored, state, row.category, row.fingerprint])
     return DONE
 
 
@@ -94,6 +95,7 @@ async def doctor_verb(context: Context) -> int:
         counts = await store.counts(_everything())
         halted = await store.halted()
         rules, findings = await _policy(context, store)
+    entries = dict(counts.by_state) if info.ledger_is_readable else {UNKNOWN: sum(counts.by_state.values())}
     report = {
         "store": info.label,
         "layout": info.layout,
@@ -103,8 +105,8 @@ async def doctor_verb(context: Context) -> int:
         "role": info.role,
         "read_only": info.read_only,
         "read_only_enforced_by": info.read_only_enforced_by,
-        "entries": dict(counts.by_state),
-        "halted": None if _unreadable(store) else halted is not None,
+        "entries": entries,
+        "halted": halted is not None if info.ledger_is_readable else None,
         "in_force": [{"key": rule.key, "value": rule.value, "from": rule.source} for rule in rules],
         "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in findings],
     }
@@ -114,12 +116,14 @@ async def doctor_verb(context: Context) -> int:
     enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
     print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
     print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
-    states = [f"{count} {state}" for state, count in counts.by_state.items() if count]
+    states = [f"{count} {state}" for state, count in entries.items() if count]
     print(f"entries    {', '.join(states) or 'none'}")
     if retention := _RETENTION.get(info.layout):
         print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
+    elif not info.ledger_is_readable:
+        print(f"halt       {UNKNOWN}: this role cannot read the console's ledger")
     for rule in rules:
         print(f"in force   {safe_block(str(rule))}")
     for finding in findings:
@@ -137,7 +141,7 @@ async def _policy(context: Context, store: Store) -> tuple[tuple[Rule, ...], tup
     try:
         return limits.rules(), store.info.findings
     except ConfigError as problem:
-        if _unreadable(store):
+        if not store.info.ledger_is_readable:
             return (), store.info.findings
         text = f"{problem}: replays are refused until then"
         return (), (*store.info.findings, Finding("policy-invalid", text))
@@ -147,21 +151,10 @@ def _everything() -> Filter:
     return Filter(states=frozenset(STATES))
 
 
-def _unreadable(store: Store) -> str | None:
-    """The finding's text, if a ledger exists that this role may not read."""
-    return next((finding.text for finding in store.info.findings if finding.code == "ledger-unreadable"), None)
-
-
 def _say_blind(store: Store) -> None:
     """Warns that states may be wrong, because the ledger cannot be read."""
-    if text := _unreadable(store):
-        say(text)
-
-
-def _refuse_blind(store: Store) -> None:
-    """Refuses to judge a chain that cannot be read, instead of calling it empty."""
-    if text := _unreadable(store):
-        raise Unreachable(f"{store.info.label}: {text.partition(':')[0]}")
+    if (finding := store.info.unreadable) is not None:
+        say(finding.text)
 
 
 async def audit_verb(context: Context) -> int:
@@ -175,7 +168,7 @@ async def _verify(context: Context) -> int:
         raise UsageError(str(problem)) from None
     verifier = Verifier(expected)
     async with context.store() as store:
-        _refuse_blind(store)
+        refuse_blind(store)
         async for block in store.chain():
             if not verifier.feed(block):
                 break
@@ -194,7 +187,7 @@ async def _export_audit(context: Context) -> int:
     if context.args.head:
         raise UsageError("--head is for audit verify")
     async with context.store() as store:
-        _refuse_blind(store)
+        refuse_blind(store)
         async for block in store.audit():
             sys.stdout.writelines(json.dumps(event_pairs(event)) + "\n" for event in block)
     return DONE

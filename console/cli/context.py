@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, State
-from backends.store import BadTarget, Partial, Store
+from backends.store import BadTarget, Partial, Store, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.parser import UsageError
@@ -43,6 +43,12 @@ def say_second(why: str, plan_hash: str, way_out: str) -> None:
     say(f"a second person must approve ({safe(why)}): dlq approve {plan_hash}, on the same store; {way_out}")
     with suppress(OSError):
         print(f"plan {plan_hash}", file=sys.stderr, flush=True)
+
+
+def refuse_blind(store: Store) -> None:
+    """Refuses to judge or keep a record that cannot be read, instead of calling it empty."""
+    if (finding := store.info.unreadable) is not None:
+        raise Unreachable(f"{store.info.label}: {finding.text.partition(':')[0]}; dlq doctor prints the grant")
 
 
 def is_terminal(stream: TextIO | None) -> bool:

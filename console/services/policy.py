@@ -29,6 +29,13 @@ async def checked(limits: LimitsInForce, store: Store) -> Limits:
         raise ActRefused(f"the limits in force cannot be read, nothing is done: {problem}") from None
 
 
+def check_readable(store: Store) -> None:
+    """Raises ActRefused where there is a ledger that this role cannot read: nothing found there proves nothing."""
+    if (finding := store.info.unreadable) is not None:
+        sql = f"; an owner would run:\n{finding.sql}" if finding.sql else ""
+        raise ActRefused(f"{finding.text}{sql}")
+
+
 async def limits_for_looking(config: Config, store: Store) -> Limits:
     """With the policy where it can be read: a mark judged by the config alone is better than none."""
     limits = LimitsInForce(config)

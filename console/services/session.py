@@ -18,7 +18,7 @@ from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
-from console.services.policy import MarksInForce, checked, refresh
+from console.services.policy import MarksInForce, check_readable, checked, refresh
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
 from console.settings.config import Config, ConfigError, StoreConfig
@@ -283,9 +283,11 @@ class StoreSession:
 
     async def waiting(self) -> tuple[WaitingPlan, ...]:
         """What waits for a second person."""
+        check_readable(self.store)
         return await self._approvals().waiting()
 
     async def asked(self, plan_hash: str) -> WaitingPlan | None:
+        check_readable(self.store)
         return await self._approvals().asked(plan_hash)
 
     async def approve(self, plan_hash: str, *, typed: bool = False) -> Answered:
@@ -320,6 +322,7 @@ class StoreSession:
 
     async def resume(self, note: str) -> Resumption:
         """Lift the halt that is in force now; in a live store a second person must agree to that very halt."""
+        check_readable(self.store)
         halt = await self.store.halted()
         if halt is None:
             return Resumption("not-halted")
@@ -367,6 +370,7 @@ class StoreSession:
 
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
             async with self._working() as tools:
+                check_readable(tools.store)
                 return await self.target.reconcile(tools, ids, modes, handle)
 
         return work

@@ -116,7 +116,9 @@ async def test_two_consoles_that_pass_the_plan_together_do_not_pass_the_hour(mak
     assert any((one.detail or "").startswith("four-eyes:") for one in ended)
 
 
-async def test_the_hour_is_counted_again_after_the_intent(make_both: Make, at: At) -> None:
+async def test_the_hour_is_counted_again_after_the_intent(
+    make_both: Make, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another console's intent is committed between this one's count and its own intent."""
     stage = await at(make_both([fresh(2), fresh(3, quantity=2.0, side="sell")]))
     await stage.store.set_policy({"four_eyes_over": "30"}, ANN, why())
@@ -133,7 +135,7 @@ async def test_the_hour_is_counted_again_after_the_intent(make_both: Make, at: A
             await _intend(stage.store, await stage.entry(3))
         return found
 
-    rules.over = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(rules, "over", counted)
     batch = ReplayBatch(stage.store, stage.at_desk(), ANN, clock.now, limits=sender.limits.current, rules=rules)
     (ended,) = await batch.run(made)
     assert (ended.outcome, stage.venue.posts, counts) == ("not_sent", [], [False, True])

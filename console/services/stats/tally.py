@@ -126,7 +126,7 @@ class _VenueSums:
 
 
 def ledger_is_readable(info: StoreInfo) -> bool:
-    return all(finding.code != "ledger-unreadable" for finding in info.findings)
+    return info.ledger_is_readable
 
 
 def poison_by_venue(found: Sequence[Poison]) -> Counter[str]:
