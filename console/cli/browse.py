@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator, Sequence
 
 from backends.ledger.audit_chain import Head, Verifier
-from backends.records import STATES, Filter, Finding, number, readable
+from backends.records import STATES, Filter, Finding, StoreInfo, number, readable
 from backends.store import Store
 from console.cli.context import DONE, REJECTED, Context, refuse_blind, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
@@ -17,7 +18,7 @@ from console.services.policy import refresh
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry
 from console.settings.config import ConfigError
 from console.settings.limits import LimitsInForce
-from console.settings.policy import Rule
+from console.settings.policy import RuleInForce
 from console.text.untrusted import safe_block
 
 
@@ -113,17 +114,12 @@ async def doctor_verb(context: Context) -> int:
     if context.args.json:
         print(json.dumps(report))
         return DONE
-    enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
-    print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
-    print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
     states = [f"{count} {state}" for state, count in entries.items() if count]
-    print(f"entries    {', '.join(states) or 'none'}")
-    if retention := _RETENTION.get(info.layout):
-        print(f"retention  {retention}")
-    if halted:
-        print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
-    elif not info.ledger_is_readable:
-        print(f"halt       {UNKNOWN}: this role cannot read the console's ledger")
+    halt = f"since {halted.since} by {halted.operator}: {halted.note}" if halted else ""
+    if not info.ledger_is_readable:
+        halt = f"{UNKNOWN}: this role cannot read the console's ledger"
+    for line in _doctor_lines(info, states, halt):
+        print(line)
     for rule in rules:
         print(f"in force   {safe_block(str(rule))}")
     for finding in findings:
@@ -134,7 +130,18 @@ async def doctor_verb(context: Context) -> int:
     return DONE
 
 
-async def _policy(context: Context, store: Store) -> tuple[tuple[Rule, ...], tuple[Finding, ...]]:
+def _doctor_lines(info: StoreInfo, states: Sequence[str], halt: str) -> Iterator[str]:
+    enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
+    yield f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}"
+    yield f"read-only  {'yes' if info.read_only else 'no'} ({enforced})"
+    yield f"entries    {', '.join(states) or 'none'}"
+    if retention := _RETENTION.get(info.layout):
+        yield f"retention  {retention}"
+    if halt:
+        yield f"halt       {safe_block(halt)}"
+
+
+async def _policy(context: Context, store: Store) -> tuple[tuple[RuleInForce, ...], tuple[Finding, ...]]:
     """What is in force here and where it comes from; and the findings, with one where the policy cannot be used."""
     limits = LimitsInForce(context.config, context.store_config.environment)
     await refresh(limits, store)

@@ -93,12 +93,11 @@ Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
 _ROOMS = {
     "browse": ("list", "show", "export", "doctor", "audit"),
     "triage": ("dismiss", "restore", "halt", "resume"),
-    "setup_commands": ("init", "completions", "demo", "practice", "help"),
+    "setup_commands": ("init", "completions", "demo", "practice", "help", "policy"),
     "secrets": ("secrets",),
     "serve": ("serve",),
     "stats": ("groups", "check", "metrics", "report", "index"),
     "archive": ("archive",),
-    "policy": ("policy",),
     "replay": ("replay", "reconcile", "settle", "ask", "approve"),
 }
 

@@ -144,8 +144,8 @@ def _counts(header_state: HeaderState, now: datetime) -> Line:
         )
         return line(trusted(waiting, "dim"))
     if not header_state.is_known:
-        told = [("open ", value.count(counts.open)), ("in doubt ", "unknown"), ("halt ", "unknown")]
-        return joined([line(trusted(name, "dim"), trusted(text, "warning")) for name, text in told])
+        seen = line(trusted("open ", "dim"), trusted(value.count(counts.open), "strong"))
+        return joined([seen, line(trusted("in doubt unknown", "warning")), line(trusted("halt unknown", "warning"))])
     pending, doubt = counts.by_state.get("pending", 0), counts.by_state.get("in_doubt", 0)
     flight = counts.by_state.get("in_flight", 0)
     parts = [

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from console.settings.config import Config, ConfigError, Limits, load_config
-from console.settings.policy import BadPolicy, Policy, Rule, read_policy, rules_in_force, stricter
+from console.settings.policy import BadPolicy, Policy, RuleInForce, read_policy, rules_in_force, stricter
 from console.settings.second_person import SecondPerson
 
 _Seen = tuple[int, ...]
@@ -67,7 +67,7 @@ class LimitsInForce:
     def digest(self) -> str:
         return self.policy.digest
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[RuleInForce, ...]:
         return rules_in_force(self._own(), self._environment, self.policy)
 
     def by_policy(self) -> tuple[str, ...]:

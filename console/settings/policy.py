@@ -33,7 +33,7 @@ class BadPolicy(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleInForce:
     """One setting in force: its value as a policy would print it, and who says so."""
 
     key: str
@@ -203,7 +203,7 @@ def _smaller_amounts(one: Amounts, other: Amounts) -> Amounts:
     return made
 
 
-def rules_in_force(config: Limits, environment: str | None, policy: Policy) -> tuple[Rule, ...]:
+def rules_in_force(config: Limits, environment: str | None, policy: Policy) -> tuple[RuleInForce, ...]:
     """Each key of a policy with the value that counts and where it comes from."""
     limits = stricter(config, policy)
     rules = []
@@ -219,7 +219,7 @@ def rules_in_force(config: Limits, environment: str | None, policy: Policy) -> t
             continue
         shown = policy.rows[key] if by_policy and value == _own(key, policy) else _shown(value)
         other = _shown(own) if by_policy and value != own and not default and own is not None else None
-        rules.append(Rule(key, shown, "policy" if by_policy else "default" if default else "config", other))
+        rules.append(RuleInForce(key, shown, "policy" if by_policy else "default" if default else "config", other))
     return tuple(rules)
 
 

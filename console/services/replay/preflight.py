@@ -95,6 +95,11 @@ class Preflight:
         self._rules = rules  # what the store's policy says, and not the config
 
     async def facts(self, entries: Sequence[Entry], request: ReplayRequest) -> Facts:
+        facts = await self._facts(entries, request)
+        sent = await self._sent(request.mode, facts.at, rehearsal=facts.rehearsal)
+        return replace(facts, sent=sent, rules=self._rules)
+
+    async def _facts(self, entries: Sequence[Entry], request: ReplayRequest) -> Facts:
         ids = tuple(entry.id for entry in entries)
         rehearsal = self._environment == "live" and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
@@ -133,8 +138,6 @@ class Preflight:
             others=others,
             refusals=seen.refusals,
             overrides=request.overrides,
-            sent=await self._sent(request.mode, max(here, there), rehearsal=rehearsal),
-            rules=self._rules,
         )
 
     async def _sent(self, mode: Mode, now: datetime, *, rehearsal: bool) -> SentAmounts:
