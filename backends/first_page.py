@@ -24,7 +24,8 @@ _TABLES = (
     "WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
     "AND m.name NOT LIKE 'console\\_%' ESCAPE '\\' ORDER BY m.name, c.cid"
 )
-_LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'"
+_LEDGER = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'console\\_%' ESCAPE '\\'"
+_CORE = ("approval", "attempt", "audit", "audit_entry", "claim", "halt", "meta", "note")  # of a whole ledger
 _HELD_MOST = 200
 
 
@@ -56,7 +57,10 @@ def _read(connection: sqlite3.Connection, target: SQLiteTarget, limit: int, tabl
     shape = _find(connection, table)
     if shape is None:
         return None
-    ledger = connection.execute(_LEDGER).fetchone() is not None
+    there = {name.removeprefix("console_") for (name,) in connection.execute(_LEDGER)}.intersection(_CORE)
+    if there and len(there) < len(_CORE):
+        return None  # what a ledger in pieces would tell is unknown, and the store says so
+    ledger = bool(there)
     rows = connection.execute(shape.pending(ledger=ledger, limit=limit + 1), shape.source(ledger=ledger)).fetchall()
     held = connection.execute(shape.held(), shape.source(ledger=True)).fetchall() if ledger else []
     if len(held) > _HELD_MOST:

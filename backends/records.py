@@ -317,6 +317,16 @@ class StoreInfo:
         """Why nobody can act here, whatever they ask for; None where it is only this console that may not."""
         return next((finding.text for finding in self.findings if finding.code == STANDBY), None)
 
+    @property
+    def ledger_is_readable(self) -> bool:
+        """False: there is a ledger, and what it holds (in flight, in doubt, replayed, the halt) is unknown here."""
+        return self.unreadable is None
+
+    @property
+    def unreadable(self) -> Finding | None:
+        """Why the ledger cannot be read, and what an owner would run."""
+        return next((one for one in self.findings if one.code == "ledger-unreadable"), None)
+
 
 _TEXT_COLUMNS = frozenset(
     {"dlq_id", "venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from backends.layouts.mask import masked_error
@@ -94,7 +95,7 @@ class ClaimRefused:
 
     entry_id: str
     why: str  # "claimed by oncall@host", "in doubt", "dismissed", "changed", "halt", "gone"
-    code: Literal["claimed", "in-doubt", "settled", "changed", "halt", "gone", "conflict"]
+    code: Literal["claimed", "in-doubt", "settled", "changed", "halt", "gone", "conflict", "policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,18 @@ class Intent:
     detail: str = ""  # for the audit: host, plan hash, overrides
     account: str | None = None  # the venue's own name of the account; None: it does not tell
     key_digest: str = ""
+    policy: str | None = None  # digest of the policy it was judged by: refused under another; None: any
+    notional: Decimal | None = None  # what the order is worth; None: nobody can tell
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentOrder:
+    """What one attempt counts towards the limits of an hour."""
+
+    notional: Decimal | None
+    currency: str | None
+    payload: bytes | None = None  # of an attempt of an earlier version, which kept no value
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +223,9 @@ class Reads(Protocol):
 
     async def halted(self) -> Halt | None: ...
 
+    async def policy(self) -> Mapping[str, str]:
+        """What the ledger's owner has set, key → value as TOML. Raises ActRefused where this role may not read it."""
+
     def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         """The whole chain in order, in blocks."""
 
@@ -255,6 +271,9 @@ class Acts(Protocol):
 
     async def resume(self, actor: Actor, why: ActContext) -> None: ...
 
+    async def set_policy(self, changes: Mapping[str, str | None], actor: Actor, why: ActContext) -> Mapping[str, str]:
+        """Set these keys, or with None take them away; returns the whole policy then. Only the owner may."""
+
     async def record(self, kind: str, ids: tuple[str, ...], actor: Actor, why: ActContext) -> None:
         """Write an audit event without an act, for a refusal or a view."""
 
@@ -294,6 +313,9 @@ class PlanReads(Protocol):
         """Entries (of these ids) of which at least so many tries failed. With 0, each of the ids has its answer."""
 
     async def replayed_since(self, moment: datetime) -> tuple[Entry, ...]: ...
+
+    async def sent_since(self, moment: datetime, mode: str, actor: Actor) -> tuple[SentOrder, ...]:
+        """What this identity (the login role; on SQLite the OS user) sent since then: accepted, in flight, in doubt."""
 
     async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:
         """Pending entries that may name one of these logical orders: the caller reads their actions to know."""

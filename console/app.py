@@ -145,6 +145,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         before, self.header_state = self.header_state, header_state_of(self.setup, store)
         info = session.info
         self.update_header(label=info.label, read_only=info.read_only, layout=info.layout)
+        self.update_header(is_known=info.ledger_is_readable)
         self.update_header(attaching=False, attached=True, running=before.running, waiting=before.waiting)
         is_named = self.setup.config.stores.get(store.name) == store
         if not is_named and store.name.startswith("postgres "):

@@ -150,6 +150,8 @@ def _postgres(shape: LedgerShape) -> Iterator[str]:
     if not shape.has(FUNCTION, "append_event"):
         yield _FUNCTIONS_INSTEAD
         yield _ONE_OWNER
+    if not shape.has("policy"):
+        yield _grants_like("policy", "meta", only="'SELECT'")
 
 
 _POSTGRES_MARKS = (
@@ -173,12 +175,12 @@ DECLARE crc bigint = 4294967295; BEGIN
 )
 
 
-def _grants_like(new: str, old: str) -> str:
+def _grants_like(new: str, old: str, only: str = "'SELECT', 'INSERT', 'UPDATE', 'DELETE'") -> str:
     return f"""DO $$ DECLARE g record; BEGIN
   FOR g IN SELECT a.privilege_type AS what, coalesce(quote_ident(r.rolname), 'PUBLIC') AS who FROM pg_class c
     CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
     WHERE c.oid = CAST('{SCHEMA}.{old}' AS regclass) AND a.grantee <> c.relowner
-    AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+    AND a.privilege_type IN ({only})
   LOOP EXECUTE format('GRANT %s ON {SCHEMA}.{new} TO %s', g.what, g.who); END LOOP; END $$"""
 
 

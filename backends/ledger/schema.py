@@ -30,6 +30,7 @@ GRANTS = {
     "audit_entry": "SELECT",
     "audit_bulk": "SELECT",
     "settled": "SELECT, INSERT, DELETE",
+    "policy": "SELECT",  # only the owner sets it
 }
 
 
@@ -58,6 +59,7 @@ class LedgerTables:
     audit_entry: sa.Table  # entry → events that name few
     audit_bulk: sa.Table  # event that names many → its entries
     settled: sa.Table  # settled entries of layouts that others own; only on Postgres
+    policy: sa.Table  # the floor under everybody's limits: key → value as TOML
 
 
 @cache
@@ -71,6 +73,7 @@ def ledger(dialect: str) -> LedgerTables:
     meta = table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value", required=True))
     attempt = table("attempt", *_attempt_items())
     sa.Index(f"{attempt.name}_state", attempt.c.state)
+    sa.Index(f"{attempt.name}_started", attempt.c.started_at)
     claim = table("claim", *_claim_items(), sqlite_autoincrement=True)
     unreleased = claim.c.released.is_(None)
     sa.Index(
@@ -94,8 +97,9 @@ def ledger(dialect: str) -> LedgerTables:
     # Ordered by event: marks are random, and an index that began with them would be rewritten by each bulk act.
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
+    policy = table("policy", sa.Column("key", sa.Text, primary_key=True), _text("value", required=True))
     acts = (meta, attempt, claim, note, cleared, halt, approval, breaker)
-    return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled)
+    return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled, policy)
 
 
 def _text(name: str, *, required: bool = False) -> sa.Column[Any]:
@@ -141,6 +145,9 @@ def _attempt_items() -> list[SchemaItem]:
         _text("finished_at"),
         _text("account"),
         _text("key_digest"),
+        _text("role"),  # that logged in, as Postgres says it
+        _text("notional"),  # what the order was worth when it went, in `currency`; NULL: nobody could tell
+        _text("currency"),
         sa.UniqueConstraint("source", "entry_id", "attempt_no"),
         sa.UniqueConstraint("source", "entry_id", "mode", "holds"),
     ]

@@ -10,11 +10,13 @@ from typing import Any, assert_never
 import sqlalchemy as sa
 
 from backends.detect import Attached
+from backends.ledger.policy import digest
 from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, Attempt, Version, storable
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLLog, verbatim
 from backends.sql.connection import PreparedQuery
 from backends.sql.order_select import OrderSelect
+from backends.sql.policy import policy_rows
 from backends.sql.postgres_columns import EQ, PLUS
 from backends.sql.writer import Transaction
 from backends.store import Claim, ClaimRefused, Intent, Result
@@ -22,7 +24,7 @@ from backends.values import is_plain
 
 _ATTEMPT = (
     "source", "entry_id", "attempt_no", "mode", "rehearsal", "venue", "client_order_id", "payload", "payload_hash",
-    "started_at", "operator", "os_user", "token", "state", "holds", "account", "key_digest",
+    "started_at", "operator", "os_user", "token", "state", "holds", "account", "key_digest", "notional", "currency",
 )  # fmt: skip
 _END = ("state", "holds", "venue_order_id", "error", "finished_at")
 
@@ -88,6 +90,8 @@ class SendStatements:
     def attempt(self) -> PreparedQuery:
         attempt = self._book.attempt
         values = {name: given(name, attempt.c[name].type) for name in _ATTEMPT}
+        if self._on_postgres:
+            values["role"] = sa.literal_column("SESSION_USER")
         return self._made(attempt.insert().values(**values))
 
     @cached_property
@@ -233,11 +237,15 @@ class SQLClaims:
             leases = await tx.ask(self._sending.lease, token=claim.token)
             if not leases:
                 return ClaimRefused(claim.entry_id, "the claim ran out before anything was sent", "claimed")
+            policy = digest(await policy_rows(tx))
+            if intent.policy not in (None, policy):
+                return ClaimRefused(claim.entry_id, "the store's policy was changed at this moment", "policy")
             attempt = await self._next_attempt(tx, claim, intent, actor, why)
             told = {"attempt_no": attempt.attempt_no, "mode": attempt.mode, "venue": attempt.venue}
             told |= {"client_order_id": attempt.client_order_id, "payload_hash": attempt.payload_hash}
             told |= {"account": attempt.account, "key_digest": attempt.key_digest}
             detail = {"entries": [claim.entry_id], **told, "rehearsal": intent.rehearsal, "detail": intent.detail}
+            detail |= {"policy": policy}
             await tx.audit("intent", (claim.entry_id,), actor, why, detail=detail)
             return replace(attempt, lease_until=float(leases[0][0]))
 
@@ -269,6 +277,8 @@ class SQLClaims:
         same = ("entry_id", "attempt_no", "mode", "venue", "client_order_id", "payload_hash", "payload", "started_at")
         row = {name: getattr(attempt, name) for name in (*same, "operator", "os_user", "account", "key_digest")}
         row |= {"source": tx.source, "token": claim.token, "state": "submitting", "rehearsal": int(intent.rehearsal)}
+        row |= {"notional": None if intent.notional is None else f"{intent.notional:f}"}
+        row |= {"currency": None if intent.currency is None else storable(intent.currency)}
         await tx.ask(self._sending.attempt, **row, holds=None if intent.rehearsal else 1)
         return attempt
 

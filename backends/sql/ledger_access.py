@@ -48,6 +48,7 @@ class LedgerSeen:
     shape: LedgerShape
     owned: bool = True  # this role may change its tables
     unread: tuple[str, ...] = ()  # the tables that this role may not read
+    why: str = "this role may not read it"  # where it is unreadable
 
 
 async def look(connection: AsyncConnection, attached: Attached) -> LedgerSeen:
@@ -61,7 +62,25 @@ async def look(connection: AsyncConnection, attached: Attached) -> LedgerSeen:
     if not shape.exists or (settles and not shape.has("settled")):
         return LedgerSeen("absent", shape, owned)
     unread = tuple(sorted({f"{SCHEMA}.{row[0]}" for row in known if not row[2]}))
-    return LedgerSeen("ready" if shape.is_whole and not unread else "unreadable", shape, owned, unread)
+    readable = shape.is_whole and not unread
+    if readable and not shape.is_current and is_newer(await _version(connection, dialect, shape)):
+        why = "a newer dlq-console made it, in a form that this one does not know: upgrade"
+        return LedgerSeen("unreadable", shape, owned, unread, why)
+    return LedgerSeen("ready" if readable else "unreadable", shape, owned, unread, _why(shape, dialect))
+
+
+async def _version(connection: AsyncConnection, dialect: str, shape: LedgerShape) -> object:
+    if not (shape.has("meta", "key") and shape.has("meta", "value")):
+        return "unknown"
+    meta = ledger(dialect).meta.fullname
+    return (await connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE key = 'schema_version'")).scalar()
+
+
+def _why(shape: LedgerShape, dialect: str) -> str:
+    if not shape.is_whole:
+        missing = sorted(set(CORE) - {table for table, _ in shape.columns})
+        return f"{'tables' if len(missing) > 1 else 'table'} {', '.join(missing)} missing: restore a backup"
+    return "this role may not read it" if dialect == "postgresql" else "it cannot be read"
 
 
 async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:
@@ -71,15 +90,18 @@ async def ledger_finding(connection: AsyncConnection, attached: Attached) -> Fin
         case "absent":
             return None
         case "unreadable":
-            text = (
-                f"the console's ledger (schema {SCHEMA}) is there, but this role may not read it: what is in flight, "
-                "in doubt or replayed shows as pending or dismissed, and acts are refused"
-            )
-            return Finding("ledger-unreadable", text, owner_sql(attached, seen.shape))
+            there = f"the console's ledger ({_place(attached)}) is there, but {seen.why}"
+            text = f"{there}: what is in flight, in doubt, replayed or halted is unknown, and acts are refused"
+            mends = attached.info.dialect == "postgresql" and seen.shape.is_whole
+            return Finding("ledger-unreadable", text, owner_sql(attached, seen.shape) if mends else "")
         case "ready":
             meta = ledger(attached.info.dialect).meta.fullname
             kept = await connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE key = 'schema_version'")
             return _version_finding(kept.scalar(), seen, attached)
+
+
+def _place(attached: Attached) -> str:
+    return f"schema {SCHEMA}" if attached.info.dialect == "postgresql" else "tables console_*"
 
 
 async def rows_left_finding(connection: AsyncConnection, attached: Attached) -> Finding | None:

@@ -25,10 +25,10 @@ from backends.records import (
     Filter,
     storable,
 )
-from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
+from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs
 from backends.sql.connection import Connection
-from backends.sql.history import SQLHistory
 from backends.sql.order_select import RowOrder
+from backends.sql.policy import SQLPolicy
 from backends.sql.reads import SQLReads
 from backends.sql.writer import Transaction
 from backends.store import Failures
@@ -41,7 +41,7 @@ _OPENS_AFTER, _CLOSES_AFTER = 5, 2
 _FAILED = ("rejected", "in_doubt")  # states of an attempt that failed; what was not sent, or is proven absent, did not
 
 
-class SQLPlanReads(SQLHistory, SQLLog):
+class SQLPlanReads(SQLPolicy):
     """For every layout: claims, attempts and approvals."""
 
     @property

@@ -337,6 +337,8 @@ class StoreWriter:
         connection, meta = transaction.connection, self._book.meta
         seen = await look(connection, self._attached)
         self._shape = seen.shape
+        if seen.presence == "unreadable" and not (self._on_postgres and seen.shape.is_whole):
+            raise ActRefused(f"the console's ledger cannot be used: {seen.why}")
         if seen.presence == "unreadable":
             raise self._refusal("this role may not use the console's ledger")
         if not seen.shape.exists:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from console import clock
-from console.cli.context import DONE, REJECTED, USAGE, Context
+from console.cli.context import DONE, REJECTED, USAGE, Context, refuse_blind
 from console.cli.parser import UsageError
 from console.cli.stats import moment
 from console.services.triage.archive import ArchiveError, archive, verify
@@ -22,6 +22,7 @@ async def archive_verb(context: Context) -> int:
         raise UsageError("say --before DATE and --out FILE; or --verify FILE")
     before = moment(context, args.before)
     async with context.store(read_only=True) as store:
+        refuse_blind(store)
         try:
             made = await archive(store, before, Path(args.out), actor=context.actor, now=clock.now())
         except ArchiveError as problem:

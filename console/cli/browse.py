@@ -5,17 +5,23 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from backends.ledger.audit_chain import Head
 from backends.ledger.examination import examine
 from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
-from backends.records import STATES, Counts, Filter, Halt, StoreInfo, number, readable
-from backends.store import RunsForeignCode, Store, Unreachable
-from console.cli.context import DONE, REJECTED, Context, say
+from backends.records import STATES, Filter, Finding, StoreInfo, number, readable
+from backends.store import RunsForeignCode, Store
+from console.cli.context import DONE, REJECTED, Context, refuse_blind, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
-from console.services.triage.triage import ClassifiedEntry
+from console.services.policy import refresh
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry
+from console.settings.config import ConfigError
+from console.settings.limits import LimitsInForce
+from console.settings.policy import RuleInForce
 from console.text.untrusted import safe, safe_block
 
 
@@ -65,7 +71,8 @@ async def export_verb(context: Context) -> int:
             values = shown_values(row.entry)
             stored = [inert(bytes_text(one)) if own and isinstance(one, bytes) else _cell(one) for one in values]
             first = (inert(row.entry.id), row.entry.layout) if own else ()
-            writer.writerow([*first, *stored, row.entry.state, row.category, row.fingerprint])
+            state = ClassifiedEntry(row.entry, facts).state
+            writer.writerow([*first, *stored, state, row.category, row.fingerprint])
     return DONE
 
 
@@ -86,60 +93,62 @@ def inert(text: str) -> str:
 _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has partitions and a daily delete"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What doctor found out about a store; None for what cannot be read, or not without running foreign code."""
+
+    info: StoreInfo
+    entries: Mapping[str, int] | None = None
+    halted: bool | None = None
+    halt: str = ""
+    rules: tuple[RuleInForce, ...] = ()
+    invalid: tuple[Finding, ...] = ()  # a policy that cannot be used
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return (*self.info.findings, *((self.info.advisory,) if self.info.advisory else ()), *self.invalid)
+
+    @property
+    def document(self) -> dict[str, object]:
+        info = self.info
+        return {
+            "store": info.label,
+            "layout": info.layout,
+            "table": info.table,
+            "columns": list(info.columns),
+            "order": info.order,
+            "role": info.role,
+            "login": info.login,
+            "read_only": info.read_only,
+            "read_only_enforced_by": info.read_only_enforced_by,
+            "entries": None if self.entries is None else dict(self.entries),
+            "halted": self.halted,
+            "reads_all": not info.unread,
+            "unread": list(info.unread),
+            "in_force": [{"key": rule.key, "value": rule.value, "from": rule.source} for rule in self.rules],
+            "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in self.findings],
+            "grants": dict(info.role_sql),
+        }
+
+
 async def doctor_verb(context: Context) -> int:
-    info, counts, halted = await _examined(context)
-    findings = [*info.findings, *([info.advisory] if info.advisory else ())]
-    report = {
-        "store": info.label,
-        "layout": info.layout,
-        "table": info.table,
-        "columns": list(info.columns),
-        "order": info.order,
-        "role": info.role,
-        "login": info.login,
-        "read_only": info.read_only,
-        "read_only_enforced_by": info.read_only_enforced_by,
-        "entries": None if counts is None else dict(counts.by_state),
-        "halted": None if counts is None else halted is not None,
-        "reads_all": not info.unread,
-        "unread": list(info.unread),
-        "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in findings],
-        "grants": dict(info.role_sql),
-    }
+    found = await _examined(context)
     if context.args.json:
-        print(json.dumps(report))
+        print(json.dumps(found.document))
         return DONE
-    enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
-    print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
-    print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
-    states = [f"{count} {state}" for state, count in (counts.by_state if counts else {}).items() if count]
-    print(f"entries    {'unknown: not read' if counts is None else ', '.join(states) or 'none'}")
-    if retention := _RETENTION.get(info.layout):
-        print(f"retention  {retention}")
-    if halted:
-        print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
-    if info.login:
-        acting = "" if info.login == info.role else f", acting as {info.role}"
-        can = f"may not read {', '.join(info.unread)}" if info.unread else "may read everything it needs"
-        print(safe_block(f"role       {info.login}{acting}: {can}"))
-    for finding in findings:
+    for line in _doctor_lines(found):
+        print(line)
+    for rule in found.rules:
+        print(f"in force   {safe_block(str(rule))}")
+    for finding in found.findings:
         print(f"finding    {finding.code}: {safe_block(finding.text)}")
         if finding.sql:
             print("           an owner would run:")
             _print_sql(finding.sql)
-    for name, sql in info.role_sql:
+    for name, sql in found.info.role_sql:
         print(f"grants     {_GRANTS[name]}")
         _print_sql(sql)
     return DONE
-
-
-async def _examined(context: Context) -> tuple[StoreInfo, Counts | None, Halt | None]:
-    """The attach report and what is there; None for what cannot be read without running another role's code."""
-    try:
-        async with context.store() as store:
-            return store.info, await store.counts(_everything()), await store.halted()
-    except RunsForeignCode as problem:
-        return problem.info, None, None
 
 
 _GRANTS = {
@@ -154,25 +163,57 @@ def _print_sql(sql: str) -> None:
     print("\n".join(f"             {line}" for line in safe_block(sql).splitlines()))
 
 
+async def _examined(context: Context) -> _Examined:
+    try:
+        async with context.store() as store:
+            info, counts, halt = store.info, await store.counts(_everything()), await store.halted()
+            rules, invalid = await _policy(context, store)
+    except RunsForeignCode as problem:
+        return _Examined(problem.info)
+    if not info.ledger_is_readable:
+        unknown = f"{UNKNOWN}: this role cannot read the console's ledger"
+        return _Examined(info, {UNKNOWN: sum(counts.by_state.values())}, None, unknown, rules, invalid)
+    told = f"since {halt.since} by {halt.operator}: {halt.note}" if halt else ""
+    return _Examined(info, dict(counts.by_state.items()), halt is not None, told, rules, invalid)
+
+
+def _doctor_lines(found: _Examined) -> Iterator[str]:
+    info = found.info
+    enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
+    yield f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}"
+    yield f"read-only  {'yes' if info.read_only else 'no'} ({enforced})"
+    states = [f"{count} {state}" for state, count in (found.entries or {}).items() if count]
+    yield f"entries    {'unknown: not read' if found.entries is None else ', '.join(states) or 'none'}"
+    if retention := _RETENTION.get(info.layout):
+        yield f"retention  {retention}"
+    if found.halt:
+        yield f"halt       {safe_block(found.halt)}"
+    if info.login:
+        acting = "" if info.login == info.role else f", acting as {info.role}"
+        can = f"may not read {', '.join(info.unread)}" if info.unread else "may read everything it needs"
+        yield safe_block(f"role       {info.login}{acting}: {can}")
+
+
+async def _policy(context: Context, store: Store) -> tuple[tuple[RuleInForce, ...], tuple[Finding, ...]]:
+    """What is in force here and where it comes from; and a finding where the policy cannot be used."""
+    limits = LimitsInForce(context.config, context.store_config.environment)
+    await refresh(limits, store)
+    try:
+        return limits.rules(), ()
+    except ConfigError as problem:
+        if not store.info.ledger_is_readable:
+            return (), ()
+        return (), (Finding("policy-invalid", f"{problem}: replays are refused until then"),)
+
+
 def _everything() -> Filter:
     return Filter(states=frozenset(STATES))
 
 
-def _unreadable(store: Store) -> str | None:
-    """The finding's text, if a ledger exists that this role may not read."""
-    return next((finding.text for finding in store.info.findings if finding.code == "ledger-unreadable"), None)
-
-
 def _say_blind(store: Store) -> None:
     """Warns that states may be wrong, because the ledger cannot be read."""
-    if text := _unreadable(store):
-        say(text)
-
-
-def _refuse_blind(store: Store) -> None:
-    """Refuses to judge a chain that cannot be read, instead of calling it empty."""
-    if text := _unreadable(store):
-        raise Unreachable(f"{store.info.label}: {text.partition(':')[0]}")
+    if (finding := store.info.unreadable) is not None:
+        say(finding.text)
 
 
 async def audit_verb(context: Context) -> int:
@@ -185,7 +226,7 @@ async def _verify(context: Context) -> int:
     except ValueError as problem:
         raise UsageError(str(problem)) from None
     async with context.store() as store:
-        _refuse_blind(store)
+        refuse_blind(store)
         seen = await examine(store, expected)
     if seen.problem is not None:
         print(f"dlq: the audit chain is broken: {seen.problem}", file=sys.stderr)
@@ -208,7 +249,7 @@ async def _export_audit(context: Context) -> int:
     if context.args.head:
         raise UsageError("--head is for audit verify")
     async with context.store() as store:
-        _refuse_blind(store)
+        refuse_blind(store)
         async for block in store.audit():
             sys.stdout.writelines(json.dumps(event_pairs(event)) + "\n" for event in block)
     return DONE

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, State
-from backends.store import BadTarget, Partial, Store
+from backends.store import BadTarget, Partial, Store, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.parser import UsageError
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, says_state, unknown_fields
+from console.services.policy import limits_for_looking
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
@@ -38,11 +39,17 @@ def say(message: str) -> None:
         print(f"dlq: {safe_block(message)}", file=sys.stderr, flush=True)
 
 
-def say_second(why: str, plan_hash: str) -> None:
+def say_second(why: str, plan_hash: str, way_out: str) -> None:
     """What a second person has to do, and the line that scripts look for."""
-    say(f"a second person must approve ({safe(why)}): dlq approve {plan_hash}, on the same store")
+    say(f"a second person must approve ({safe(why)}): dlq approve {plan_hash}, on the same store; {way_out}")
     with suppress(OSError):
         print(f"plan {plan_hash}", file=sys.stderr, flush=True)
+
+
+def refuse_blind(store: Store) -> None:
+    """Refuses to judge or keep a record that cannot be read, instead of calling it empty."""
+    if (finding := store.info.unreadable) is not None:
+        raise Unreachable(f"{store.info.label}: {finding.text.partition(':')[0]}; dlq doctor prints the grant")
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -147,7 +154,7 @@ class Context:
     @asynccontextmanager
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
-            yield Triage(store, self.actor, clock.now, self.config.limits)
+            yield Triage(store, self.actor, clock.now, await limits_for_looking(self.config, store))
 
     def session_settings(self, settings: StoreConfig, *, own_loops: bool) -> SessionSettings:
         """What a session on this store needs; secrets are read only when a venue or provider is asked."""

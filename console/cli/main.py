@@ -93,7 +93,7 @@ Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
 _ROOMS = {
     "browse": ("list", "show", "export", "doctor", "audit"),
     "triage": ("dismiss", "restore", "halt", "resume"),
-    "setup_commands": ("init", "completions", "demo", "practice", "help"),
+    "setup_commands": ("init", "completions", "demo", "practice", "help", "policy"),
     "secrets": ("secrets",),
     "serve": ("serve",),
     "stats": ("groups", "check", "metrics", "report", "index"),

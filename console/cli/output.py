@@ -20,7 +20,7 @@ from console.services.json_lines import json_line, json_value
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
 from console.services.triage.advice import poison_step
 from console.services.triage.lineage import told
-from console.services.triage.triage import ClassifiedEntry, History
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History
 from console.text.untrusted import safe, safe_block
 
 _AS_NAMED: VenueTypes = {}  # every venue is of the type that its name says
@@ -31,7 +31,7 @@ def _order_line(row: ClassifiedEntry, types: VenueTypes) -> str:
     retries = entry.text("retry_count") or "0"
     return (
         f"{safe(entry.id, 200)}  {moment(entry.get('captured_at'))}  {safe(entry.text('venue_name'), 200)}  "
-        f"{order_text(row, types)}  [{entry.state}, retries={safe(retries, 40)}]"
+        f"{order_text(row, types)}  [{row.state}, retries={safe(retries, 40)}]"
     )
 
 
@@ -81,7 +81,7 @@ def json_row(row: ClassifiedEntry, types: VenueTypes = _AS_NAMED) -> str:
 def _order_json(row: ClassifiedEntry, types: VenueTypes) -> str:
     pairs: dict[str, object] = dict(zip(row.entry.names, layout.shown_values(row.entry), strict=True))
     notional, currency = value_of(row.entry, types)
-    pairs |= {"state": row.entry.state, "category": row.category, "fingerprint": row.fingerprint}
+    pairs |= {"state": row.state, "category": row.category, "fingerprint": row.fingerprint}
     pairs |= {"notional": notional, "currency": currency, "origin": "entry", "marks": list(row.marks)}
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
@@ -89,12 +89,14 @@ def _order_json(row: ClassifiedEntry, types: VenueTypes) -> str:
 
 
 def history_json(history: History, types: VenueTypes = _AS_NAMED) -> str:
-    rest = {
+    rest: dict[str, object] = {
         "attempts": [attempt_pairs(attempt) for attempt in history.attempts],
         "audit": [event_pairs(event) for event in history.events],
         "notes": [{"at": note.at, "operator": note.operator, "text": note.text} for note in history.notes],
         "retries_not_recorded": history.unrecorded,
     }
+    if history.entry.state == UNKNOWN:
+        rest = dict.fromkeys(rest)
     if layout.layout_of(history.entry.entry).comes_back:
         rest |= {"came_back": len(history.ancestors), "ancestors": list(map(_ancestor_pairs, history.ancestors))}
     # Inserted as text, so that its numbers keep their stored digits.
@@ -135,6 +137,9 @@ def history_lines(history: History, types: VenueTypes = _AS_NAMED) -> Iterable[s
     yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
     yield from _format(row).details(row)
     yield from _ancestor_lines(history.ancestors)
+    if row.state == UNKNOWN:
+        yield "attempts, notes and audit events: unknown, as this role cannot read the console's ledger"
+        return
     if history.unrecorded:
         yield f"retries: {history.unrecorded} earlier, not recorded"
     for attempt in history.attempts:
@@ -206,7 +211,7 @@ def _layout_json(row: ClassifiedEntry, _: VenueTypes) -> str:
     entry = row.entry
     parts = [("dlq_id", json.dumps(entry.id)), ("layout", json.dumps(entry.layout))]
     parts += [(name, _spelled(name, held)) for name, held in zip(entry.names, entry.values, strict=True)]
-    ours: dict[str, object] = {"state": entry.state, "category": row.category, "fingerprint": row.fingerprint}
+    ours: dict[str, object] = {"state": row.state, "category": row.category, "fingerprint": row.fingerprint}
     ours |= {**dict(_format(row).derived(entry)), "marks": list(row.marks)}
     if layout.layout_of(entry).comes_back:
         ours["came_back"] = row.came_back
@@ -252,14 +257,14 @@ def _message_line(row: ClassifiedEntry, _: VenueTypes) -> str:
     took = layout.time_to_failure(entry)
     after = "" if took is None else f" in {took.total_seconds():.0f}s"
     what = f"{safe(layout.text(entry, 'failure_reason'), 60)} after {_count(entry, 'deliveries_count')} deliveries"
-    return f"{_head(entry)}  {what}{after}  [{entry.state}]"
+    return f"{_head(entry)}  {what}{after}  [{row.state}]"
 
 
 def _call_line(row: ClassifiedEntry, _: VenueTypes) -> str:
     entry = row.entry
     left = layout.days_left(entry, clock.now())
     tries = f"attempts={_count(entry, 'attempts')}" + ("" if left is None else f", {left} days left")
-    return f"{_head(entry)}  {safe(layout.request_line(entry), 200) or 'request'}  [{entry.state}, {tries}]"
+    return f"{_head(entry)}  {safe(layout.request_line(entry), 200) or 'request'}  [{row.state}, {tries}]"
 
 
 def _count(entry: Entry, name: str) -> str:

@@ -145,6 +145,9 @@ def _acting(verb: object) -> None:
     approve.add_argument("plan", metavar="PLAN", nargs="?")
     approve.add_argument("--yes", action="store_true", help="do not ask")
     approve.add_argument("--json", action="store_true")
+    policy = verb("policy", "the store owner's floor under everybody's limits")  # type: ignore[operator]
+    policy.add_argument("what", choices=("set",), nargs="?", help="without it: what is set")
+    policy.add_argument("changes", metavar="KEY=VALUE", nargs="*", help="as in the config; KEY= takes the key away")
     for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
         verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
 

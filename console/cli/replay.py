@@ -78,9 +78,10 @@ async def approve_verb(context: Context) -> int:
         if not args.yes and not _typed_approval(asked.word):
             say("not approved: type the words, or say --yes where nobody can type")
             return NOT_ACTED
-        answered = await session.approve(args.plan)
+        answered = await session.approve(args.plan, typed=not args.yes)
+        why_not = await session.why_not_approved(answered, args.plan) if answered != "approved" else ""
     if answered != "approved":
-        say(f"refused: {NOT_APPROVED[answered]}")
+        say(f"refused: {why_not}")
         return NOT_ACTED
     told = json_line({**asked.row, "approved": True}) if args.json else None
     print(told or f"approved {safe(asked.plan, 80)}: {safe(asked.summary)}")
@@ -111,8 +112,9 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         confirmed = False
         while plan.count:
             if not await session.is_approved(plan, asked_for):
-                say_second(plan.needs_second or "", plan.hash)
-                return _told(handle, (*lost, *plan.refused(f"needs a second person: {plan.needs_second}")))
+                say_second(plan.needs_second or "", plan.hash, session.way_out)
+                why = f"needs a second person: {plan.needs_second}; {session.way_out}"
+                return _told(handle, (*lost, *plan.refused(why)))
             if confirmed:
                 break
             if not _confirmed(context, plan, live=session.has_modes and request.mode == "live"):
@@ -257,10 +259,10 @@ async def settle_verb(context: Context) -> int:
         if session.info.read_only:
             raise ActRefused(session.info.why_read_only or _READ_ONLY)
         request = SettleRequest(args.id, args.claimed, args.note.strip(), args.order, args.mode)
-        report = await session.settle(request)
+        report, way_out = await session.settle(request), session.way_out
     print(json_result(report.ended) if args.json else plain_result(report.ended))
     if report.plan is not None:
-        say_second(f"to settle {args.id} in live", report.plan)
+        say_second(f"to settle {args.id} in live", report.plan, way_out)
     return DONE if report.is_done else NOT_ACTED
 
 

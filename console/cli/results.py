@@ -169,6 +169,8 @@ def _say_orders(made: ReplayPlan) -> None:
         unpriced = sum(line.unpriced for line in made.exposure)
         without = f", {unpriced} without a value (not counted)" if unpriced else ""
         say(f"  exposure: gross {amounts_text(made.gross)}, net {amounts_text(made.net)}{without}")
+    for rule in made.rules:
+        say(f"  in force: {safe(rule)}")
     if made.needs_second:
         say(f"  a second person must approve: {made.needs_second}")
 

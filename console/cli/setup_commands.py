@@ -1,18 +1,22 @@
-"""The verbs that set something up or explain: init, completions, demo, practice, help."""
+"""The verbs that set something up or explain: init, policy, completions, demo, practice, help."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+import uuid
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
 
+from backends.records import ActContext
 from backends.store import ActRefused
 from console.cli.completion import script, words
-from console.cli.context import DONE, Context, is_terminal, password_of
+from console.cli.context import DONE, Context, is_terminal, password_of, say
 from console.cli.parser import UsageError, build_parser
+from console.settings.config import ConfigError
 from console.text.untrusted import safe
 
 
@@ -80,3 +84,48 @@ def practice_verb(context: Context) -> int:
     except PracticeError as problem:
         raise UsageError(str(problem)) from None
     return DONE
+
+
+async def policy_verb(context: Context) -> int:
+    """Prints what the store's owner has set, or sets it."""
+    args = context.args
+    if args.what is None:
+        async with context.store() as store:
+            rows = await store.policy()
+        _tell(rows)
+        return DONE
+    changes = _changes(args.changes)
+    async with context.store() as store:
+        if store.info.read_only:
+            raise ActRefused("read-only: no policy is set")
+        why = ActContext(at=context.now(), operation=uuid.uuid4().hex, reason="policy")
+        rows = await store.set_policy(changes, context.actor, why)
+    _tell(rows)
+    return DONE
+
+
+def _changes(words: list[str]) -> dict[str, str | None]:
+    if not words:
+        raise UsageError("policy set takes KEY=VALUE, or KEY= to take a key away")
+    from console.settings.policy import parse_change
+
+    changes: dict[str, str | None] = {}
+    for key, value in map(parse_change, words):
+        if key in changes:
+            raise UsageError(f"{key} is there twice")
+        changes[key] = value
+    return changes
+
+
+def _tell(rows: Mapping[str, str]) -> None:
+    from console.settings.policy import read_policy
+
+    for key, value in rows.items():
+        print(f"{safe(key)}={safe(value)}")
+    if not rows:
+        say("no policy is set on this store: the config's limits count")
+        return
+    try:
+        read_policy(rows)
+    except ConfigError as problem:
+        say(f"{problem}: nothing is replayed here until its owner mends that with dlq policy set KEY=VALUE, or KEY=")

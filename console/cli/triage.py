@@ -88,7 +88,7 @@ async def resume_verb(context: Context) -> int:
             case Resumption("not-halted"):
                 print("dlq: no halt is set", file=sys.stderr)
             case Resumption("needs-second", halt) if halt is not None:
-                say_second("lifting a halt in a live store", resume_hash(halt))
+                say_second("lifting a halt in a live store", resume_hash(halt), session.way_out)
     return NOT_ACTED
 
 

@@ -16,7 +16,7 @@ from console.render.row import state_cell
 from console.services import layout_fields as layout
 from console.services.replay.outcome import spoken
 from console.services.triage.advice import difference, next_step
-from console.services.triage.triage import ClassifiedEntry, History
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History
 from console.text.durations import long_age
 from console.text.untrusted import safe, safe_block
 
@@ -81,6 +81,7 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     open_attempt = row.entry.state in ("in_doubt", "in_flight")
     reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "no order stands at the venue"
     reach = "sent again and accepted" if row.entry.state == "replayed" else reach
+    reach = "whether it was sent again is unknown: the ledger cannot be read" if row.state == UNKNOWN else reach
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines = _body(layout.error_text(row.entry) or "(no error text)")
@@ -137,7 +138,7 @@ def _moment(entry: Entry) -> str:
 
 def _order(shown: Shown) -> list[Line]:
     entry = shown.row.entry
-    lines: list[Line] = [line(trusted(value.order(entry), "strong"), "  ", state_cell(entry.state))]
+    lines: list[Line] = [line(trusted(value.order(entry), "strong"), "  ", state_cell(shown.row.state))]
     lines += [line(trusted("✗ ", "danger"), untrusted(text, "danger", limit=300)) for text in shown.findings]
     lines += [line(trusted("· ", "dim"), untrusted(text, "dim", limit=300)) for text in shown.notes]
     lines += [line(trusted("✗ ", "warning"), untrusted(text, "warning", limit=300)) for text in malformed(entry)]

@@ -116,10 +116,12 @@ def bars(trend: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(sum(trend[at : at + step]) for at in range(0, len(trend), step))
 
 
-def story_lines(story: Story, now: datetime, size: int, layout: LayoutFields) -> list[Line]:
+def story_lines(story: Story, now: datetime, size: int, layout: LayoutFields, *, is_known: bool = True) -> list[Line]:
     """The group in full: title, counts, where it happens and notes."""
     group, poisoned = story.group, _poisoned(story.group)
     states = [f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items()]
+    if not is_known:
+        states, poisoned = ["states unknown"], "poisoned unknown"
     unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
     worth = [f"notional {money(group.notional)}{unpriced}"] if layout.has_worth else []
     facts = " · ".join([group.category, *states, many(group.retries, "retry" if layout.has_worth else "try"), *worth])

@@ -157,6 +157,8 @@ def _alerts(view: HealthView, size: int) -> list[Line]:
     if view.halt is not None:
         halt = f"HALT by {safe(view.halt.operator, 24)}: {safe(view.halt.note, 200)}"
         lines += wrap(line(trusted("! ", "danger"), trusted(halt, "danger")), size)
+    elif not view.tally.is_readable:
+        lines.append(line(trusted("! halt unknown, in doubt unknown, poisoned unknown", "danger")))
     for alert in view.alerts:
         tone: Tone = "danger" if alert.severe else "warning"
         lines += wrap(line(trusted("! ", tone), untrusted(alert.text, tone, limit=300)), size)

@@ -57,6 +57,8 @@ def plan_lines(plan: ReplayPlan, *, rows: int = _MOST) -> list[Line]:
     if plan.steps:
         summary.append(("exposure", _exposure(plan)))
         summary.append(("on success", line(trusted(_success(plan)))))
+    if plan.rules:
+        summary.append(("in force", line(untrusted("; ".join(plan.rules), "dim", limit=600))))
     if plan.needs_second:
         why = f"{plan.needs_second}: dlq approve {plan.hash}"
         summary.append(("needs", line(trusted("a second person  ", "warning"), untrusted(why, limit=200))))

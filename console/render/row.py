@@ -43,6 +43,7 @@ _STATES = {
     "in_doubt": ("in doubt", "danger", "?"),
     "replayed": ("replayed", "good", "✓"),
     "dismissed": ("dismissed", "dim", "–"),
+    "unknown": ("unknown", "warning", "?"),  # the ledger cannot be read
 }
 
 
@@ -71,7 +72,7 @@ _POISON = ("poison", "warning", "!")  # a pending entry that keeps failing in on
 
 def _state_words(row: ClassifiedEntry) -> tuple[str, str, str]:
     """(word, tone, glyph)."""
-    return _POISON if row.poison and row.entry.state == "pending" else _STATES[row.entry.state]
+    return _POISON if row.poison and row.state == "pending" else _STATES[row.state]
 
 
 def row_line(row: ClassifiedEntry, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:

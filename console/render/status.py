@@ -47,6 +47,7 @@ class HeaderState(NamedTuple):
     alerts: tuple[Alert, ...] = ()
     layout: str = "orders"
     cut: str | None = None  # what of the store is not shown, and why
+    is_known: bool = True  # False: the ledger cannot be read, and states and halt are unknown
 
 
 def title(header_state: HeaderState, size: int) -> Line:
@@ -142,6 +143,9 @@ def _counts(header_state: HeaderState, now: datetime) -> Line:
             else "no store is attached"
         )
         return line(trusted(waiting, "dim"))
+    if not header_state.is_known:
+        seen = line(trusted("open ", "dim"), trusted(value.count(counts.open), "strong"))
+        return joined([seen, line(trusted("in doubt unknown", "warning")), line(trusted("halt unknown", "warning"))])
     pending, doubt = counts.by_state.get("pending", 0), counts.by_state.get("in_doubt", 0)
     flight = counts.by_state.get("in_flight", 0)
     parts = [

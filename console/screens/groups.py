@@ -154,7 +154,11 @@ class GroupsScreen(ActingScreen):
 
     def _tell_story(self, story: Story | None) -> None:
         size = max(20, self.size.width - 4)
-        lines = [] if story is None else story_lines(story, self.console.now(), size, self._layout)
+        lines = (
+            []
+            if story is None
+            else story_lines(story, self.console.now(), size, self._layout, is_known=self.console.header_state.is_known)
+        )
         self._story.put(lines, keep_place=story is not None and story.split is not None)
 
     def do_open(self) -> None:

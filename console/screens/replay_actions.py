@@ -17,7 +17,8 @@ from console.screens.frame import FramedScreen
 from console.screens.gates.prompts import WordGate, a_note, anything, exactly
 from console.screens.gates.replay import Confirmed, PlanSteps, ReplayGate
 from console.services.session import Mode, StoreSession
-from console.services.triage.approvals import resume_hash
+from console.services.triage.approvals import Answered, resume_hash
+from console.services.triage.own_approval import ALONE
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ def replay(screen: ActingScreen) -> None:
     session, picks = screen.attached_session(), screen.picks()
     if session is None or not picks or screen.is_busy():
         return
-    most = 20 * screen.console.setup.config.limits.max_batch
-    if len(picks) > most:
-        screen.warn(f"a batch takes {screen.console.setup.config.limits.max_batch} entries at most: mark fewer")
+    if len(picks) > 20 * session.max_batch:
+        screen.warn(f"a batch takes {session.max_batch} entries at most: mark fewer")
         return
     mode, selection = screen.console.mode, selection_of(picks)
 
@@ -118,7 +118,9 @@ def halt(screen: ActingScreen) -> None:
             resumed = await session.resume(note)
             screen.console.update_header(halt=await session.store.halted())
             if resumed.outcome == "needs-second" and resumed.halt is not None:
-                screen.warn(f"two resume a live store: dlq approve {resume_hash(resumed.halt)}, or P there; then H")
+                screen.warn(
+                    f"two resume a live store: dlq approve {resume_hash(resumed.halt)}, or P there; then H. {ALONE}"
+                )
             elif resumed.outcome == "not-halted":
                 screen.warn("somebody has resumed this store already")
             else:
@@ -176,14 +178,12 @@ def approve(screen: ActingScreen) -> None:
     gate = WordGate(line(trusted("Approve a plan")), [line(trusted(text))], ask="plan", judge=anything)
 
     async def approve(plan_hash: str) -> None:
-        from console.services.triage.approvals import NOT_APPROVED
-
         asked = await session.asked(plan_hash)
-        answered = "unknown" if asked is None else await session.approve(plan_hash)
+        answered: Answered = "unknown" if asked is None else await session.approve(plan_hash, typed=True)
         if answered == "approved" and asked is not None:
             screen.show_notice(line(trusted("approved: ", "good"), untrusted(asked.summary, limit=300)))
         else:
-            screen.warn(NOT_APPROVED[answered])
+            screen.warn(await session.why_not_approved(answered, plan_hash))
 
     def answered(answer: str | None) -> None:
         if answer is not None:

@@ -17,10 +17,12 @@ from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
+from console.services.policy import MarksInForce, check_readable, checked, refresh
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
 from console.settings.config import Config, ConfigError, StoreConfig
 from console.settings.limits import LimitsInForce
+from console.settings.second_person import SecondPerson
 
 if TYPE_CHECKING:
     from console.services.evidence.ask import VenueAnswer
@@ -54,10 +56,6 @@ class SessionSettings(NamedTuple):
     heads: Path | None = None  # where heads of audit chains are kept; None: where the XDG specification says
     own_loops: bool = True  # plans and batches get a loop and connections of their own: the caller's never waits
 
-    @property
-    def is_live_store(self) -> bool:
-        return self.store.environment == "live"
-
 
 class Verified(NamedTuple):
     head: str
@@ -88,18 +86,21 @@ class StoreSession:
     def __init__(self, setting: SessionSettings, store: Store) -> None:
         self.setting = setting
         self.store = store
-        self.triage = Triage(store, setting.actor, setting.clock, setting.config.limits)
+        self._limits = LimitsInForce(setting.config, setting.store.environment)
+        self._marks = MarksInForce(self._limits, setting.config.limits)
+        self.triage = Triage(store, setting.actor, setting.clock, self._marks)
         self.queue_order = QueueOrder(store)
         self._index_status: IndexStatus | None = None
         self._making = asyncio.Lock()
         self._breakers: dict[str, Breaker] = {}
         self._chosen_target: ReplayTarget | None = None
         self._pool: VenuePool | None = None
-        self._limits = LimitsInForce(setting.config)
 
     @classmethod
     async def attach(cls, setting: SessionSettings) -> StoreSession:
-        return cls(setting, await setting.open())
+        session = cls(setting, await setting.open())
+        await refresh(session._limits, session.store)
+        return session
 
     @property
     def info(self) -> StoreInfo:
@@ -134,15 +135,12 @@ class StoreSession:
             from console.services.replay.target import OrderTarget
             from console.settings.kept_heads import KeptHeads
 
-            limits, environment = self._limits.current, setting.store.environment
-            return OrderTarget(setting.actor, setting.clock, limits, environment, KeptHeads(folder=setting.heads))
+            return OrderTarget(setting.actor, setting.clock, self._limits, KeptHeads(folder=setting.heads))
         from console.services.resend.plan import ResendTools
         from console.services.resend.target import target_for
 
         tools = setting.tools() if setting.tools else ResendTools(setting.actor, setting.clock)
-        own = setting.config.limits
-        tools = replace(tools, breakers=self._breakers, most=own.max_batch, poison_after=own.poison_after)
-        return target_for(self.store, tools)
+        return target_for(self.store, replace(tools, breakers=self._breakers, limits=self._limits.current))
 
     @property
     def has_modes(self) -> bool:
@@ -172,6 +170,7 @@ class StoreSession:
         """The plan that was shown while it is young; an older one is made again, of what it would have sent."""
         from console.services.replay.target import Renewal, renewal
 
+        await refresh(self._limits, self.store)
         if not shown.is_old(self.setting.clock(), self.plan_seconds):
             return Renewal(shown, is_same=True)
         going = frozenset(shown.spoken_of)
@@ -186,8 +185,13 @@ class StoreSession:
         except ConfigError:
             return 0
 
+    @property
+    def max_batch(self) -> int:
+        return self._marks.limits.max_batch
+
     async def _plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         async with self._working() as work:
+            await checked(self._limits, work.store)
             found, _ = await self._triage_on(work.store).chosen(selection.ids)
             plan = await self.target.plan(work, _unmoved(selection, found), request)
         return plan.without_moved(_moved(selection, found))
@@ -212,7 +216,7 @@ class StoreSession:
             await store.aclose()
 
     def _triage_on(self, store: Store) -> Triage:
-        return Triage(store, self.setting.actor, self.setting.clock, self.setting.config.limits)
+        return Triage(store, self.setting.actor, self.setting.clock, self._marks)
 
     async def is_approved(self, plan: SendPlan, request: str = "") -> bool:
         """Whether the second person has agreed; where not, the plan is put up for them.
@@ -238,6 +242,7 @@ class StoreSession:
         from console.services.evidence.settle import Settlement
 
         async with self._working() as work:
+            await checked(self._limits, work.store)
             settlement = Settlement(
                 work.store,
                 self.setting.actor,
@@ -251,7 +256,7 @@ class StoreSession:
         """Two people settle what is live; a store of other layouts counts as live unless the config calls it paper."""
         if attempt.rehearsal or attempt.mode != "live":
             return False
-        return self.has_modes or self.setting.store.environment != "paper"
+        return self.has_modes or self._limits.environment != "paper"
 
     async def ask(self, ids: Sequence[str], mode: Mode) -> tuple[VenueAnswer, ...]:
         """What the venues say of these entries' orders. Writes nothing; raises ActRefused where this is read-only."""
@@ -277,13 +282,34 @@ class StoreSession:
 
     async def waiting(self) -> tuple[WaitingPlan, ...]:
         """What waits for a second person."""
+        check_readable(self.store)
         return await self._approvals().waiting()
 
     async def asked(self, plan_hash: str) -> WaitingPlan | None:
+        check_readable(self.store)
         return await self._approvals().asked(plan_hash)
 
-    async def approve(self, plan_hash: str) -> Answered:
-        return await self._approvals().approve(plan_hash)
+    async def approve(self, plan_hash: str, *, typed: bool = False) -> Answered:
+        """`typed`: a person typed the words; only then may they approve their own, where the policy lets them."""
+        await checked(self._limits, self.store)
+        return await self._approvals().approve(plan_hash, typed=typed)
+
+    async def why_not_approved(self, answered: Answered, plan_hash: str) -> str:
+        return await self._approvals().why_not(answered, plan_hash)
+
+    @property
+    def way_out(self) -> str:
+        """How somebody who is alone goes on where a second person is wanted."""
+        from console.services.triage.own_approval import way_out
+
+        return way_out(self._second_person())
+
+    def _second_person(self) -> SecondPerson:
+        """Another person, also where the policy cannot be read."""
+        try:
+            return self._limits.second_person
+        except ConfigError:
+            return SecondPerson()
 
     def _approvals(self) -> Approvals:
         return self._approvals_on(self.store)
@@ -291,14 +317,16 @@ class StoreSession:
     def _approvals_on(self, store: Store) -> Approvals:
         from console.services.triage.approvals import Approvals
 
-        return Approvals(store, self.setting.actor, self.setting.clock)
+        return Approvals(store, self.setting.actor, self.setting.clock, self._second_person)
 
     async def resume(self, note: str) -> Resumption:
         """Lift the halt that is in force now; in a live store a second person must agree to that very halt."""
+        check_readable(self.store)
         halt = await self.store.halted()
         if halt is None:
             return Resumption("not-halted")
-        if self.setting.is_live_store and not await self._approvals().may_resume(halt):
+        await checked(self._limits, self.store)
+        if self._limits.environment == "live" and not await self._approvals().may_resume(halt):
             return Resumption("needs-second", halt)
         await self.triage.resume(note)
         return Resumption("resumed", halt)
@@ -341,6 +369,7 @@ class StoreSession:
 
         async def work(handle: RunHandle) -> tuple[EntryOutcome, ...]:
             async with self._working() as tools:
+                check_readable(tools.store)
                 return await self.target.reconcile(tools, ids, modes, handle)
 
         return work

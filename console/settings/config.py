@@ -169,10 +169,15 @@ def _default_path(environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".config") / "dlq-console" / "config.toml"
 
 
+def read_limits(table: Mapping[str, Any], place: str) -> Limits:
+    """Limits that stand elsewhere than in a config file, checked as there. Raises ConfigError, which names `place`."""
+    return _Reader(place)._limits(table)
+
+
 class _Reader:
     """Checks each value as it is read, so that a message can name its key."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self._path = path
 
     def read(self, document: Mapping[str, Any]) -> Config:
@@ -180,7 +185,7 @@ class _Reader:
         credentials_dir = self._get("", document, "credentials_dir", str, None)
         reasons = self._get("", document, "reasons", list, [])
         return Config(
-            path=self._path,
+            path=Path(self._path),
             stores={name: self._store(name, table) for name, table in self._tables(document, "stores")},
             venues={name: self._venue(name, table) for name, table in self._tables(document, "venues")},
             providers={name: self._provider(name, table) for name, table in self._tables(document, "providers")},
@@ -284,11 +289,10 @@ class _Reader:
     def _limits(self, table: Mapping[str, Any]) -> Limits:
         self._only("limits", table, Limits.__dataclass_fields__)
         default = Limits()
-        quantity = self._get("limits", table, "max_quantity", (int, float), None)
         return Limits(
             max_batch=self._at_least_one("limits", table, "max_batch", default.max_batch),
             max_notional=self._amounts(table, "max_notional", default.max_notional),
-            max_quantity=None if quantity is None else Decimal(str(quantity)),
+            max_quantity=self._money("limits", table, "max_quantity", Decimal(0)) if "max_quantity" in table else None,
             max_drift=self._share(table, "max_drift", default.max_drift),
             four_eyes_over=self._amounts(table, "four_eyes_over", default.four_eyes_over),
             stale_after=self._duration("limits", table, "stale_after", default.stale_after),

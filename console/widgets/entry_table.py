@@ -130,7 +130,7 @@ class EntryTable(Canvas):
         known = self._looked.get(spot.entry.id)
         if known is None or known.entry is not spot.entry:
             known = self._looked[spot.entry.id] = self._classify(spot.entry)
-        return known
+        return known if self.facts is None or self.facts.is_known else ClassifiedEntry(spot.entry, self.facts)
 
     def _ask(self) -> None:
         if self.window.wants_below:

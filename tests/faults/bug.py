@@ -47,7 +47,7 @@ def submit_before_intent(_: Ground) -> None:
         assert isinstance(prepared, Prepared)
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
-        attempt = await self._intend(context, prepared, "late")
+        attempt = await self._intend(context, prepared, "late", notional=None)
         assert isinstance(attempt, Attempt)
         return await self._outcome(context, outcome)
 

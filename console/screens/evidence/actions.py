@@ -20,6 +20,7 @@ from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.settle import SettleGate, SettleSteps
 from console.services.layout_fields import LAYOUTS
 from console.services.session import StoreSession
+from console.services.triage.own_approval import ALONE
 
 if TYPE_CHECKING:
     from console.services.evidence.settle import SettleReport
@@ -149,7 +150,7 @@ def _settled(screen: ActingScreen, session: StoreSession, report: SettleReport) 
     screen.acted()
     ended, name = report.ended, untrusted(f"{report.ended.entry_id} ", limit=60)
     if report.plan is not None:
-        screen.warn(f"{ended.entry_id} waits: dlq approve {report.plan}, or P in their console; then S again")
+        screen.warn(f"{ended.entry_id} waits: dlq approve {report.plan}, or P in their console; then S again. {ALONE}")
     elif not report.is_done:
         screen.warn(f"{ended.entry_id} was not settled: {ended.detail}")
     elif ended.outcome == "accepted":

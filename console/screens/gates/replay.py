@@ -17,6 +17,7 @@ from console.render.line import Line, line, trusted, untrusted
 from console.render.plan import renewed_lines, send_lines
 from console.render.value import many
 from console.screens.gates.gate import Gate
+from console.services.triage.own_approval import ALONE
 
 if TYPE_CHECKING:
     from console.services.replay.outcome import EntryOutcome
@@ -198,7 +199,9 @@ class ReplayGate(Gate[Confirmed]):
             self.dismiss(Confirmed(plan, self._note, self._lost))
             return
         self._step = "answer"
-        self.wrong(f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again.")
+        self.wrong(
+            f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again. {ALONE}"
+        )
 
     async def _renewed(self, shown: SendPlan) -> SendPlan | None:
         """The plan that goes; None where it is another one now, which is shown and must be confirmed anew."""

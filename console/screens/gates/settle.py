@@ -16,6 +16,7 @@ from console.render.line import Line, line, trusted, untrusted
 from console.render.settlement import Claim, SettleDraft, settle_lines
 from console.screens.gates.gate import Gate
 from console.services.layout_fields import layout_of
+from console.services.triage.own_approval import ALONE
 
 if TYPE_CHECKING:
     from console.services.evidence.settle import SettleReport
@@ -158,7 +159,8 @@ class SettleGate(Gate["SettleReport"]):
             return
         venue = (report.ended.detail or "").removeprefix("needs a second person; ")
         self.wrong(
-            f"It waits for a second person: dlq approve {report.plan}, or P in their console; then S again. ({venue})"
+            f"It waits for a second person: dlq approve {report.plan}, or P in their console; then S again. "
+            f"{ALONE} ({venue})"
         )
 
     def failed(self, text: str) -> None:

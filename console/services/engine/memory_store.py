@@ -26,7 +26,7 @@ from backends.records import (
     Version,
     parse_time,
 )
-from backends.store import Claim, ClaimRefused, Failures, Intent, Result
+from backends.store import Claim, ClaimRefused, Failures, Intent, Result, SentOrder
 from console import clock
 from console.services.layout_fields import ORDERS
 
@@ -94,6 +94,13 @@ class MemoryStore:
         taken = [one for one in self._all() if one.outcome == "accepted"]
         ids = [one.entry_id for one in taken if (ended := parse_time(one.finished_at)) and ended >= moment]
         return tuple(self._entry(found) for one in ids if (found := self._sink.get(one)) is not None)
+
+    async def sent_since(self, moment: datetime, mode: str, actor: Actor) -> tuple[SentOrder, ...]:  # noqa: ARG002 - part of the contract
+        """An engine answers to no second person."""
+        return ()
+
+    async def policy(self) -> dict[str, str]:
+        return {}
 
     async def of_orders(self, keys: tuple[str, ...], markets: tuple[str, ...]) -> tuple[Entry, ...]:  # noqa: ARG002 - the caller reads each action
         return tuple(entry for one in self._sink.list() if (entry := self._entry(one)).state == "pending")

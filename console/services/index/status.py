@@ -16,6 +16,7 @@ from backends.records import OPEN_STATES, Counts
 from backends.store import Store
 from console.services.browse.search import BUDGET, Search
 from console.services.index.keeper import cache_of, has_caught_up, is_current
+from console.services.policy import limits_for_looking
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
 from console.services.stats.groups import Groups
@@ -152,7 +153,8 @@ class IndexStatus:
     async def _totals(self, counts: Counts | None) -> Tally:
         states = {} if counts is None else dict(counts.by_state)
         oldest = None if counts is None else counts.oldest_pending
-        found = await poisoned(self._store, self._setting.config.limits.poison_after)
+        limits = await limits_for_looking(self._setting.config, self._store)
+        found = await poisoned(self._store, limits.poison_after)
         poison = tally.poison_by_venue(found)
         venues = {name: VenueTally(0, 0, None, poisoned=count) for name, count in sorted(poison.items())}
         if oldest is not None:

@@ -247,8 +247,8 @@ def refused(taken: ClaimRefused, mode: str | None = None, key: str | None = None
     """The outcome of an entry whose claim, intent or requeue the store refused."""
     if taken.code in ("settled", "changed", "gone"):
         return EntryOutcome(taken.entry_id, "skipped", mode, None, key, taken.why)
-    if taken.code == "halt":
-        return EntryOutcome(taken.entry_id, "not_sent", mode, None, key, f"halt: {taken.why}")
+    if taken.code in ("halt", "policy"):
+        return EntryOutcome(taken.entry_id, "not_sent", mode, None, key, f"{taken.code}: {taken.why}")
     return EntryOutcome(taken.entry_id, "refused", mode, None, key, f"{taken.code}: {taken.why}")
 
 

@@ -26,6 +26,7 @@ from console.services.replay.flow_control import (
 )
 from console.services.replay.outcome import EntryOutcome, HoldReason, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step, Superseded
+from console.services.replay.sent_amounts import SendingRules
 from console.services.replay.still_fit import latest_start
 from console.services.replay.submit import (
     LEASE_SECONDS,
@@ -67,8 +68,8 @@ class _Run:
 
 
 class ReplayBatch:
-    """`limits` gives those in force at the moment; `at` is called at every boundary between two steps; `lease` is the
-    shortest time that a claim lasts."""
+    """`limits` gives those in force at the moment, `rules` what the store says then; `at` is called at every boundary
+    between two steps; `lease` is the shortest time that a claim lasts."""
 
     def __init__(
         self,
@@ -78,12 +79,14 @@ class ReplayBatch:
         clock: Clock,
         *,
         limits: Callable[[], Limits] = Limits,
+        rules: SendingRules | None = None,
         waiting: Waiting = lambda _, __: None,
         intended: Callable[[], None] = lambda: None,
         at: At = lambda _: None,
         lease: float = LEASE_SECONDS,
     ) -> None:
         self._limits = limits
+        self._rules = rules
         self._waiting = waiting
         self._intended = intended
         self._store = store
@@ -133,7 +136,7 @@ class ReplayBatch:
         async def lane(at: VenueAccount) -> VenueLane:
             return (await self._at(at, mode)).lane
 
-        return SubmitTools(self._clock, self._limits, lane, self._stopped, self._waiting, self._point)
+        return SubmitTools(self._clock, self._limits, lane, self._stopped, self._waiting, self._point, self._rules)
 
     @asynccontextmanager
     async def _watching_for_halt(self) -> AsyncIterator[None]:

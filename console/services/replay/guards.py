@@ -12,6 +12,7 @@ from console.services.market.worth import Worth, drifted, is_valued, worth_of
 from console.services.replay.command import Command, Problem
 from console.services.replay.flow_control import OPEN_SECONDS, breaker_text
 from console.services.replay.moment import too_late
+from console.services.replay.sent_amounts import SentAmounts
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits, amount_in
 from venues import MarketView, Mode, Profile, Readiness, Refused, SentTerms, Terms, Verb
@@ -122,6 +123,8 @@ class Facts:
     others: tuple[Command, ...] = ()  # pending commands of the same logical orders that nobody selected
     refusals: Mapping[str, Guard] = field(default_factory=dict)  # what `prepare` would not make
     overrides: frozenset[str] = frozenset()
+    sent: SentAmounts = field(default_factory=SentAmounts)  # by the same person in the last hour
+    rules: tuple[str, ...] = ()  # what the store's policy says, and not the config
 
 
 def refusal(refused: Refused) -> Guard:
@@ -148,7 +151,9 @@ def blocking(entry_id: str, facts: Facts) -> list[Guard]:
     if facts.halt is not None:
         found.append(Guard("halt", f"halt set by {facts.halt.operator}: {facts.halt.note}"))
     if facts.paper_store and facts.mode == "live":
-        found.append(Guard("paper-store", "the config calls this store paper: nothing goes out live from it"))
+        found.append(
+            Guard("paper-store", "the config or the policy calls this store paper: nothing goes out live from it")
+        )
     state = facts.states.get(entry_id, "pending")
     found += _settled(state, facts.accepted.get(entry_id, frozenset()), facts)
     if entry_id in facts.claims:

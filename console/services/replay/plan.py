@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from backends.records import Entry, Version
 from console.services.json_lines import json_line
-from console.services.market.exposure import Exposed, Exposure, amounts_text, by_currency, exposure_of, over_limit
+from console.services.market.exposure import Exposed, Exposure, amounts_text, by_currency, exposure_of
 from console.services.market.worth import UNKNOWN, Worth, is_valued
 from console.services.replay.command import Command, Problem, place_of
 from console.services.replay.guards import (
@@ -115,6 +115,7 @@ class ReplayPlan:
     overrides: frozenset[str] = field(default_factory=frozenset)
     problem: str | None = None  # why nothing at all could go; each entry of an order plan names its own reason
     max_drift: Decimal = Decimal(0)  # by how much a currency's gross may grow in the same plan made again
+    rules: tuple[str, ...] = ()  # what the store's policy says, and not the config
 
     def is_old(self, at: datetime, seconds: float) -> bool:
         """Whether it has waited too long for its confirmation, or the clock was set back meanwhile."""
@@ -203,7 +204,7 @@ class ReplayPlan:
                 client_order_id=step.command.client_order_id,
                 detail="; ".join(step.command.notes) or None,
                 account=step.account,
-                notes=(*step.command.notes, *step.worth.remarks),
+                notes=(*step.command.notes, *step.worth.remarks, *self._rule_notes),
                 planned=_planned(step.order, step.worth, step.passed, overridden=True),
             )
             for step in self.steps
@@ -215,10 +216,16 @@ class ReplayPlan:
             for one in self.superseded
         ]
         held = [
-            EntryOutcome(one.entry_id, "refused", self.mode, detail=one.text, planned=one.planned)
+            EntryOutcome(
+                one.entry_id, "refused", self.mode, detail=one.text, notes=self._rule_notes, planned=one.planned
+            )
             for one in self.blocked
         ]
         return (*steps, *superseded, *held)
+
+    @property
+    def _rule_notes(self) -> tuple[str, ...]:
+        return tuple(f"in force: {rule}" for rule in self.rules)
 
     def refused(self, why: str) -> tuple[EntryOutcome, ...]:
         """Every entry's outcome where nobody confirms or approves the plan."""
@@ -446,12 +453,15 @@ def _finished(
         needs_second=_second(facts, gross, risky),
         overrides=frozenset(used),
         max_drift=facts.limits.max_drift,
+        rules=facts.rules,
     )
 
 
 def _second(facts: Facts, gross: Mapping[str, Decimal], used: Sequence[str]) -> str | None:
-    if not facts.rehearsal and (over := over_limit(gross, facts.limits.four_eyes_over)) is not None:
-        return over
+    if not facts.rehearsal and any(gross.values()):
+        over = facts.sent.over(gross, facts.limits.four_eyes_over, is_live=facts.mode == "live")
+        if over is not None:
+            return over
     if used and facts.mode == "live":
         return f"an override in live: {', '.join(used)}"
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from backends.records import Attempt, Entry, Version
+from backends.records import Actor, Attempt, Entry, Version
 from backends.store import Store
 from console.clock import Clock
 from console.services.evidence import payload
@@ -37,6 +37,7 @@ from console.services.replay.guards import (
     likeness,
     refusal,
 )
+from console.services.replay.sent_amounts import SentAmounts, sent_last_hour
 from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.services.triage.poison import poison_among
 from console.settings.config import Limits
@@ -78,7 +79,10 @@ class Preflight:
         clock: Clock,
         *,
         environment: str | None = None,
+        refuses_live: bool = False,
         lost_at: datetime | None = None,
+        actor: Actor | None = None,
+        rules: tuple[str, ...] = (),
     ) -> None:
         self._lost_at = lost_at  # the ledger was restored from a backup: what was done until then may be missing
         self._store = store
@@ -86,8 +90,16 @@ class Preflight:
         self._limits = limits
         self._clock = clock
         self._environment = environment
+        self._refuses_live = refuses_live or environment == "paper"
+        self._actor = actor  # whose orders of the last hour count; None: nobody's
+        self._rules = rules  # what the store's policy says, and not the config
 
     async def facts(self, entries: Sequence[Entry], request: ReplayRequest) -> Facts:
+        facts = await self._facts(entries, request)
+        sent = await self._sent(request.mode, facts.at, rehearsal=facts.rehearsal)
+        return replace(facts, sent=sent, rules=self._rules)
+
+    async def _facts(self, entries: Sequence[Entry], request: ReplayRequest) -> Facts:
         ids = tuple(entry.id for entry in entries)
         rehearsal = self._environment == "live" and request.mode == "paper"
         attempts = await self._store.attempts_of(ids)
@@ -110,7 +122,7 @@ class Preflight:
             single=len(entries) == 1,
             rehearsal=rehearsal,
             live_store=self._environment == "live",
-            paper_store=self._environment == "paper",
+            paper_store=self._refuses_live,
             halt=await self._store.halted(),
             limits=self._limits,
             venues=venues,
@@ -127,6 +139,11 @@ class Preflight:
             refusals=seen.refusals,
             overrides=request.overrides,
         )
+
+    async def _sent(self, mode: Mode, now: datetime, *, rehearsal: bool) -> SentAmounts:
+        if self._actor is None or rehearsal:
+            return SentAmounts()
+        return await sent_last_hour(self._store, mode, self._actor, now)
 
     async def _commands(self, entries: Iterable[Entry], request: ReplayRequest) -> Commands:
         whole = [(await self._store.get(entry.id) or entry) if entry.clipped else entry for entry in entries]

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Literal, assert_never
 
 from backends.records import Attempt
@@ -33,6 +34,7 @@ from console.services.replay.flow_control import Pace, unless_stopped, wait_unle
 from console.services.replay.guards import Guard, refusal
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
+from console.services.replay.sent_amounts import SendingRules
 from console.services.replay.still_fit import latest_start, unfit
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits
@@ -139,6 +141,7 @@ class SubmitTools:
     stopped: asyncio.Event
     waiting: Waiting = lambda _, __: None
     at: At = lambda _: None  # called at every boundary between two steps
+    rules: SendingRules | None = None  # None: the store has no say
 
 
 class OrderSubmitter:
@@ -274,7 +277,7 @@ class OrderSubmitter:
         prepared = _prepare(context)
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", _refusal_text(prepared))
-        attempt = await self._intend(context, prepared, "found at the venue, not sent")
+        attempt = await self._intend(context, prepared, "found at the venue, not sent", notional=Decimal(0))
         if isinstance(attempt, ClaimRefused):
             return _refused(context.plan, context.step, attempt)
         self._at("adopted")
@@ -282,19 +285,22 @@ class OrderSubmitter:
 
     async def _intend_and_submit(self, context: AttemptContext) -> SubmitResult:
         judged_at = self._now()
-        if (guard := self._unfit(context)) is not None:
+        if self._tools.rules is not None:
+            await self._tools.rules.refresh()
+        if (guard := self._unfit(context) or await self._over(context)) is not None:
             return await self._give_up(context, "not_sent", f"{guard.code}: {guard.text}")
         prepared = _prepare(context)  # again: a signature made before the wait may have expired
         if isinstance(prepared, Refused):
             return await self._give_up(context, "refused", _refusal_text(prepared))
         detail = f"to {context.lane.client.host}, plan {context.plan.hash}"
-        attempt = await self._intend(context, prepared, detail)
+        attempt = await self._intend(context, prepared, detail, notional=context.step.worth.amount)
         if isinstance(attempt, ClaimRefused):
             return _refused(context.plan, context.step, attempt)
         self._at("intended")
         if context.held.too_late:
             return await self._withdraw(context, TOO_LATE)
-        if (guard := await self._unfit_since(context, judged_at)) is not None:
+        guard = await self._unfit_since(context, judged_at) or await self._over(context, is_intended=True)
+        if guard is not None:
             return await self._withdraw(context, f"{guard.code}: {guard.text}")
         outcome = await self._submit(context.lane, prepared)
         self._at("answered")
@@ -312,6 +318,13 @@ class OrderSubmitter:
         halt = await self._ledger.why_halted()
         return None if halt is None else Guard("halt", halt)
 
+    async def _over(self, context: AttemptContext, *, is_intended: bool = False) -> Guard | None:
+        rules = self._tools.rules
+        if rules is None or context.command.action.verb == "cancel":
+            return None
+        over = await rules.over(context.plan, context.step, self._now(), is_intended=is_intended)
+        return None if over is None else Guard("four-eyes", over)
+
     def _unfit(self, context: AttemptContext) -> Guard | None:
         return unfit(
             context.step,
@@ -321,7 +334,9 @@ class OrderSubmitter:
             key_digest=context.lane.client.key_digest,
         )
 
-    async def _intend(self, context: AttemptContext, prepared: Prepared, detail: str) -> Attempt | ClaimRefused:
+    async def _intend(
+        self, context: AttemptContext, prepared: Prepared, detail: str, *, notional: Decimal | None
+    ) -> Attempt | ClaimRefused:
         overridden = ", ".join(context.step.overridden)
         intent = Intent(
             mode=context.plan.mode,
@@ -333,6 +348,9 @@ class OrderSubmitter:
             detail=f"{detail}; overridden: {overridden}" if overridden else detail,
             account=context.account,
             key_digest=context.lane.client.key_digest,
+            policy=self._tools.rules.digest if self._tools.rules is not None else None,
+            notional=notional,
+            currency=context.step.worth.currency,
         )
         return await self._ledger.intend(context.held, intent)
 

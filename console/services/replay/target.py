@@ -5,22 +5,24 @@ A session chooses its `ReplayTarget` once; nothing else asks which layout a stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from backends.records import Actor, Attempt, Entry
-from backends.store import ActRefused, Store
+from backends.store import Store
 from console.clock import Clock
+from console.services.policy import checked
 from console.services.replay.background_run import RunHandle
 from console.services.replay.ledger_memory import LedgerMemory
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
+from console.services.replay.sent_amounts import SendingRules
 from console.services.replay.venue_pool import VenuePool
 from console.services.triage.triage import Triage
-from console.settings.config import ConfigError, Limits
 from console.settings.kept_heads import KeptHeads
+from console.settings.limits import LimitsInForce
 from venues import Mode
 
 if TYPE_CHECKING:
@@ -126,8 +128,7 @@ class OrderTarget:
 
     actor: Actor
     clock: Clock
-    limits: Callable[[], Limits]  # those in force at the moment; may raise ConfigError
-    environment: str | None  # of the store, as the config says
+    limits: LimitsInForce
     heads: KeptHeads
     lists_all: bool = True
 
@@ -135,17 +136,17 @@ class OrderTarget:
         from console.services.replay.plan import plan
         from console.services.replay.preflight import Preflight
 
-        try:
-            limits = self.limits()
-        except ConfigError as problem:
-            raise ActRefused(f"the limits in force cannot be read, nothing is planned: {problem}") from None
+        limits = await checked(self.limits, work.store)
         preflight = Preflight(
             work.store,
             work.pool,
             limits,
             self.clock,
-            environment=self.environment,
+            environment=self.limits.environment,
+            refuses_live=self.limits.refuses_live,
             lost_at=await self._memory(work).lost_at(),
+            actor=self.actor,
+            rules=self.limits.by_policy(),
         )
         return plan(entries, await preflight.facts(entries, request))
 
@@ -163,7 +164,8 @@ class OrderTarget:
             work.pool,
             self.actor,
             self.clock,
-            limits=self.limits,
+            limits=self.limits.current,
+            rules=SendingRules(work.store, self.limits, self.actor),
             waiting=handle.wait_for,
             intended=memory.keep,
         )

@@ -30,8 +30,7 @@ class ResendTools:
     authorization: Callable[[str, str | None], Credentials | None] = lambda _provider, _tenant: None
     hub_wait: float = HUB_WAIT
     breakers: dict[str, Breaker] = field(default_factory=dict)  # of providers, for as long as the console runs
-    most: int = Limits().max_batch
-    poison_after: int = Limits().poison_after
+    limits: Callable[[], Limits] = Limits  # those in force at the moment
 
 
 class ResendRoute(NamedTuple):

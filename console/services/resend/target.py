@@ -186,10 +186,10 @@ async def _planned(
     store: Store, entries: Sequence[Entry], request: ReplayRequest, tools: ResendTools, route: Router
 ) -> ResendPlan:
     """Where nothing at all can take a replay, every entry that would go is refused with that reason."""
-    bad = await _poisoned(store, entries, tools.poison_after)
+    bad = await _poisoned(store, entries, tools.limits().poison_after)
     found = frozenset({POISON}) if bad else frozenset[str]()
     overridden = found & request.overrides
-    going, left = sorted_out(entries, await store.halted(), tools.most, {} if overridden else bad)
+    going, left = sorted_out(entries, await store.halted(), tools.limits().max_batch, {} if overridden else bad)
     if not going:
         return ResendPlan((), tuple(left), overridable=found - overridden)
     try:

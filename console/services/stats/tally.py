@@ -16,6 +16,7 @@ from backends.records import OPEN_STATES, STATES, Filter, RowKey, State, StoreIn
 from backends.store import Store
 from console.services.index.keeper import label
 from console.services.layout_fields import LAYOUTS, ORDERS, LayoutWords
+from console.services.policy import limits_for_looking
 from console.services.stats.groups import Group, Grouping, from_lines
 from console.services.triage.poison import Poison, poisoned
 from console.settings.config import Config
@@ -125,7 +126,7 @@ class _VenueSums:
 
 
 def ledger_is_readable(info: StoreInfo) -> bool:
-    return all(finding.code != "ledger-unreadable" for finding in info.findings)
+    return info.ledger_is_readable
 
 
 def poison_by_venue(found: Sequence[Poison]) -> Counter[str]:
@@ -135,7 +136,7 @@ def poison_by_venue(found: Sequence[Poison]) -> Counter[str]:
 async def counted(store: Store, now: datetime, config: Config, *, closed: bool = True) -> Tally:
     """Counts every open entry, which takes as long as reading them. Without `closed`, leaves out the venues of which
     nothing is open."""
-    poison = await poisoned(store, config.limits.poison_after)
+    poison = await poisoned(store, (await limits_for_looking(config, store)).poison_after)
     grouping = Grouping({one.entry.id for one in poison})
     venues: dict[str, _VenueSums] = {}
     categories: Counter[str] = Counter()
@@ -173,7 +174,7 @@ async def counted(store: Store, now: datetime, config: Config, *, closed: bool =
 
 async def indexed(store: Store, reader: Reader, now: datetime, config: Config) -> Tally:
     """Reads the figures from the index, which the caller has found to be current."""
-    poison = await poisoned(store, config.limits.poison_after)
+    poison = await poisoned(store, (await limits_for_looking(config, store)).poison_after)
     by_group = Counter(label(one.entry).fingerprint for one in poison)
     lines = await reader.lines()
     parts = await reader.parts(("venue",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from backends.records import ActContext, Actor, Approval, ApprovalVerdict, Attempt, Halt, Person, number
 from backends.store import Store
 from console.clock import Clock
+from console.services.triage.own_approval import NAMES_KEY, OwnAnswer, own_answer, own_counts
 from console.services.triage.second_person import is_another_person
+from console.settings.second_person import SecondPerson
 
 if TYPE_CHECKING:
     from console.services.replay.target import SendPlan
@@ -23,12 +26,14 @@ APPROVAL_SECONDS = 300.0  # how long an approval may be used
 ASK_SECONDS = 300.0  # how long a plan waits for one: asking again begins anew
 _NEVER = datetime.fromtimestamp(0, UTC)
 _LAST_SECOND = 250_000_000_000  # of the times that Python can hold
-Answered = Literal["approved", "unknown", "expired", "unseen", "own"]
+Answered = Literal["approved", "unknown", "expired", "unseen", "own", "untyped", "early"]
 NOT_APPROVED: Mapping[str, str] = {
     "unknown": "no such plan was put up for approval on this store",
     "expired": "it was asked for more than five minutes ago: the one who asked must ask again",
     "unseen": "its orders cannot be shown: the one who asked must ask again",
-    "own": "the one who asked cannot approve: another database role must (on SQLite another OS user)",
+    "own": f"the one who asked cannot approve: another database role must (on SQLite another OS user); {NAMES_KEY}",
+    "untyped": "what you asked for yourself you approve by typing it on a terminal: --yes does not do (second_person)",
+    "early": "you asked for it yourself: wait for the policy's second_person delay",
 }
 ApprovalKind = Literal["replay", "settle", "resume"]
 
@@ -93,24 +98,31 @@ def _pairs(held: object) -> list[tuple[str, object]]:
 
 
 class Approvals:
-    def __init__(self, store: Store, actor: Actor, clock: Clock, *, allow_userns: bool = False) -> None:
+    def __init__(
+        self, store: Store, actor: Actor, clock: Clock, second: Callable[[], SecondPerson] = SecondPerson
+    ) -> None:
         self._store = store
         self._actor = actor
         self._clock = clock
-        self._allow_userns = allow_userns
+        self._second = second  # as the policy in force says it
 
     async def given(self, plan_hash: str) -> bool:
-        """True if another person approved this, and the approval has not expired."""
+        """True if another person, or where the policy lets them the asker, approved this a short while ago."""
         approval = await self._store.approval(plan_hash)
         return approval is not None and self._is_given(approval)
 
     def _is_given(self, approval: Approval) -> bool:
-        if approval.approved is None or approval.approved_ago is None or approval.is_own:
+        if approval.approved is None or approval.approved_ago is None:
             return False
-        return 0 <= approval.approved_ago <= APPROVAL_SECONDS and self._is_another(approval, approval.approved)
+        if not 0 <= approval.approved_ago <= APPROVAL_SECONDS:
+            return False
+        if approval.is_own:
+            return own_counts(self._second(), approval.asked_ago, approval.approved_ago)
+        return self._is_another(approval, approval.approved)
 
     def _is_another(self, approval: Approval, person: Person) -> bool:
-        return is_another_person(approval.asked, person, advisory=approval.advisory, allow_userns=self._allow_userns)
+        allowed = self._second().allow_userns
+        return is_another_person(approval.asked, person, advisory=approval.advisory, allow_userns=allowed)
 
     async def given_or_asked(
         self, plan_hash: str, summary: str, *, kind: ApprovalKind, document: str = "{}", request: str = ""
@@ -160,8 +172,11 @@ class Approvals:
         approval = await self._store.approval(plan_hash)
         return None if approval is None else waiting_plan(approval)
 
-    async def approve(self, plan_hash: str) -> Answered:
-        """Agree to what somebody else asked for a short while ago."""
+    async def approve(self, plan_hash: str, *, typed: bool = False) -> Answered:
+        """Agree to what somebody else asked for a short while ago; or, `typed`, to one's own where the policy allows.
+
+        `typed`: a person typed the words on a terminal or a screen.
+        """
         approval = await self._store.approval(plan_hash)
         if approval is None:
             return "unknown"
@@ -169,8 +184,22 @@ class Approvals:
             return "expired"
         if approval.kind != "resume" and not waiting_plan(approval).orders:
             return "unseen"  # nobody approves what they cannot see
-        wanted: ApprovalVerdict = "approve" if self._is_another(approval, self._me(approval)) else "refused-approval"
-        return "approved" if await self._store.approve(plan_hash, self._actor, self._why(), wanted=wanted) else "own"
+        wanted: ApprovalVerdict = "approve"
+        own: OwnAnswer = "own"
+        if not self._is_another(approval, self._me(approval)):
+            own = own_answer(self._second(), approval.asked_ago, typed=typed)
+            wanted = "self-approved" if own == "may" else "refused-approval"
+        if await self._store.approve(plan_hash, self._actor, self._why(), wanted=wanted):
+            return "approved"
+        return "own" if own == "may" else own
+
+    async def why_not(self, answered: Answered, plan_hash: str) -> str:
+        """What to say of an answer that is no approval."""
+        approval, delay = await self._store.approval(plan_hash), self._second().delay
+        if answered == "early" and approval is not None and delay is not None:
+            left = math.ceil(max(1.0, delay - approval.asked_ago))
+            return f"{NOT_APPROVED[answered]}, {left} s more"
+        return NOT_APPROVED[answered]
 
     def _me(self, approval: Approval) -> Person:
         actor = self._actor

@@ -42,6 +42,7 @@ class MarkFacts(NamedTuple):
     at: datetime
     limits: MarkLimits
     came_back: Mapping[str, int] = {}  # how often, of messages that were replayed and failed again
+    is_known: bool = True  # False: the ledger cannot be read, and the state of every entry is unknown
 
     def has(self, row: ClassifiedEntry, mark: str) -> bool:
         match mark:
@@ -54,7 +55,8 @@ class MarkFacts(NamedTuple):
 
     def is_alike(self, other: MarkFacts) -> bool:
         """Whether no row looks different for it."""
-        return self.poisoned.keys() == other.poisoned.keys() and self.came_back == other.came_back
+        same = self.poisoned.keys() == other.poisoned.keys() and self.came_back == other.came_back
+        return same and self.is_known == other.is_known
 
     def marks(self, row: ClassifiedEntry) -> tuple[str, ...]:
         return tuple(mark for mark in MARKS if self.has(row, mark))
@@ -84,4 +86,4 @@ async def mark_facts(store: Store, limits: MarkLimits, at: datetime) -> MarkFact
     if isinstance(store, Lineages):  # a message's tries are its returns, which were just found
         among = tuple(entry_id for entry_id, times in back.items() if times >= limits.poison_after - 1)
     bad = await poisoned(store, limits.poison_after, among)
-    return MarkFacts({one.entry.id: one for one in bad}, at, limits, back)
+    return MarkFacts({one.entry.id: one for one in bad}, at, limits, back, store.info.ledger_is_readable)

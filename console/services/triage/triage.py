@@ -30,6 +30,7 @@ CHUNK = 500  # entries in the first transaction
 _LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
 _BUSY_SHARE = 0.6  # share of the time this may write while somebody else writes too
 _PAGE = 500
+UNKNOWN = "unknown"
 _NAMED = 5  # entries of one id that an error names
 
 
@@ -43,6 +44,11 @@ class ClassifiedEntry:
     @property
     def marks(self) -> tuple[str, ...]:
         return () if self.facts is None else self.facts.marks(self)
+
+    @property
+    def state(self) -> str:
+        """The entry's state; `unknown` where the ledger, which adds to what the row says, cannot be read."""
+        return self.entry.state if self.facts is None or self.facts.is_known else UNKNOWN
 
     @property
     def poison(self) -> Poison | None:
@@ -265,7 +271,8 @@ class Triage:
         shown = tuple(map(_shown, attempts))
         line = await ancestors_of(self.store, entry_id)
         back = {entry_id: len(line)} if line else {}
-        facts = MarkFacts(await self.poisoned((entry,)), self._clock(), self.limits, back)
+        known = self.store.info.ledger_is_readable
+        facts = MarkFacts(await self.poisoned((entry,)), self._clock(), self.limits, back, known)
         return History(ClassifiedEntry(entry, facts), shown, events, await self.store.notes(entry_id), earlier, line)
 
     async def dismiss(

@@ -15,6 +15,7 @@ from backends.sql.store import SQLStore
 from backends.store import ActRefused, Claim, ClaimRefused, Result
 from console import clock
 from console.services.triage.approvals import Approvals
+from console.settings.second_person import SecondPerson
 from tests.support.store import ACTOR, OTHER, PostgresRig, Rig, attempt_on, entry_of, events_of, pick, verdict, why
 
 FIRST = "dlq_0000000000000000"
@@ -183,7 +184,7 @@ async def test_one_person_in_a_namespace_of_their_own_stays_one(store_rig: Rig) 
     assert kept is not None
     assert kept.approved == Person("daemon", kept.asked.role, ACTOR.host, 1, foreign_namespace=True)
     assert not await approvals(store, ACTOR).given("p")
-    assert await Approvals(store, ACTOR, clock.now, allow_userns=True).given("p")
+    assert await Approvals(store, ACTOR, clock.now, lambda: SecondPerson(allow_userns=True)).given("p")
 
 
 async def test_deleting_the_halt_lifts_nothing(store_rig: Rig) -> None:

@@ -160,7 +160,7 @@ class StillWorkplace(StoreSession):
             return await super().plan(selection, request)
         mode = request.mode
         found = list((await self.store.many(selection.ids)).values())
-        live_store = self.setting.is_live_store
+        live_store = self.setting.store.environment == "live"
         commands = {entry.id: read_command(entry, venue=None) for entry in found}
         facts = Facts(
             mode=mode,
