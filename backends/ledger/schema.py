@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 
+from backends.ledger.stored_type import check_types
 from backends.records import STATES, State
 
 SCHEMA = "dlq_console"
@@ -94,6 +95,8 @@ def ledger(dialect: str) -> LedgerTables:
     audit_bulk = table("audit_bulk", _key("seq"), _key("mark"), sqlite_with_rowid=False)
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
     acts = (meta, attempt, claim, note, cleared, halt, approval, breaker)
+    if not on_postgres:
+        check_types(metadata)
     return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled)
 
 
