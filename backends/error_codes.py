@@ -49,6 +49,11 @@ _BUSY: _Said = (Unreachable, "{label} is locked by another program; try again in
 _UNWRITABLE: _Said = (ActRefused, "{label} cannot be written by this user")
 _UNOPENED: _Said = (Unreachable, "{label} cannot be opened: check the path, its permissions and the disk")
 
+_UNFINISHED: _Said = (
+    Unreachable,
+    "{label} was left in the middle of a write, which a reader may not undo: start its engine, or drop --read-only",
+)
+
 # The word behind "SQLITE_"; extended codes such as SQLITE_BUSY_SNAPSHOT share it.
 _SQLITE: dict[str, _Said] = {
     "AUTH": _UNWRITABLE,
@@ -71,6 +76,8 @@ _SQLITE: dict[str, _Said] = {
     "PERM": _UNWRITABLE,
     "PROTOCOL": _BUSY,
     "READONLY": _UNWRITABLE,
+    "READONLY_RECOVERY": _UNFINISHED,
+    "READONLY_ROLLBACK": _UNFINISHED,
     "TOOBIG": _VALUE,
 }
 
@@ -101,7 +108,8 @@ def sqlite_error(problem: sqlite3.Error, label: str) -> StoreError:
     if name == "SQLITE_ERROR" and "no such" in str(problem):
         return _error(_CHANGED, label, name)
     _, _, rest = name.partition("_")
-    return _error(_SQLITE.get(rest.partition("_")[0]), label, name or type(problem).__name__)
+    said = _SQLITE.get(rest) or _SQLITE.get(rest.partition("_")[0])
+    return _error(said, label, name or type(problem).__name__)
 
 
 def oversized(label: str) -> StoreError:

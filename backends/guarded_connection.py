@@ -73,7 +73,7 @@ class GuardedConnection(aiosqlite.Connection):
         """Fetches a few rows at a time where they come slowly, so that it is seen that they come."""
         cursor = self._conn.execute(sql, parameters)
         found: list[Any] = []
-        size = 256
+        size = 1
         while part := cursor.fetchmany(size):
             found += part
             now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 
 from backends.ledger.audit_chain import Head, Verifier
@@ -14,7 +15,7 @@ from console.cli.output import event_pairs, history_json, history_lines, json_ro
 from console.cli.parser import UsageError
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.triage.triage import ClassifiedEntry
-from console.text.untrusted import safe_block
+from console.text.untrusted import is_harmless, safe, safe_block
 
 
 async def list_verb(context: Context) -> int:
@@ -54,7 +55,7 @@ async def export_verb(context: Context) -> int:
         names = (*own, *info.columns, "state", "category", "fingerprint")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":
-            writer.writerow(names)
+            writer.writerow(map(inert, names))
         query, facts = context.query(everything=True), await triage.mark_facts()
         async for row in triage.stream(query):
             if context.args.format == "jsonl":
@@ -77,10 +78,12 @@ def _cell(value: object) -> str:
 
 def inert(text: str) -> str:
     """The text as a cell that neither a terminal nor a spreadsheet acts on; a number stays one."""
-    shown = text if text.isprintable() else safe_block(text, len(text))
-    return f"'{shown}" if shown.lstrip()[:1] in tuple("=+-@") and number(shown) is None else shown
+    shown = text if is_harmless(text) else safe_block(text, len(text))
+    first = _BEGINNING.match(shown)
+    return f"'{shown}" if first is not None and number(shown) is None else shown
 
 
+_BEGINNING = re.compile(r"\s*[=+\-@＝＋－＠]")  # spreadsheets read the wide ones too
 _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has partitions and a daily delete"}
 
 
@@ -159,7 +162,7 @@ async def _verify(context: Context) -> int:
             if not verifier.feed(block):
                 break
     if broken := verifier.finish():
-        print(f"dlq: the audit chain is broken: {broken}", file=sys.stderr)
+        print(f"dlq: the audit chain is broken: {safe(broken)}", file=sys.stderr)
         return REJECTED
     print(verifier.head)
     if expected is None:
