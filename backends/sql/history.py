@@ -101,7 +101,7 @@ class SQLHistory:
         """The hash of that event; None if the chain is shorter."""
         audit = self._book.audit
         rows = await self._ledger_rows(sa.select(audit.c.hash).where(audit.c.seq == seq))
-        return bytes(rows[0][0]) if rows else None
+        return bytes(required(rows[0][0])) if rows else None
 
     async def notes(self, entry_id: str) -> tuple[Note, ...]:
         note = self._book.note

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from backends.ledger.migrations import bare
+from backends.ledger.stored_type import required
 from backends.records import ActContext, Actor, Approval, Attempt, BreakerKey, BreakerRow, Entry, Filter, storable
 from backends.sql.acts import POSTGRES_NOW, SQLITE_NOW, SQLActs, SQLLog
 from backends.sql.connection import Connection
@@ -74,7 +75,7 @@ class SQLPlanReads(SQLHistory, SQLLog):
         cleared = self._book.cleared
         last = sa.select(cleared.c.entry_id, sa.func.max(cleared.c.upto)).group_by(cleared.c.entry_id)
         rows = await self._each(ids, last, cleared) if await self._has_cleared() else []
-        return {row[0]: int(row[1]) for row in rows}
+        return {row[0]: int(required(row[1])) for row in rows}
 
     async def _has_cleared(self) -> bool:
         """Ledgers of an earlier version have no such table until somebody acts."""

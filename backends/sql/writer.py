@@ -34,6 +34,7 @@ from backends.ledger.migrations import (
     migration_statements,
 )
 from backends.ledger.schema import AUDIT_LOCK, SCHEMA, VERSION, LedgerTables, create_statements
+from backends.ledger.stored_type import required
 from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
 from backends.sql.ledger_access import look, owner_sql
@@ -145,7 +146,7 @@ class Transaction:
         audit = self.book.audit
         last = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
         row = (await self.execute(last)).first()
-        return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
+        return (int(required(row[0])), bytes(required(row[1]))) if row else (0, chain.GENESIS)
 
 
 @cache

@@ -47,12 +47,15 @@ def view(rows: str = "n", *, of: str = COUNTING, error: str = "'e'", where: str 
 
 
 def generated(error: str) -> list[str]:
-    """A table of one row whose error is computed as it is read."""
-    made = f"TEXT GENERATED ALWAYS AS ({error}) VIRTUAL"
-    columns = ", ".join(f"{name} {made if name == 'error' else kind}" for name, (_, kind) in VALUES.items())
-    held = {name: one for name, (one, _) in VALUES.items() if name != "error"}
-    values = ", ".join(held.values()).replace("n.i", "1")
-    return [f"CREATE TABLE order_dlq ({columns})", f"INSERT INTO order_dlq ({', '.join(held)}) VALUES ({values})"]
+    """A table of one row whose error is computed as it is read; added last, as an INSERT computes it too."""
+    held = {name: both for name, both in VALUES.items() if name != "error"}
+    columns = ", ".join(f"{name} {kind}" for name, (_, kind) in held.items())
+    values = ", ".join(one for one, _ in held.values()).replace("n.i", "1")
+    return [
+        f"CREATE TABLE order_dlq ({columns})",
+        f"INSERT INTO order_dlq ({', '.join(held)}) VALUES ({values})",
+        f"ALTER TABLE order_dlq ADD COLUMN error TEXT GENERATED ALWAYS AS ({error}) VIRTUAL",
+    ]
 
 
 def doubling(join: str) -> list[str]:

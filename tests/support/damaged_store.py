@@ -82,6 +82,14 @@ class Damage:
             sound_store(path, wal=wal, page_size=page_size)
             self._sound.append((path, page_size))
 
+    def sound(self, path: Path) -> None:
+        shutil.copyfile(self._sound[1][0], path)
+
+    def bytes_of(self, number: int, raw: bytes) -> bytes:
+        """Another file's bytes, damaged."""
+        change = list(_BY_BYTES.values())[number % len(_BY_BYTES)]
+        return bytes(change(bytearray(raw), random.Random(number), 4096))
+
     def make(self, number: int, path: Path) -> str:
         """Returns what was done to it."""
         chance = random.Random(number)
