@@ -449,7 +449,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(405, "metrics are read by GET\n", allow="GET, HEAD")
             return False
         hosts = self.headers.get_all("Host", [])
-        if ip_address(self.server.server_address[0]).is_loopback and hosts and not is_our_host(hosts):  # type: ignore[arg-type]
+        if ip_address(self.request.getsockname()[0]).is_loopback and hosts and not is_our_host(hosts):
             self._send(421, "not served under this name\n")
             return False
         return True

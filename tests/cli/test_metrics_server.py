@@ -101,6 +101,7 @@ def test_only_a_scraper_is_answered(
 ) -> None:
     with pytest.raises(HTTPError) as refused:
         urlopen(Request(served[0], **request_made), timeout=30)  # type: ignore[arg-type]  # told by the cases
-    assert refused.value.code == status
-    with urlopen(Request(served[0], headers={"Host": "localhost:1"}), timeout=30) as answer:
-        assert answer.status == 200
+    with refused.value as answer:
+        assert answer.code == status
+    with urlopen(Request(served[0], headers={"Host": "localhost:1"}), timeout=30) as served_there:
+        assert served_there.status == 200
