@@ -49,7 +49,8 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's 
 	@$(BIN)/python -m tests.faults.account_matrix
 	@$(BIN)/python -m tests.faults.time_matrix
 	@$(BIN)/python -m tests.faults.integration_matrix
-	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
+	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 DLQ_DAMAGED=2000 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
+	@DLQ_DAMAGED=2000 DLQ_HOSTILE=10000 $(BIN)/python -m pytest tests/cli/test_hostile_sqlite.py tests/cli/test_hostile_strings.py
 	@DLQ_EVERY_CELL=1 $(BIN)/python -m pytest tests/contract/venues/test_faults.py
 	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
 

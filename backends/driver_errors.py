@@ -9,12 +9,13 @@ from contextlib import contextmanager
 import asyncpg
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from backends.error_codes import is_lost_state, postgres_error, sqlite_error, sqlstate
+from backends.error_codes import is_lost_state, oversized, postgres_error, sqlite_error, sqlstate
 from backends.store import StoreError, Unreachable
 
 # asyncpg raises an error of its own kind where a session is killed in the middle of a query.
 _GONE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, *_GONE)
+# SQLite says with a MemoryError that its own limit is reached.
+DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, MemoryError, *_GONE)
 
 
 @contextmanager
@@ -68,6 +69,8 @@ def translate(problem: BaseException, label: str) -> StoreError:
         problem = _cause(problem)
     if isinstance(problem, sqlite3.Error):
         return sqlite_error(problem, label)
+    if isinstance(problem, MemoryError):
+        return oversized(label)
     if isinstance(problem, SQLAlchemyError):
         return Unreachable(f"{label} answered with an error ({type(problem).__name__})")
     return postgres_error(problem, label)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -13,8 +13,10 @@ import aiosqlite
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from backends.guarded_connection import connected
 from backends.libpq.connection import connect
 from backends.postgres_session import ANSWER_SECONDS, DIALECT_URL, PooledConnection, has_pooler
+from backends.sqlite_guard import only_acting, only_reading
 from backends.target import PostgresTarget, SQLiteTarget, Target
 from backends.values import utc_time
 
@@ -23,11 +25,6 @@ _NOON_2000 = 2451545.0  # as a Julian day
 _PRIME = "SELECT 1 FROM " + ", ".join(
     [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
     + ["json_each('[]') LIMIT 0"]
-)
-_ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only"})
-# These only read, even with an argument; SQLAlchemy resets read_uncommitted on close, and it affects only reads.
-_HARMLESS_PRAGMAS = frozenset(
-    {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "read_uncommitted"}
 )
 # Fixed, so that the spelling of times does not depend on the server's settings. A pooler takes these when a session
 # starts, and no others: everything else is set by each transaction.
@@ -40,14 +37,15 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
     if isinstance(target, SQLiteTarget):
 
         async def sqlite() -> aiosqlite.Connection:
-            connection = await _sqlite(target, "ro" if read_only else "rw")
-            # A table-valued function declares its table on first use; the authorizer would refuse that as a write.
-            await connection.execute(_PRIME)
-            await connection.create_function("dlq_julianday", 1, _julian_day, deterministic=True)
-            await connection.execute("PRAGMA query_only = ON")
-            await connection.set_authorizer(only_reading)
-            if tolerant:
-                connection.text_factory = _keep_bytes
+            connection = await _sqlite(target, "ro" if read_only else "rw", leaves=True)
+            async with _closing_if_it_fails(connection):
+                # A table-valued function declares its table on first use; the authorizer would refuse that as a write.
+                await connection.execute(_PRIME)
+                await connection.create_function("dlq_julianday", 1, _julian_day, deterministic=True)
+                await connection.execute("PRAGMA query_only = ON")
+                await connection.set_authorizer(only_reading)
+                if tolerant:
+                    connection.text_factory = _keep_bytes
             return connection
 
         return _engine("sqlite+aiosqlite://", sqlite)
@@ -63,9 +61,11 @@ def writer_engine(target: Target) -> AsyncEngine:
     if isinstance(target, SQLiteTarget):
 
         async def sqlite() -> aiosqlite.Connection:
-            connection = await _sqlite(target, "rw")
-            await connection.execute("PRAGMA synchronous = FULL")
-            await connection.execute("PRAGMA foreign_keys = OFF")
+            connection = await _sqlite(target, "rw", leaves=False)
+            async with _closing_if_it_fails(connection):
+                await connection.execute("PRAGMA synchronous = FULL")
+                await connection.execute("PRAGMA foreign_keys = OFF")
+                await connection.set_authorizer(only_acting)
             return connection
 
         return _engine("sqlite+aiosqlite://", sqlite)
@@ -97,15 +97,20 @@ def _keep_bytes(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-async def _sqlite(target: SQLiteTarget, mode: str) -> aiosqlite.Connection:
+async def _sqlite(target: SQLiteTarget, mode: str, *, leaves: bool) -> aiosqlite.Connection:
     tail = "immutable=1" if target.immutable else f"mode={mode}"
     uri = f"file:{quote(os.fsencode(target.path.absolute()))}?{tail}"
-    # Without this, aiosqlite's worker thread would keep a finished process alive.
-    connecting = aiosqlite.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    thread = getattr(connecting, "_thread", None)
-    if thread is not None:
-        thread.daemon = True
-    return await connecting
+    return await connected(uri, timeout=BUSY_SECONDS, leaves=leaves)
+
+
+@asynccontextmanager
+async def _closing_if_it_fails(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """A connection that is given to nobody would hold its lock on the file."""
+    try:
+        yield
+    except BaseException:
+        await connection.close()
+        raise
 
 
 async def _session(target: PostgresTarget, **options: Any) -> Any:
@@ -126,16 +131,3 @@ async def _session(target: PostgresTarget, **options: Any) -> Any:
 
 async def _postgres(target: PostgresTarget, **options: Any) -> Any:
     return await connect(target, server_settings=_SPELLING | target.settings.server_settings, **options)
-
-
-def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Decides what a reading connection may do; SQLite calls it while it prepares a statement."""
-    match action:
-        case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_READ | sqlite3.SQLITE_RECURSIVE | sqlite3.SQLITE_TRANSACTION:
-            return sqlite3.SQLITE_OK
-        case sqlite3.SQLITE_FUNCTION if second != "load_extension":
-            return sqlite3.SQLITE_OK
-        case sqlite3.SQLITE_PRAGMA if first in _HARMLESS_PRAGMAS or (first in _ASKING_PRAGMAS and second is None):
-            return sqlite3.SQLITE_OK
-        case _:
-            return sqlite3.SQLITE_DENY

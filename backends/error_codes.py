@@ -41,9 +41,18 @@ _SQLSTATES: dict[str, _Said] = {
     "57014": (Unreachable, "{label} took too long to answer; nothing was written"),
 }
 
+_OVERSIZED: _Said = (
+    Unreachable,
+    "{label} is oversized or damaged: one of its values takes more memory than is allowed",
+)
 _BUSY: _Said = (Unreachable, "{label} is locked by another program; try again in a moment")
 _UNWRITABLE: _Said = (ActRefused, "{label} cannot be written by this user")
 _UNOPENED: _Said = (Unreachable, "{label} cannot be opened: check the path, its permissions and the disk")
+
+_UNFINISHED: _Said = (
+    Unreachable,
+    "{label} was left in the middle of a write, which a reader may not undo: start its engine, or drop --read-only",
+)
 
 # The word behind "SQLITE_"; extended codes such as SQLITE_BUSY_SNAPSHOT share it.
 _SQLITE: dict[str, _Said] = {
@@ -56,12 +65,19 @@ _SQLITE: dict[str, _Said] = {
         "{label} is damaged: restore it from a backup (sqlite3 FILE 'pragma integrity_check' says more)",
     ),
     "FULL": (Unreachable, "{label}: the disk is full; nothing was written"),
+    "INTERRUPT": (
+        Unreachable,
+        "{label} gave no further row for too long: it may be an endless view, or lack an index; nothing was written",
+    ),
     "IOERR": _UNOPENED,
     "LOCKED": _BUSY,
+    "NOMEM": _OVERSIZED,
     "NOTADB": (NotADLQ, "{label} is not a SQLite database"),
     "PERM": _UNWRITABLE,
     "PROTOCOL": _BUSY,
     "READONLY": _UNWRITABLE,
+    "READONLY_RECOVERY": _UNFINISHED,
+    "READONLY_ROLLBACK": _UNFINISHED,
     "TOOBIG": _VALUE,
 }
 
@@ -92,7 +108,12 @@ def sqlite_error(problem: sqlite3.Error, label: str) -> StoreError:
     if name == "SQLITE_ERROR" and "no such" in str(problem):
         return _error(_CHANGED, label, name)
     _, _, rest = name.partition("_")
-    return _error(_SQLITE.get(rest.partition("_")[0]), label, name or type(problem).__name__)
+    said = _SQLITE.get(rest) or _SQLITE.get(rest.partition("_")[0])
+    return _error(said, label, name or type(problem).__name__)
+
+
+def oversized(label: str) -> StoreError:
+    return _error(_OVERSIZED, label, "")
 
 
 def _error(said: _Said | None, label: str, code: str) -> StoreError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from urllib.parse import quote
 from backends.layouts import orders
 from backends.records import CLIP, Entry, State
 from backends.sqlite_file import check_file
+from backends.sqlite_guard import connect
 from backends.store import StoreError
 from backends.target import SQLiteTarget, Target
 
@@ -27,6 +29,7 @@ _TABLES = (
 _LEDGER = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'console\\_%' ESCAPE '\\'"
 _CORE = ("approval", "attempt", "audit", "audit_entry", "claim", "halt", "meta", "note")  # of a whole ledger
 _HELD_MOST = 200
+_MOST_SECONDS = 2.0  # after that the store reads the page itself, and says what is wrong
 
 
 class FirstPage(NamedTuple):
@@ -44,12 +47,14 @@ def read_first_page(target: Target, *, limit: int, table: str | None = None) -> 
         check_file(target)
         tail = "immutable=1" if target.immutable else "mode=ro"
         uri = f"file:{quote(os.fsencode(target.path.absolute()))}?{tail}"
-        connection = sqlite3.connect(uri, uri=True, timeout=1.0, isolation_level=None)
+        connection = connect(uri, timeout=1.0)
         try:
+            ends = time.monotonic() + _MOST_SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
             return _read(connection, target, limit, table)
         finally:
             connection.close()
-    except (sqlite3.Error, StoreError, OSError):
+    except (sqlite3.Error, MemoryError, StoreError, OSError):
         return None
 
 

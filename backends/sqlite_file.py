@@ -33,6 +33,7 @@ def check_file(target: SQLiteTarget) -> None:
         raise Unreachable(f"no permission to read {path}") from None
     except OSError as problem:
         raise Unreachable(f"cannot read {path}: {problem.strerror}") from None
+    _check_side_files(target.path, status)
     if header is None:
         return
     if not header:
@@ -66,6 +67,23 @@ def _header(path: Path, status: os.stat_result) -> bytes | None:
         _kept.pop(key, None)
         os.close(descriptor)
     return header
+
+
+def _check_side_files(path: Path, status: os.stat_result) -> None:
+    """Refuse a log or journal of somebody who may not write the store: SQLite would write its pages into the store."""
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return
+    for tail in ("-journal", "-wal", "-shm"):
+        beside = Path(f"{path.resolve()}{tail}")
+        try:
+            found = beside.lstat()
+        except OSError:
+            continue
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, status.st_uid, os.geteuid()):
+            raise Unreachable(
+                f"{readable(str(beside))} is not of the store's owner {_user(status.st_uid)}: SQLite would take it for "
+                "an unfinished write. Find out who put it there, and remove it"
+            )
 
 
 def _check_wal(path: Path, status: os.stat_result) -> None:

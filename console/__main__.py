@@ -13,7 +13,7 @@ def main() -> None:
     _fill_closed_streams()
     from console.cli.main import output_lost, run
 
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:], own_process=True)
     if (problem := _flush()) is not None and code == 0:
         code = output_lost(problem)
     sys.exit(code)

@@ -14,6 +14,7 @@ from backends.ledger.functions import function_statements
 from backends.ledger.names import AUDIT_LOCK as AUDIT_LOCK
 from backends.ledger.names import SCHEMA as SCHEMA
 from backends.ledger.names import VERSION as VERSION
+from backends.ledger.stored_type import check_types
 from backends.records import STATES, State
 
 # What an operator's role needs on Postgres. Evidence is written by functions of the ledger's owner.
@@ -99,6 +100,8 @@ def ledger(dialect: str) -> LedgerTables:
     settled = sa.Table("settled", metadata if on_postgres else sa.MetaData(), *_settled_items())
     policy = table("policy", sa.Column("key", sa.Text, primary_key=True), _text("value", required=True))
     acts = (meta, attempt, claim, note, cleared, halt, approval, breaker)
+    if not on_postgres:
+        check_types(metadata)
     return LedgerTables(metadata, *acts, audit, audit_entry, audit_bulk, settled, policy)
 
 

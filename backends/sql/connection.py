@@ -56,8 +56,8 @@ def _dialect(*, on_postgres: bool) -> sa.Dialect:
 T = TypeVar("T")
 
 
-class UndecodableValue(Exception):
-    """A row holds a value that the driver cannot convert; the tolerant connection can read it."""
+class UndecodableValue(Unreachable):
+    """A row holds a value that the driver cannot convert; the tolerant connection can read it, where there is one."""
 
 
 class Connection:
@@ -105,7 +105,7 @@ class Connection:
         except (OverflowError, ValueError) as problem:
             if isinstance(problem, DRIVER_ERRORS):
                 raise
-            raise UndecodableValue from None
+            raise UndecodableValue("a value in the store cannot be read") from None
 
 
 class ShieldedTasks:
@@ -174,7 +174,7 @@ class ReadConnection:
             return await (work(link) if bare else link.read(work))
         except DRIVER_ERRORS as problem:
             if is_undecodable(problem):
-                raise UndecodableValue from None
+                raise UndecodableValue(f"{self._label} is damaged: text in it is not UTF-8") from None
             await self._drop()
             raise
 

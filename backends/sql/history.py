@@ -18,6 +18,7 @@ from backends.ledger.evidence import bodies_of, halt_of, switch_sql
 from backends.ledger.migrations import LedgerShape
 from backends.ledger.names import SWITCH_MARK
 from backends.ledger.schema import LedgerTables
+from backends.ledger.stored_type import required
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.ledger_access import Presence, look
@@ -76,7 +77,7 @@ class SQLHistory:
     async def events(self, entry_id: str) -> tuple[AuditEvent, ...]:
         source = self._attached.found.shown
         rows = await self._ledger_rows(lambda: self._events_of(source, entry_id))
-        found = [AuditEvent(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
+        found = [AuditEvent(row[0], bytes(required(row[1])), bytes(required(row[2]))) for row in rows]
         return tuple(event for event in found if chain.is_about(event, source, entry_id))
 
     def _events_of(self, source: str, entry_id: str) -> sa.Executable:
@@ -102,7 +103,7 @@ class SQLHistory:
         """The hash of that event; None if the chain is shorter."""
         audit = self._book.audit
         rows = await self._ledger_rows(sa.select(audit.c.hash).where(audit.c.seq == seq))
-        return bytes(rows[0][0]) if rows else None
+        return bytes(required(rows[0][0])) if rows else None
 
     async def notes(self, entry_id: str) -> tuple[Note, ...]:
         note = self._book.note
@@ -246,23 +247,23 @@ def _columns(attempt: sa.Table, found: LedgerShape) -> list[sa.ColumnElement[Any
 
 
 def _attempt(row: Any) -> Attempt:
-    state = row["state"]
+    state = required(row["state"])
     return Attempt(
-        entry_id=row["entry_id"],
-        attempt_no=row["attempt_no"],
-        mode=row["mode"],
-        venue=row["venue"],
-        client_order_id=row["client_order_id"],
-        payload_hash=row["payload_hash"],
+        entry_id=required(row["entry_id"]),
+        attempt_no=required(row["attempt_no"]),
+        mode=required(row["mode"]),
+        venue=required(row["venue"]),
+        client_order_id=required(row["client_order_id"]),
+        payload_hash=required(row["payload_hash"]),
         outcome=_OUTCOME.get(state, state),
         venue_order_id=row["venue_order_id"],
         error=row["error"],
-        started_at=row["started_at"],
+        started_at=required(row["started_at"]),
         finished_at=row["finished_at"],
-        operator=row["operator"],
-        os_user=row["os_user"],
+        operator=required(row["operator"]),
+        os_user=required(row["os_user"]),
         rehearsal=bool(row["rehearsal"]),
-        payload=bytes(row["payload"]),
+        payload=bytes(required(row["payload"])),
         lease_until=row["expires_at"] or 0.0,
         account=row["account"],
         key_digest=row["key_digest"],

@@ -13,6 +13,7 @@ from backends.ledger.evidence import approval_of, asked_entries, digest
 from backends.ledger.functions import may_become_owner
 from backends.ledger.migrations import bare
 from backends.ledger.names import ASK_SECONDS
+from backends.ledger.stored_type import required
 from backends.records import (
     ActContext,
     Actor,
@@ -88,7 +89,7 @@ class SQLPlanReads(SQLPolicy):
         cleared = self._book.cleared
         last = sa.select(cleared.c.entry_id, sa.func.max(cleared.c.upto)).group_by(cleared.c.entry_id)
         rows = await self._each(ids, last, cleared) if await self._has_cleared() else []
-        return {row[0]: int(row[1]) for row in rows}
+        return {row[0]: int(required(row[1])) for row in rows}
 
     async def _has_cleared(self) -> bool:
         """Ledgers of an earlier version have no such table until somebody acts."""

@@ -39,6 +39,7 @@ from backends.ledger.migrations import (
 )
 from backends.ledger.names import AUDIT_LOCK, MANY, SCHEMA, SWITCH_MARK, VERSION
 from backends.ledger.schema import LedgerTables, create_statements
+from backends.ledger.stored_type import required
 from backends.postgres_session import OWN_PATH, SAFE_PATH, is_pooled_connection, writing
 from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
@@ -189,7 +190,7 @@ class Transaction:
         audit = self.book.audit
         last = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
         row = (await self.execute(last)).first()
-        return (int(row[0]), bytes(row[1])) if row else (0, chain.GENESIS)
+        return (int(required(row[0])), bytes(required(row[1]))) if row else (0, chain.GENESIS)
 
 
 _TYPES: dict[str, Any] = {"text": sa.Text, "bigint": sa.BigInteger, "bigint[]": sa.ARRAY(sa.BigInteger)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from console.services.triage.triage import UNKNOWN, ClassifiedEntry
 from console.settings.config import ConfigError
 from console.settings.limits import LimitsInForce
 from console.settings.policy import RuleInForce
-from console.text.untrusted import safe, safe_block
+from console.text.untrusted import is_harmless, safe, safe_block
 
 
 async def list_verb(context: Context) -> int:
@@ -62,7 +63,7 @@ async def export_verb(context: Context) -> int:
         names = (*own, *info.columns, "state", "category", "fingerprint")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if context.args.format == "csv":
-            writer.writerow(names)
+            writer.writerow(map(inert, names))
         query, facts = context.query(everything=True), await triage.mark_facts()
         async for row in triage.stream(query):
             if context.args.format == "jsonl":
@@ -86,10 +87,12 @@ def _cell(value: object) -> str:
 
 def inert(text: str) -> str:
     """The text as a cell that neither a terminal nor a spreadsheet acts on; a number stays one."""
-    shown = text if text.isprintable() else safe_block(text, len(text))
-    return f"'{shown}" if shown.lstrip()[:1] in tuple("=+-@") and number(shown) is None else shown
+    shown = text if is_harmless(text) else safe_block(text, len(text))
+    first = _BEGINNING.match(shown)
+    return f"'{shown}" if first is not None and number(shown) is None else shown
 
 
+_BEGINNING = re.compile(r"\s*[=+\-@＝＋－＠]")  # spreadsheets read the wide ones too
 _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has partitions and a daily delete"}
 
 
@@ -229,7 +232,7 @@ async def _verify(context: Context) -> int:
         refuse_blind(store)
         seen = await examine(store, expected)
     if seen.problem is not None:
-        print(f"dlq: the audit chain is broken: {seen.problem}", file=sys.stderr)
+        print(f"dlq: the audit chain is broken: {safe(seen.problem)}", file=sys.stderr)
         return REJECTED
     print(seen.head)
     for difference in seen.differences:

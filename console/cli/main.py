@@ -25,14 +25,17 @@ from console.settings.config import ConfigError, load_config
 from console.settings.identity import current_actor
 
 _CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
+_MOST_MEMORY = 520_000_000
+_LOOKING = frozenset({"list", "show", "export", "doctor", "audit", "groups", "check", "metrics", "report", "archive"})
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], *, own_process: bool = False) -> int:
+    """`own_process`: nobody else works in this process, so that its memory can be limited."""
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the venues' secrets
     try:
-        return _run(argv)
+        return _run(argv, own_process=own_process)
     except UsageError as problem:
         return complain(str(problem), USAGE)
     except (ConfigError, BadTarget) as problem:
@@ -41,6 +44,10 @@ def run(argv: Sequence[str]) -> int:
         return complain(str(problem), NOT_ACTED)
     except StoreError as problem:
         return complain(str(problem), UNREACHABLE)
+    except MemoryError:
+        return complain(
+            "the store, bundle or config is oversized: its values take more memory than is allowed", UNREACHABLE
+        )
     except KeyboardInterrupt:
         return complain("stopped", 130)
     except SystemExit as leaving:
@@ -54,8 +61,10 @@ def run(argv: Sequence[str]) -> int:
         return crash(bug)
 
 
-def _run(argv: Sequence[str]) -> int:
+def _run(argv: Sequence[str], *, own_process: bool) -> int:
     args = build_parser().parse_args(argv)
+    if own_process and args.verb in _LOOKING and not getattr(args, "listen", None):
+        _limit_memory()
     config = load_config(args.config, os.environ)
     context = Context(args, config, current_actor(args.operator))
     if args.verb is None:
@@ -66,6 +75,14 @@ def _run(argv: Sequence[str]) -> int:
     verb = VERBS[args.verb]
     outcome = verb(context)
     return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+
+
+def _limit_memory() -> None:
+    """Verbs that only look read what others wrote: oversized values end them before they take the machine's memory."""
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(hard, _MOST_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def complain(message: str, code: int) -> int:

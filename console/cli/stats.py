@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from ipaddress import ip_address
+from threading import BoundedSemaphore, Thread, Timer
+from typing import Any
 
 from backends.index import IndexUnavailable, Progress, Reader
 from backends.index.reader import NoIndex
@@ -39,6 +42,7 @@ from console.services.stats.trend import depth_trends
 from console.settings.reasons import reasons_for
 from console.text.durations import parse_moment
 from console.text.untrusted import safe
+from console.web.door import is_our_host
 
 SMALL = 20_000  # up to this many entries are counted: quick, and always current
 
@@ -259,6 +263,8 @@ def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
 _KEPT_SECONDS = 1.0  # scrapes within this time share one answer
 _LONGEST_SECONDS = 60.0
 _LEDGER_SECONDS = 60.0  # between two looks whether the ledger can be read
+_MOST_CLIENTS = 32
+_HEAD_SECONDS = 8.0  # for the whole of a request's head
 _NEAR = 500  # changes by which the index may lag behind the store
 
 
@@ -381,21 +387,72 @@ async def _until_interrupted(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Server(ThreadingHTTPServer):
+    """At most so many clients at a time, each for a limited time: a slow one holds up nobody for long."""
+
     daemon_threads = True
 
     def __init__(self, where: tuple[str, int], answer: object) -> None:
         self.answer = answer
+        self._free = BoundedSemaphore(_MOST_CLIENTS)
         if ":" in where[0]:
-            import socket
-
             self.address_family = socket.AF_INET6
         super().__init__(where, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no further thread can be started
+            self._free.release()
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Silent: a client that went away or was dropped is nobody's fault, and a traceback would hold values."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server_version = "dlq-console"
     sys_version = ""
     timeout = 10.0  # seconds before a silent client is disconnected
+
+    def setup(self) -> None:
+        super().setup()
+        # The time limit above counts anew with each byte; this one ends whoever sends them one by one.
+        self._late = Timer(_HEAD_SECONDS, _hang_up, (self.request,))
+        self._late.daemon = True
+        self._late.start()
+
+    def finish(self) -> None:
+        self._late.cancel()
+        with suppress(OSError):  # the client hung up
+            super().finish()
+
+    def parse_request(self) -> bool:
+        """Refuses what no scraper sends: another method, or, on loopback, a name that a web page made a browser use."""
+        if not super().parse_request():
+            return False
+        self._late.cancel()
+        if self.command not in ("GET", "HEAD"):
+            self._send(405, "metrics are read by GET\n", allow="GET, HEAD")
+            return False
+        hosts = self.headers.get_all("Host", [])
+        if ip_address(self.request.getsockname()[0]).is_loopback and hosts and not is_our_host(hosts):
+            self._send(421, "not served under this name\n")
+            return False
+        return True
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] not in ("/metrics", "/"):
@@ -409,11 +466,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815  http.server's name
 
-    def _refuse(self) -> None:
-        self._send(405, "metrics are read by GET\n", allow="GET, HEAD")
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815  http.server's names
-
     def _send(self, status: int, text: str, *, allow: str = "") -> None:
         body = text.encode("utf-8", "backslashreplace")
         self.send_response(status)
@@ -421,6 +473,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if allow:
             self.send_header("Allow", allow)
+        self.send_header("Connection", "close")
         with suppress(OSError):  # the client hung up
             self.end_headers()
             if self.command != "HEAD":
@@ -429,5 +482,4 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
         """Silent: a line for every scrape would hide what matters."""
 
-    def log_error(self, format: str, *args: object) -> None:  # noqa: A002  http.server's name
-        print(f"dlq: {format % args}", file=sys.stderr)
+    log_error = log_message  # what a client sent wrong is told to that client

@@ -18,6 +18,7 @@ _MARKS = frozenset({"Mn", "Mc", "Me"})
 _UNSEEN = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0)
 ) | frozenset(range(0xE0100, 0xE01F0))
+_UNSEEN_ANYWHERE = re.compile(f"[{''.join(map(chr, sorted(_UNSEEN)))}]")
 _PLAIN = re.compile(r"[\x20-\x7e]*")
 _MARKS_PER_LETTER = 2
 
@@ -66,6 +67,11 @@ def code_of(character: str) -> str:
 def is_forbidden(character: str) -> bool:
     """Whether `safe` replaces this character by its code."""
     return unicodedata.category(character) not in _HARMLESS | _MARKS or ord(character) in _UNSEEN
+
+
+def is_harmless(text: str) -> bool:
+    """Whether `safe` would replace none of its characters."""
+    return text.isprintable() and (text.isascii() or _UNSEEN_ANYWHERE.search(text) is None)
 
 
 def forbidden_points() -> tuple[int, ...]:

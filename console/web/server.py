@@ -14,6 +14,7 @@ from aiohttp import WSMsgType, web
 from console.web.child import ConsoleProcess
 from console.web.door import COOKIE, Door, is_our_host, is_own_origin
 from console.web.page import PAGE, POLICY, STYLE
+from console.web.visitor import KEPT_SECONDS, Visitor, visitors
 
 _LARGEST_MESSAGE = 4_000_000  # of a page: a paste
 _STATIC = Path(str(files("textual_serve"))) / "static"
@@ -38,16 +39,24 @@ class WebServer:
         quiet.propagate = False
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self._say(f"web: {context.get('message', 'failed')}"))
-        runner = web.AppRunner(self._app(), access_log=None, logger=quiet, handle_signals=False)
+        runner = web.AppRunner(
+            self._app(),
+            access_log=None,
+            logger=quiet,
+            handle_signals=False,
+            keepalive_timeout=KEPT_SECONDS,
+            shutdown_timeout=1.0,
+        )
         await runner.setup()
+        listening: asyncio.Server | None = None
         try:
-            site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
-            await site.start()
-            assert site._server is not None, "it has started"
-            bound = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # asyncio's own server
+            listening = await loop.create_server(visitors(runner), host, port)
+            bound = listening.sockets[0].getsockname()[1]
             told(f"http://{f'[{host}]' if ':' in host else host}:{bound}/?token={self._door.token}")
             await _until_signal(loop)
         finally:
+            if listening is not None:
+                listening.close()
             for socket in list(self._sockets):
                 await socket.close()
             await runner.cleanup()
@@ -71,6 +80,8 @@ class WebServer:
         inside = self._door.is_inside(request.path, request.cookies.get(COOKIE))
         if not inside and not (request.path == "/" and self._door.is_token(request.query.getall("token", []))):
             raise web.HTTPForbidden(text="open the whole address that dlq serve printed\n")
+        if isinstance(request.protocol, Visitor):
+            request.protocol.admit()
         answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
         assert isinstance(answer, web.StreamResponse)
         return answer

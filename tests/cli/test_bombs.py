@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-_MOST_KB = 600_000
-_RUN = "import resource, sys; from console.cli.main import run; code = run(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss); sys.exit(code)"  # noqa: E501 - one program
-
-
-def ended(*words: str) -> tuple[int, str]:
-    """Exit code and messages; the program may take 20 seconds and 600 MB."""
-    ran = subprocess.run([sys.executable, "-c", _RUN, *words], capture_output=True, text=True, timeout=20, check=False)
-    assert int(ran.stdout.splitlines()[-1]) < _MOST_KB
-    assert "Traceback" not in ran.stderr
-    return ran.returncode, ran.stderr
+from tests.support.bounded import ended
 
 
 def test_a_pipe_is_no_store(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    code, said = ended("list", "--db", str(tmp_path / "pipe"))
+    code, _, said = ended("list", "--db", str(tmp_path / "pipe"))
     assert (code, said.count("\n")) == (5, 1)
     assert ended("list", "--db", "/dev/zero")[0] == 5
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from yarl import URL
 from console.web.door import Door, is_our_host, is_own_origin
 from tests.cli.conftest import Dlq
 from tests.support.orders import row, sqlite_store
-from tests.support.serve import server, serving
+from tests.support.serve import ROOT, server, serving
 
 SIZE = json.dumps(["resize", {"width": 100, "height": 30}])
 
@@ -167,6 +169,49 @@ async def test_odd_messages_of_a_page_end_nothing(browser: Browser) -> None:
             await page.send_str(odd)
         await page.send_bytes(b"\xff")
         await insisted(page, "?", "type a command")
+
+
+async def test_whoever_stays_outside_holds_nothing_for_long(served: URL, browser: Browser) -> None:
+    """Another user of this machine reaches the port, but does not know the address."""
+    assert served.host is not None
+    kept = [await asyncio.open_connection(served.host, served.port) for _ in range(200)]
+    asked = [f"GET /{n} HTTP/1.1\r\nHost: localhost\r\n".encode() for n in range(200)]
+    for number, (_, writer) in enumerate(kept):
+        writer.write(asked[number][: number % 40])
+    assert await browser.status(browser.path) == 200, "whoever knows it is served meanwhile"
+    async with asyncio.timeout(60):
+        for reader, writer in kept:
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+
+
+async def test_few_file_handles_end_nothing_and_tell_nothing(tmp_path: Path, store: str) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))"
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "CANARY": "canary-1"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", f"{limit}; from console.__main__ import main; main()"),
+        *("serve", "--db", store, "--port", "0"),
+        cwd=ROOT,
+        env=environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    address = URL((await process.stdout.readline()).decode().strip())
+    kept = [await asyncio.open_connection(address.host, address.port) for _ in range(60)]
+    for _, writer in kept:
+        writer.close()
+    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+        while True:
+            with suppress(aiohttp.ClientError):
+                async with session.get(address, allow_redirects=False) as entered:
+                    assert entered.status == 303
+                    break
+            await asyncio.sleep(0.2)
+    process.terminate()
+    _, said = await process.communicate()
+    assert not any(word in said for word in (b"Traceback", b"canary-1", address.query["token"].encode())), said
 
 
 async def test_the_target_is_in_no_argument_list(tmp_path: Path, store: str) -> None:

@@ -14,6 +14,8 @@ from venues.integration.stored_body import read_body
 from venues.integration.stored_json import Unsendable, decoded, is_set, lines, members, unsent, urlencoded
 
 _METHOD = re.compile(r"[A-Z][A-Z_-]{0,19}")
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_MOST_ENCODINGS = 5
 _PATH = re.compile(r"/(?!/)[\x21-\x7e]*")
 _QUERY = re.compile(r"\??[\x21-\x7e]*")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
@@ -45,7 +47,7 @@ def read_call(text: str) -> StoredCall:
     method = decoded(parts.get("method", "null"))
     if type(method) is not str or not _METHOD.fullmatch(method.upper()):
         raise Unsendable("the stored request has no HTTP method")
-    if method.upper() in ("CONNECT", "TRACE"):
+    if method.upper() not in _METHODS:
         raise unsent(f"{method.upper()} is not sent to a provider")
     path = _path(decoded(parts.get("path", "null")), decoded(parts.get("query", "null")))
     headers = _headers(decoded(parts.get("headers", "null")))
@@ -85,7 +87,7 @@ def _path(path: object, query: object) -> str:
         raise Unsendable("the stored request's path is not one: it must begin with a single / and be plain")
     if "#" in path:
         raise unsent("its path has a fragment, which is never sent")
-    if {".", ".."} & set(unquote(path.partition("?")[0]).split("/")):
+    if _climbs(path.partition("?")[0]):
         raise unsent("its path has dot segments, which do not reach a provider as they are stored")
     if not is_set(query):
         return path
@@ -100,6 +102,19 @@ def _path(path: object, query: object) -> str:
     if parse_qsl(path.partition("?")[2], keep_blank_values=True) != parse_qsl(text, keep_blank_values=True):
         raise unsent("it has a query in its path and another one beside it")
     return path
+
+
+def _climbs(path: str) -> bool:
+    """Whether some server would read a segment as `.` or `..`: encoded once or several times, or before a `;`."""
+    for _ in range(_MOST_ENCODINGS):
+        segments = path.replace("\\", "/").split("/")
+        if {".", ".."} & {segment.partition(";")[0] for segment in segments}:
+            return True
+        decoded_once = unquote(path)
+        if decoded_once == path:
+            return False
+        path = decoded_once
+    return True
 
 
 def _headers(value: object) -> list[tuple[str, str]]:

@@ -89,6 +89,8 @@ def verify(path: Path) -> BundleVerdict:
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
         # zipfile raises RuntimeError if a damaged header asks for a password or an unknown method.
         return BundleVerdict((f"cannot be read: {problem}",))
+    except MemoryError:
+        return BundleVerdict(("is oversized: what it holds takes more memory than is allowed",))
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as problem:
         return BundleVerdict((f"is not what an archive looks like: {problem!r}",))
 
