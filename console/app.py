@@ -73,6 +73,11 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def mode(self) -> Mode:
         return "live" if self.header_state.mode == "live" else "paper"
 
+    @property
+    def venue_types(self) -> dict[str, str]:
+        """The types of the venues to which the config gives one."""
+        return {name: venue.type for name, venue in self.setup.config.venues.items() if venue.type}
+
     def now(self) -> datetime:
         return self.setup.clock()
 

@@ -23,7 +23,7 @@ from console.screens.frame import FramedScreen
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.layout_fields import layout_of
-from console.services.triage.triage import classified
+from console.services.triage.triage import ClassifiedEntry
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
 
@@ -215,7 +215,8 @@ class ListingScreen(ActingScreen):
         # The store finishes a long read even when nobody waits for it any more, so two never run at once.
         self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
         self.marks: dict[str, Pick] = {}
-        self.table = EntryTable(self.console.now(), classified, id="table")
+        self.table = EntryTable(self.console.now(), ClassifiedEntry, id="table")
+        self.table.venue_types = self.console.venue_types
         self.table.window = self.loader.window
         self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")

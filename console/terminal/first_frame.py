@@ -55,7 +55,7 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
     table, height = _table(look_)
     lines: list[Line] = [status(header_state, now, inner), (), header(table, "orders")]
     entries = (*page.held, *page.entries)[:height]
-    rows = [row_line(classified(entry), now, table, marked=False, fresh=False) for entry in entries]
+    rows = [row_line(classified(entry), now, table, marked=False, fresh=False, quick=True) for entry in entries]
     brush = _Brush(look_.colours, palette, live=header_state.mode == "live" and not header_state.read_only)
     body = [*lines, *rows, *[()] * (look_.rows - 2 - len(lines) - len(rows))]
     painted = [brush.edge(title(header_state, inner - 2), look_.columns, top=True)]

@@ -42,8 +42,10 @@ _STATUS: Final = re.compile(
 _POOL: Final = re.compile(r"HTTPS?ConnectionPool\(host='([^']{1,120})', port=[0-9]{1,5}\): ")
 # These names say nothing that the words behind them do not say.
 _PLAIN_TYPES: Final = frozenset(
-    ["Exception", "RuntimeError", "ValueError", "HTTPError", "HTTPStatusError", "APIError", "ApiException", "ClientError", "OSError", "Error", "ClientResponseError", "RequestException", "ReadTimeout", "HttpError", "BaseError", "ExchangeError", "RejectedError"]
-)
+    ("APIError", "ApiException", "BaseError", "ClientError", "ClientResponseError", "Error", "Exception",
+     "ExchangeError", "HTTPError", "HTTPStatusError", "HttpError", "OSError", "ReadTimeout", "RejectedError",
+     "RequestException", "RuntimeError", "ValueError")
+)  # fmt: skip
 
 
 class ErrorSummary(NamedTuple):
