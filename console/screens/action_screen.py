@@ -401,9 +401,7 @@ class ListingScreen(ActingScreen):
     def moved(self) -> None:
         """Show the entry that the cursor is on now; read its history when the cursor rests."""
         row = self.table.row
-        self.pane.put(
-            None if row is None else Shown(row, read_only=self.console.header_state.read_only), self.table.now
-        )
+        self.pane.put(None if row is None else self.console.shown_row(row), self.table.now)
         self._show_footer()
         self.show_filter()
         if self._rest is not None:

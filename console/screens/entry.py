@@ -10,7 +10,7 @@ from backends.records import Entry
 from console.render.entry import Shown, summary
 from console.screens.action_screen import ActingScreen, Pick, Picks, acts_on
 from console.widgets.canvas import Canvas
-from console.widgets.entry_pane import EntryPane
+from console.widgets.entry_pane import PAGE_FROM, EntryPane
 
 
 class EntryScreen(ActingScreen):
@@ -20,7 +20,7 @@ class EntryScreen(ActingScreen):
         super().__init__()
         self._shown = shown
         self._order = Canvas(id="entry-order")
-        self.pane = EntryPane(id="entry")
+        self.pane = EntryPane(page_from=PAGE_FROM, id="entry")
         self.pane.tab = tab
 
     def body(self) -> Iterable[Widget]:
@@ -34,7 +34,7 @@ class EntryScreen(ActingScreen):
 
     def header_changed(self) -> None:
         super().header_changed()
-        self._order.show(summary(self._shown.row.entry, max(20, self.size.width - 4)))
+        self._order.show(summary(self._shown, max(20, self.size.width - 4)))
 
     def _put(self) -> None:
         self.pane.put(self._shown, self.console.now())

@@ -291,9 +291,9 @@ LAYOUTS: Mapping[str, LayoutFields] = {
         tries="retry_count",
         columns=(
             _AGE,
-            ListColumn("VENUE", ((64, 8), (110, 10), (150, 14))),
+            ListColumn("VENUE", ((64, 8), (110, 11), (150, 14))),
             ListColumn("ACCOUNT", ((100, 8), (150, 14))),
-            ListColumn("ORDER", ((0, 22), (64, 27), (110, 34), (150, 44))),
+            ListColumn("ORDER", ((0, 22), (64, 26), (110, 34), (150, 44))),
             ListColumn("VALUE", ((64, 7), (150, 11)), right=True),
             _ERROR,
             ListColumn("TRY", ((0, 3),), right=True),

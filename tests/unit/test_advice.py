@@ -165,7 +165,7 @@ CASES = {
 
 def advice(case: Case, **keys: str) -> Advice:
     row = ClassifiedEntry(entry(case.state, case.error, minutes=case.minutes), case.marks)
-    return advise(row, Told(case.attempts, case.events, NOW), DEFAULT_KEYS | keys)
+    return advise(row, Told(case.attempts, case.events, NOW), {**DEFAULT_KEYS, **keys})
 
 
 @pytest.mark.parametrize("name", CASES)

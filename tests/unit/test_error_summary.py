@@ -122,7 +122,7 @@ ERRORS = [
     ("ConnectionResetError: [Errno 104] Connection reset by peer", "ConnectionResetError: Connection reset by peer"),
     ("OSError: [Errno 113] No route to host", "No route to host"),
     ("ConnectionRefusedError(111, 'Connect call failed')", "ConnectionRefusedError: Connect call failed"),
-    ("[Errno 111] Connect call failed ('127.0.0.1', 443)", "Connect call failed ('127.0.0.1', 443)"),
+    ("[Errno 111] Connect call failed ('127.0.0.1', 443)", "Connect call failed"),
     ("gaierror: [Errno -2] Name or service not known", "gaierror: Name or service not known"),
     (
         "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed "
@@ -181,6 +181,7 @@ def test_where_room_is_short_the_arguments_go_first_and_then_the_type() -> None:
     assert chained.within(40) == "VenueUnreachable ← ConnectTimeout"
     assert chained.within(100) == "VenueUnreachable: venue='ccxt:binance', attempt=3 ← ConnectTimeout"
     assert ErrorSummary("OrderRejected", "the market is closed").within(22) == "the market is closed"
+    assert ErrorSummary("", "insufficient buying power (40310000)").within(30) == "insufficient buying power"
     assert ErrorSummary("KeyError", "client_order_id").within(10) == "KeyError: client_order_id"
 
 

@@ -9,7 +9,6 @@ from textual import events
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.render.entry import Shown
 from console.render.line import Line, line, spread, trusted, untrusted
 from console.render.value import count, coverage, many
 from console.screens.action_screen import ListingScreen
@@ -94,6 +93,7 @@ class QueueScreen(ListingScreen):
         """Repaint the ages that read differently; the frame only where its oldest age does."""
         now, counts = self.console.now(), self.console.header_state.counts
         self.table.tick(now)
+        self.pane.tick(now)
         oldest = counts.oldest_pending if counts is not None else None
         words = "" if oldest is None else long_age(oldest, now)
         if words != self._oldest:
@@ -224,7 +224,7 @@ class QueueScreen(ListingScreen):
 
         row = self.table.row
         if row is not None:
-            self.app.push_screen(EntryScreen(Shown(row, read_only=self.console.header_state.read_only), self.pane.tab))
+            self.app.push_screen(EntryScreen(self.console.shown_row(row), self.pane.tab))
 
     def on_entry_table_opened(self) -> None:
         self.do_open()

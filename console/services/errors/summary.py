@@ -32,7 +32,7 @@ _NUMBERED: Final = re.compile(r"\[(?:Errno|WinError|SSL:? ?)\s?[-A-Z0-9_ ]{0,60}
 _ARGUMENTS: Final = re.compile(r"(?:-?[0-9]{1,5}, )?[\"'](.*)[\"'](?:, .{0,200})?", re.DOTALL)
 _OBJECT: Final = re.compile(r"<[\w.]{3,120} object at 0x[0-9a-f]{4,20}>:?\s?")
 _TAILS: Final = re.compile(
-    r"""\ \(_ssl\.c:[0-9]+\)|\ ssl:\w+\ \[.{0,300}$|\nFor\ more\ information\ .{0,400}$|
+    r"""\ \(_ssl\.c:[0-9]+\)|\ \('[0-9.:a-f]{3,40}',\ [0-9]{1,5}(?:,\ [0-9]+)*\)|\ ssl:\w+\ \[.{0,300}$|\nFor\ more\ information\ .{0,400}$|
         \ \[type=\w+,\ input_value=.{0,400}?\]|\ for\ url:?\ '?https?://[^\s'>]{0,400}'?|\ with\ url:\ /\S{0,400}""",
     re.VERBOSE | re.DOTALL,
 )
@@ -46,6 +46,9 @@ _PLAIN_TYPES: Final = frozenset(
      "ExchangeError", "HTTPError", "HTTPStatusError", "HttpError", "OSError", "ReadTimeout", "RejectedError",
      "RequestException", "RuntimeError", "ValueError")
 )  # fmt: skip
+
+
+_CODED: Final = re.compile(r" \([-\w]{1,40}\)$")  # a venue's code behind its words
 
 
 class ErrorSummary(NamedTuple):
@@ -70,9 +73,16 @@ class ErrorSummary(NamedTuple):
         return f"{self.type}: {self.message}"
 
     def within(self, room: int) -> str:
-        """The line where it fits, else without the arguments or the type around the message."""
+        """The line where it fits, else without the code, the arguments or the type around the message."""
         line = self.line
-        if len(line) <= room or not self.type:
+        if len(line) <= room:
+            return line
+        if not self.causes and (coded := _CODED.search(line)) is not None:
+            line = line[: coded.start()]
+            if len(line) <= room:
+                return line
+            return ErrorSummary(self.type, _CODED.sub("", self.message)).within(room)
+        if not self.type:
             return line
         if self.causes:
             return " ← ".join((self.type, *self.causes))
