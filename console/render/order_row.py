@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
 from backends.records import Entry, number
+from console.services.layout_fields import layout_of
 
 VenueTypes = Mapping[str, str]  # a venue's name in the store → its type, where the config says another
 _CCXT = "ccxt:"
@@ -52,6 +53,16 @@ def quick_value(entry: Entry, types: VenueTypes) -> OrderValue:
     if "price" not in entry.names or _holds(entry.text("action_json"), _VALUED):
         return OrderValue(None, None)
     return value_of(entry, types)
+
+
+def summed(entries: Iterable[Entry], types: VenueTypes) -> dict[str, Decimal]:
+    """What the entries are worth, per currency: amounts of two currencies are never added."""
+    total: dict[str, Decimal] = {}
+    for entry in entries:
+        held = value_of(entry, types) if layout_of(entry).has_worth else None
+        if held is not None and held.notional is not None and held.currency is not None:
+            total[held.currency] = _EXACT.add(total.get(held.currency, Decimal(0)), held.notional)
+    return total
 
 
 def is_exit(entry: Entry) -> bool:

@@ -29,6 +29,7 @@ class EntryScreen(ActingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.set_interval(1.0, self._tick)
         self._put()
         self.acted()
 
@@ -44,13 +45,16 @@ class EntryScreen(ActingScreen):
         super().on_screen_resume()
         self.acted()
 
+    def _tick(self) -> None:
+        self.pane.tick(self.console.now())
+
     def acted(self) -> None:
         if self.console.session is not None:
             self.start(self._read, group="entry", exclusive=True)
 
     async def _read(self) -> None:
         shown = await self.console.shown(self._shown.row.entry.id)
-        if shown is not None:
+        if shown is not None and shown.row.entry.id == self._shown.row.entry.id:
             self._shown = shown
             self._put()
 
@@ -67,7 +71,40 @@ class EntryScreen(ActingScreen):
 
     def hints(self) -> tuple[str, ...]:
         first = acts_on(self._shown.row.entry, self._shown)
-        return ("back", *first, "tab-after", "copy", "note", "pager", "editor", "audit", "mode")
+        return (
+            "back",
+            *first,
+            "next",
+            "previous",
+            "tab-after",
+            "copy",
+            "copy-json",
+            "note",
+            "pager",
+            "editor",
+            "audit",
+            "mode",
+        )
+
+    def do_next(self) -> None:
+        self._go(1)
+
+    def do_previous(self) -> None:
+        self._go(-1)
+
+    def _go(self, by: int) -> None:
+        """Open the entry after or before this one in the queue, whose cursor follows."""
+        table = self.console.queue.table
+        at = table.window.find(self._shown.row.entry.id)
+        if at is not None:
+            table.move_to(at + by)
+        row = table.row
+        if row is None or row.entry.id == self._shown.row.entry.id:
+            self.warn("there is no further entry in this direction")
+            return
+        self._shown = self.console.shown_row(row)
+        self._put()
+        self.acted()
 
     def do_down(self) -> None:
         self.pane.text.scroll_lines(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from console import keymap as keys
 from console.render.line import HANG, Cell, Line, columns, fit, line, trusted
+from console.render.row import legend
 from console.screens.frame import ReadingScreen
 from console.services.layout_fields import LAYOUTS
 
@@ -37,6 +38,12 @@ class HelpScreen(ReadingScreen):
         lines = columns([(" ".join(keys.spelled(name) for name in key.keys), _meaning(key)) for key in there])
         lines += [(), line(trusted("The filter line", "strong"))]
         lines += columns([(word, line(trusted(text))) for word, text in _filters(self.console.header_state.layout)])
+        lines += [(), line(trusted("Signs in front of the rows", "strong"))]
+        signs = legend(self.console.header_state.layout)
+        lines += columns([(one.sign, line(trusted(one.meaning, one.tone))) for one in signs])
+        lines += [
+            line(trusted(" SELL in capitals, buy in small letters; VALUE without a currency is USD, USDT or USDC"))
+        ]
         if not self.console.header_state.read_only:
             lines += [(), line(trusted("Gates", "strong"))]
             lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]

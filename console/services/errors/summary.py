@@ -32,8 +32,9 @@ _NUMBERED: Final = re.compile(r"\[(?:Errno|WinError|SSL:? ?)\s?[-A-Z0-9_ ]{0,60}
 _ARGUMENTS: Final = re.compile(r"(?:-?[0-9]{1,5}, )?[\"'](.*)[\"'](?:, .{0,200})?", re.DOTALL)
 _OBJECT: Final = re.compile(r"<[\w.]{3,120} object at 0x[0-9a-f]{4,20}>:?\s?")
 _TAILS: Final = re.compile(
-    r"""\ \(_ssl\.c:[0-9]+\)|\ \('[0-9.:a-f]{3,40}',\ [0-9]{1,5}(?:,\ [0-9]+)*\)|\ ssl:\w+\ \[.{0,300}$|\nFor\ more\ information\ .{0,400}$|
-        \ \[type=\w+,\ input_value=.{0,400}?\]|\ for\ url:?\ '?https?://[^\s'>]{0,400}'?|\ with\ url:\ /\S{0,400}""",
+    r"""\ \(_ssl\.c:[0-9]+\)|\ \('[0-9.:a-f]{3,40}',\ [0-9]{1,5}(?:,\ [0-9]+)*\)|\ ssl:\w+\ \[.{0,300}$|
+        \nFor\ more\ information\ .{0,400}$|\ \[type=\w+,\ input_value=.{0,400}?\]|
+        \ for\ url:?\ '?https?://[^\s'>]{0,400}'?|\ with\ url:\ /\S{0,400}""",
     re.VERBOSE | re.DOTALL,
 )
 _STATUS: Final = re.compile(
