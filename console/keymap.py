@@ -98,6 +98,7 @@ KEYS: tuple[Key, ...] = (
 # What a key is called on stores whose entries are no orders: its label and its tooltip, {origin} as in `queue`.
 _NOT_ORDERS: Mapping[str, tuple[str, str]] = {
     "filter": ("filter", "filter by text, {origin}:NAME, age>1h, !timeout"),
+    "sort": ("sort", "by age, tries or {origin}; `:sort -age` turns it round"),
     "health": ("health", "depth, arrivals, {origin}s and alerts as a picture"),
     "mode": ("paper/live", "replays are real in both; LIVE asks for the word as well"),
     "dismiss": ("dismiss", "settle without sending; its gate says what happens to the row"),

@@ -10,8 +10,9 @@ from backends.ledger.audit_chain import Head, Verifier
 from backends.records import STATES, Filter, number, readable
 from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
-from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
+from console.cli.output import history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
+from console.render.entry_json import event_pairs
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.triage.triage import ClassifiedEntry
 from console.text.untrusted import safe_block

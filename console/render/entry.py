@@ -35,7 +35,7 @@ from console.render.row import state_cell
 from console.services import layout_fields as layout
 from console.services.errors.summary import summarise
 from console.services.replay.outcome import spoken
-from console.services.triage.advice import DEFAULT_KEYS, Advice, KeyNames, Told, Weight, advise, difference
+from console.services.triage.advice import DEFAULT_KEYS, Advice, EntryPast, KeyNames, Weight, advise, difference
 from console.services.triage.triage import ClassifiedEntry, History
 from console.text.durations import long_age
 from console.text.untrusted import safe, safe_block
@@ -151,7 +151,7 @@ def heading(shown: Shown, now: datetime, size: int) -> tuple[Line, list[Line]]:
 
 def _advice(shown: Shown, now: datetime) -> Advice:
     history = shown.history
-    told = Told(history.attempts, history.events, now) if history else Told()
+    told = EntryPast(history.attempts, history.events, now) if history else EntryPast()
     return advise(shown.known, told, shown.keys)
 
 

@@ -12,7 +12,7 @@ from console.render.line import Cell, Line, Tone, fit
 from console.render.order_row import VenueTypes, is_exit, quick_value, value_of
 from console.services import layout_fields as of
 from console.services.triage.lineage import told
-from console.services.triage.marks import may_have_arrived
+from console.services.triage.marks import MarkFacts, UsualLimits, may_have_arrived
 from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import span
 from console.text.untrusted import safe
@@ -96,7 +96,7 @@ def _margin(layout: str) -> str:
     return " " * (4 if of.LAYOUTS[layout].has_modes else 3)
 
 
-def state_glyph(row: ClassifiedEntry) -> Glyph:
+def state_glyph(row: ClassifiedEntry, now: datetime) -> Glyph:
     """The sign of its state; of a pending entry the sign of the mark that matters most."""
     state = row.entry.state
     if state != "pending":
@@ -107,7 +107,8 @@ def state_glyph(row: ClassifiedEntry) -> Glyph:
         return _STATES[state]
     if may_have_arrived(row):
         return _ARRIVED
-    return _STALE if row.facts is not None and row.facts.has(row, "stale") else _STATES[state]
+    facts = row.facts or MarkFacts({}, now, UsualLimits())  # before they are read, by the usual limit
+    return _STALE if facts.has(row, "stale") else _STATES[state]
 
 
 def row_line(
@@ -121,7 +122,7 @@ def row_line(
     quick: bool = False,
 ) -> Line:
     """The entry's line, exactly as wide as the table. `quick`: only what can be told at once."""
-    made, state = table_columns(size, row.entry.layout), state_glyph(row)
+    made, state = table_columns(size, row.entry.layout), state_glyph(row, now)
     cells = [Cell(_MARKED.sign if marked else _NEW.sign if fresh else " ", "accent"), Cell(state.sign, state.tone)]
     if of.layout_of(row.entry).has_modes:
         cells.append(Cell(_EXIT.sign, _EXIT.tone) if is_exit(row.entry) else Cell(" "))

@@ -12,6 +12,8 @@ from console.screens.action_screen import ActingScreen, Pick, Picks, acts_on
 from console.widgets.canvas import Canvas
 from console.widgets.entry_pane import PAGE_FROM, EntryPane
 
+_HINTS = ("copy", "copy-json", "note", "pager", "editor", "audit", "mode")
+
 
 class EntryScreen(ActingScreen):
     key_context = "entry"
@@ -71,20 +73,7 @@ class EntryScreen(ActingScreen):
 
     def hints(self) -> tuple[str, ...]:
         first = acts_on(self._shown.row.entry, self._shown)
-        return (
-            "back",
-            *first,
-            "next",
-            "previous",
-            "tab-after",
-            "copy",
-            "copy-json",
-            "note",
-            "pager",
-            "editor",
-            "audit",
-            "mode",
-        )
+        return ("back", *first, "next", "previous", "tab-after", *_HINTS)
 
     def do_next(self) -> None:
         self._go(1)

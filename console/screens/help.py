@@ -9,6 +9,7 @@ from console.screens.frame import ReadingScreen
 from console.services.layout_fields import LAYOUTS
 
 _STATES = "pending in_flight in_doubt replayed dismissed, open, all; several with commas"
+_READING = "SELL stands in capitals, buy in small letters; a VALUE without a currency is in USD, USDT or USDC."
 _GATES = (
     "Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.",
     "What was typed before a gate could be read does not count; a paste never does.",
@@ -41,9 +42,7 @@ class HelpScreen(ReadingScreen):
         lines += [(), line(trusted("Signs in front of the rows", "strong"))]
         signs = legend(self.console.header_state.layout)
         lines += columns([(one.sign, line(trusted(one.meaning, one.tone))) for one in signs])
-        lines += [
-            line(trusted(" SELL in capitals, buy in small letters; VALUE without a currency is USD, USDT or USDC"))
-        ]
+        lines += [line(trusted(" "), HANG, trusted(_READING))]
         if not self.console.header_state.read_only:
             lines += [(), line(trusted("Gates", "strong"))]
             lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]

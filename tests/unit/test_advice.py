@@ -12,7 +12,7 @@ import pytest
 
 from backends.records import Attempt, AuditEvent, Entry, State
 from console.services.layout_fields import INTEGRATION, OUTBOX
-from console.services.triage.advice import DEFAULT_KEYS, Advice, Told, advise, next_step
+from console.services.triage.advice import DEFAULT_KEYS, Advice, EntryPast, advise, next_step
 from console.services.triage.marks import MarkFacts, UsualLimits
 from console.services.triage.poison import Poison
 from console.services.triage.triage import ClassifiedEntry
@@ -165,7 +165,7 @@ CASES = {
 
 def advice(case: Case, **keys: str) -> Advice:
     row = ClassifiedEntry(entry(case.state, case.error, minutes=case.minutes), case.marks)
-    return advise(row, Told(case.attempts, case.events, NOW), {**DEFAULT_KEYS, **keys})
+    return advise(row, EntryPast(case.attempts, case.events, NOW), {**DEFAULT_KEYS, **keys})
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -184,7 +184,7 @@ def test_the_verdict_and_the_next_step(name: str) -> None:
 def test_what_was_sent_again_is_never_called_unsent(state: State, error: str) -> None:
     """Whatever the first error proved: a later try may stand at the venue, or does."""
     outcome = {"in_doubt": "unknown", "in_flight": None, "replayed": "accepted"}[state]
-    told = advise(ClassifiedEntry(entry(state, ERRORS[error])), Told((attempt(outcome),), now=NOW))
+    told = advise(ClassifiedEntry(entry(state, ERRORS[error])), EntryPast((attempt(outcome),), now=NOW))
     assert told.verdict not in ("NEVER SENT", "NOT SENT", "NO ORDER STANDS", "REFUSED BY THE VENUE")
 
 
@@ -206,7 +206,7 @@ def test_every_step_of_an_open_entry_names_a_key() -> None:
 @pytest.mark.parametrize("state", ["pending", "in_doubt", "replayed", "dismissed"])
 def test_messages_and_calls_have_no_venue_to_ask(layout: str, state: State) -> None:
     made = Entry(layout, "7", state, (), (7,), ("id",), (7,))
-    told = advise(ClassifiedEntry(made), Told(now=NOW))
+    told = advise(ClassifiedEntry(made), EntryPast(now=NOW))
     assert told.verdict not in UNSURE or state == "in_doubt"
     assert "venue" not in told.step
     assert next_step(ClassifiedEntry(made)) == told.step

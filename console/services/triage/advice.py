@@ -38,7 +38,7 @@ class Advice(NamedTuple):
     step: str
 
 
-class Told(NamedTuple):
+class EntryPast(NamedTuple):
     """What is known of an entry beside its row."""
 
     attempts: Sequence[Attempt] = ()
@@ -46,10 +46,10 @@ class Told(NamedTuple):
     now: datetime | None = None
 
 
-_NOTHING_TOLD = Told()
+_NOTHING_KNOWN = EntryPast()
 
 
-def advise(row: ClassifiedEntry, told: Told = _NOTHING_TOLD, keys: KeyNames = DEFAULT_KEYS) -> Advice:
+def advise(row: ClassifiedEntry, told: EntryPast = _NOTHING_KNOWN, keys: KeyNames = DEFAULT_KEYS) -> Advice:
     """The verdict, what it rests on, and the next step with the keys as they are on this keyboard."""
     match row.entry.state:
         case "in_doubt":
@@ -66,10 +66,10 @@ def advise(row: ClassifiedEntry, told: Told = _NOTHING_TOLD, keys: KeyNames = DE
 
 
 def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = (), keys: KeyNames = DEFAULT_KEYS) -> str:
-    return advise(row, Told(attempts), keys).step
+    return advise(row, EntryPast(attempts), keys).step
 
 
-def _in_doubt(row: ClassifiedEntry, told: Told) -> Advice:
+def _in_doubt(row: ClassifiedEntry, told: EntryPast) -> Advice:
     last = _last(told.attempts, open_only=True)
     facts = _try(last, told.now) if last is not None else ()
     if not layout_of(row.entry).has_modes:
@@ -86,7 +86,7 @@ def _in_doubt(row: ClassifiedEntry, told: Told) -> Advice:
     return Advice("IN DOUBT", "danger", (*facts, words) if words else facts, step)
 
 
-def _in_flight(told: Told) -> Advice:
+def _in_flight(told: EntryPast) -> Advice:
     last = _last(told.attempts, open_only=True)
     facts = _try(last, told.now) if last is not None else ()
     if last is not None and told.now is not None and last.lease_until and last.lease_until < told.now.timestamp():
@@ -94,7 +94,7 @@ def _in_flight(told: Told) -> Advice:
     return Advice("IN FLIGHT", "warning", facts, "wait: it is being sent; if its owner is gone, (C) asks the venue")
 
 
-def _replayed(row: ClassifiedEntry, told: Told) -> Advice:
+def _replayed(row: ClassifiedEntry, told: EntryPast) -> Advice:
     accepted = [one for one in told.attempts if one.outcome == "accepted" and not one.rehearsal]
     fields = layout_of(row.entry)
     if not accepted:
@@ -109,7 +109,7 @@ def _replayed(row: ClassifiedEntry, told: Told) -> Advice:
     return Advice("REPLAYED", "good", facts, "nothing: its order stands at the venue")
 
 
-def _dismissed(told: Told) -> Advice:
+def _dismissed(told: EntryPast) -> Advice:
     step = "nothing: it is settled; restore (U) takes that back"
     body = next((body for body in map(_body, reversed(told.events)) if body.get("kind") == "dismiss"), None)
     if body is None:
@@ -121,7 +121,7 @@ def _dismissed(told: Told) -> Advice:
     return Advice("DISMISSED", "dim", (f"by {name}{ago}", f"{why}: {note}" if note else why), step)
 
 
-def _pending(row: ClassifiedEntry, told: Told) -> Advice:
+def _pending(row: ClassifiedEntry, told: EntryPast) -> Advice:
     fields = layout_of(row.entry)
     last = _last([one for one in told.attempts if not one.rehearsal])
     made = _first_error(row) if fields.has_modes else Advice("WAITS", "plain", (), fields.again)
