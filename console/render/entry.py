@@ -209,7 +209,8 @@ def _timeline(shown: Shown) -> list[Line]:
     if shown.history.unrecorded:
         lines.append(_unrecorded(shown.history.unrecorded))
     captured = layout.occurred_at(shown.row.entry)
-    return [*lines, *event.timeline(captured, shown.history.attempts, shown.history.events)]
+    of = shown.row.entry.layout
+    return [*lines, *event.timeline(captured, shown.history.attempts, shown.history.events, layout=of)]
 
 
 def _unrecorded(count: int) -> Line:

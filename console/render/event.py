@@ -76,12 +76,14 @@ def _event(seq: int, body: Body, size: int, *, about: str | None, result: str) -
     )
 
 
-def timeline(captured: datetime | None, attempts: Iterable[Attempt], events: Iterable[AuditEvent]) -> list[Line]:
+def timeline(
+    captured: datetime | None, attempts: Iterable[Attempt], events: Iterable[AuditEvent], *, layout: str = ORDERS
+) -> list[Line]:
     """Captured, tried, settled: who did what when, oldest first, with the reason."""
     told: list[tuple[datetime | None, Line]] = []
     if captured is not None:
         told.append((captured, line(trusted("captured"))))
-    told += [(parse_time(one.started_at), _tried(one)) for one in attempts]
+    told += [(parse_time(one.started_at), _tried(one, has_modes=LAYOUTS[layout].has_modes)) for one in attempts]
     for event in events:
         body = pairs(event)
         if body.get("kind") not in _TOLD_BY_TRIES:
@@ -98,14 +100,15 @@ def timeline(captured: datetime | None, attempts: Iterable[Attempt], events: Ite
     return lines
 
 
-def _tried(attempt: Attempt) -> Line:
+def _tried(attempt: Attempt, *, has_modes: bool) -> Line:
     """`try 1 PAPER rejected: insufficient buying power · oncall`"""
-    kind = f"{safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}"
+    mode = f"{safe(attempt.mode.upper(), 20)} " if has_modes else ""
+    kind = f"{mode}{'rehearsal ' if attempt.rehearsal else ''}"
     order = f" {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
     said = f": {safe(summarise(attempt.error).line, 300)}" if attempt.error else ""
     tone = OUTCOMES.get(attempt.outcome or "", "warning")
     return (
-        trusted(f"try {attempt.attempt_no:d} {kind} "),
+        trusted(f"try {attempt.attempt_no:d} {kind}"),
         Cell(safe(spoken(attempt.outcome), 40), tone),
         trusted(f"{order}{said}"),
         trusted(f" · {safe(attempt.operator, 40)}", "dim"),

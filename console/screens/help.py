@@ -42,7 +42,8 @@ class HelpScreen(ReadingScreen):
         lines += [(), line(trusted("Signs in front of the rows", "strong"))]
         signs = legend(self.console.header_state.layout)
         lines += columns([(one.sign, line(trusted(one.meaning, one.tone))) for one in signs])
-        lines += [line(trusted(" "), HANG, trusted(_READING))]
+        if LAYOUTS[self.console.header_state.layout].has_worth:
+            lines.append(line(trusted(" "), HANG, trusted(_READING)))
         if not self.console.header_state.read_only:
             lines += [(), line(trusted("Gates", "strong"))]
             lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]

@@ -12,7 +12,8 @@ from console.settings.config import ConfigError
 CONTRACT = {
     "down": "j", "up": "k", "top": "g", "bottom": "G", "page-up": "pageup", "page-down": "pagedown", "open": "enter",
     "back": "escape", "filter": "/", "command": ":", "palette": "ctrl+p", "help": "?", "mark": "space", "range": "v",
-    "mark-all": "a", "unmark": "u", "copy": "y", "copy-json": "Y", "next": "J", "previous": "K", "pane": "tab", "tab-before": "[", "tab-after": "]", "sort": "s",
+    "mark-all": "a", "unmark": "u", "copy": "y", "copy-json": "Y", "next": "J", "previous": "K",
+    "pane": "tab", "tab-before": "[", "tab-after": "]", "sort": "s",
     "groups": "f", "mode": "m", "dismiss": "D", "replay": "R", "reconcile": "C", "undo": "z", "audit": "A",
     "halt": "H", "stop": "!", "export": "x", "refresh": "ctrl+r", "quit": "q",
 }  # fmt: skip

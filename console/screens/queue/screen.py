@@ -9,6 +9,7 @@ from textual import events
 from textual.containers import Container
 from textual.widget import Widget
 
+from backends.records import OPEN_STATES
 from console.render.line import Line, joined, line, spread, trusted, untrusted, width
 from console.render.order_row import summed
 from console.render.value import count, coverage, many, short_amounts
@@ -147,7 +148,8 @@ class QueueScreen(ListingScreen):
         elif not loader.text:
             known = f"{count(loader.matching)} open"
         else:
-            known = f"{count(loader.matching)}{f' of {count(counts.open)}' if counts is not None else ''} match"
+            among = counts is not None and loader.view.query.where.states <= OPEN_STATES
+            known = f"{count(loader.matching)}{f' of {count(counts.open)}' if counts and among else ''} match"
         fresh = line(trusted(f" · {count(loader.fresh)} new", "accent")) if loader.fresh else ()
         return (trusted(f"{row}{known}", "dim"), *fresh, *self._worth(window))
 

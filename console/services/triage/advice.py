@@ -55,7 +55,7 @@ def advise(row: ClassifiedEntry, told: EntryPast = _NOTHING_KNOWN, keys: KeyName
         case "in_doubt":
             made = _in_doubt(row, told)
         case "in_flight":
-            made = _in_flight(told)
+            made = _in_flight(row, told)
         case "replayed":
             made = _replayed(row, told)
         case "dismissed":
@@ -70,9 +70,9 @@ def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = (), keys: KeyN
 
 
 def _in_doubt(row: ClassifiedEntry, told: EntryPast) -> Advice:
-    last = _last(told.attempts, open_only=True)
-    facts = _try(last, told.now) if last is not None else ()
-    if not layout_of(row.entry).has_modes:
+    last, has_modes = _last(told.attempts, open_only=True), layout_of(row.entry).has_modes
+    facts = _try(last, told.now, mode=has_modes) if last is not None else ()
+    if not has_modes:
         step = "reconcile (C) or settle (S): a retry has no known end; until then nothing else may be done"
         return Advice("IN DOUBT", "danger", facts, step)
     words = _newest_words(last, told.events)
@@ -86,12 +86,13 @@ def _in_doubt(row: ClassifiedEntry, told: EntryPast) -> Advice:
     return Advice("IN DOUBT", "danger", (*facts, words) if words else facts, step)
 
 
-def _in_flight(told: EntryPast) -> Advice:
-    last = _last(told.attempts, open_only=True)
-    facts = _try(last, told.now) if last is not None else ()
+def _in_flight(row: ClassifiedEntry, told: EntryPast) -> Advice:
+    last, has_modes = _last(told.attempts, open_only=True), layout_of(row.entry).has_modes
+    facts = _try(last, told.now, mode=has_modes) if last is not None else ()
+    ask = "(C) asks the venue, (S) settles it" if has_modes else "reconcile (C) or settle (S)"
     if last is not None and told.now is not None and last.lease_until and last.lease_until < told.now.timestamp():
-        return Advice("IN FLIGHT", "warning", (*facts, "its owner is gone"), "(C) asks the venue, (S) settles it")
-    return Advice("IN FLIGHT", "warning", facts, "wait: it is being sent; if its owner is gone, (C) asks the venue")
+        return Advice("IN FLIGHT", "warning", (*facts, "its owner is gone"), ask)
+    return Advice("IN FLIGHT", "warning", facts, f"wait: it is being sent; if its owner is gone: {ask}")
 
 
 def _replayed(row: ClassifiedEntry, told: EntryPast) -> Advice:
@@ -126,7 +127,7 @@ def _pending(row: ClassifiedEntry, told: EntryPast) -> Advice:
     last = _last([one for one in told.attempts if not one.rehearsal])
     made = _first_error(row) if fields.has_modes else Advice("WAITS", "plain", (), fields.again)
     if last is not None and last.outcome in ("rejected", "not_sent", "accepted"):
-        made = _after(last, made, told.now)
+        made = _after(last, made, told.now) if fields.has_modes else _handed_back(last, made, told.now)
     made = _rehearsed(made, _last(told.attempts), told.now)
     if row.poison is not None:
         step = f"{row.poison.text}: mend the cause, then restore (U) with a note clears that; or dismiss (D)"
@@ -164,6 +165,11 @@ def _after(last: Attempt, first: Advice, now: datetime | None) -> Advice:
             known = read.reach == "no" and read.rule != "unknown"
             step = read.note if known else "read the reason, then dismiss (D), or correct it at its source"
             return Advice("REFUSED BY THE VENUE", "warning", facts, step)
+
+
+def _handed_back(last: Attempt, first: Advice, now: datetime | None) -> Advice:
+    """A message or call that was tried again and came to nothing."""
+    return first._replace(facts=(*_try(last, now, mode=False), *((last.error,) if last.error else ())))
 
 
 def _rehearsed(made: Advice, last: Attempt | None, now: datetime | None) -> Advice:
