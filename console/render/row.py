@@ -153,7 +153,7 @@ def _shown(row: ClassifiedEntry, column: TableColumn, now: datetime) -> tuple[st
         case "AGE":
             return value.entry_age(entry, now), "dim"
         case "VENUE" | "QUEUE" | "PROVIDER":
-            return safe(of.origin(entry), 40), settled
+            return _origin(entry, column.size), settled
         case "ACCOUNT":
             return safe(entry.text("account_id"), 40), "dim"
         case "ORDER":
@@ -167,6 +167,12 @@ def _shown(row: ClassifiedEntry, column: TableColumn, now: datetime) -> tuple[st
             return _tries(row)
         case _:
             return _shown_elsewhere(entry, column.title, now, settled)
+
+
+def _origin(entry: Entry, room: int) -> str:
+    """The venue, queue or provider; where room is short, an exchange without the library that reaches it."""
+    name = safe(of.origin(entry), 40)
+    return name if len(name) <= room else name.removeprefix("ccxt:")
 
 
 def _weight(entry: Entry, settled: Tone) -> Tone:

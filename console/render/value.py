@@ -52,13 +52,13 @@ def price(value: object) -> str:
     return safe(readable(value), 60) if exact is None else safe(format(exact, ",f"), 60)
 
 
-def short(amount: Decimal) -> str:
-    """`4.7k`, `232k`, `2.1M`: an amount in at most five characters below a quadrillion."""
+def short(amount: Decimal, *, whole: bool = False) -> str:
+    """`4.7k`, `232k`, `2.1M`: an amount in at most five characters below a quadrillion. `whole`: without decimals."""
     with localcontext(_ROUNDING):
         left, size = abs(amount), 0
         while left >= Decimal("999.5") and size < len(_UNITS) - 1:
             left, size = left / 1000, size + 1
-        digits = 0 if left >= Decimal("99.95") else 1 if size or left >= Decimal("9.995") else 2
+        digits = 0 if whole or left >= Decimal("99.95") else 1 if size or left >= Decimal("9.995") else 2
         return f"{'−' if amount < 0 else ''}{left:,.{digits}f}{_UNITS[size]}"
 
 
@@ -73,7 +73,9 @@ def short_value(amount: Decimal, currency: str | None, room: int) -> str:
     text, name = short(amount), safe(currency or "", 12)
     if not name or cell_len(f"{text} {name}") <= room:
         return f"{text} {name}".rstrip()
-    return text if currency in _DOLLARS else f"{text}{name}"
+    if currency in _DOLLARS:
+        return text
+    return f"{text}{name}" if cell_len(f"{text}{name}") <= room else f"{short(amount, whole=True)}{name}"
 
 
 def money(value: Decimal, *, signed: bool = False) -> str:
@@ -139,7 +141,7 @@ def side(entry: Entry) -> str:
 def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
     """`buy 100 AAPL @ 180.0 day`; replace and cancel orders begin with that word. Messages and calls: their subject.
 
-    Where room is short, the time in force is left out, then the market is cut; side, quantity and price stay.
+    Where room is short, the time in force is left out, then a blank and a zero, then the market is cut.
     `aligned`: in a list with room for it, sides and quantities stand under each other.
     """
     if (subject := layout.layout_of(entry).subject) is not None:
@@ -154,6 +156,9 @@ def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
     whole = " ".join(part for part in (before, market, after, tif) if part.strip())
     if cell_len(whole) <= room:
         return whole
+    for shorter in (after, glued := after.replace("@ ", "@"), glued.removesuffix(".0")):
+        if cell_len(f"{before} {market} {shorter}") <= room:
+            return f"{before} {market} {shorter}"
     if cell_len(before) + min(cell_len(market), _MARKET_LENGTH) + cell_len(after) + 2 > room:
         after = after.replace("@ ", "@")
     left = room - cell_len(before) - cell_len(after) - 2
