@@ -33,6 +33,7 @@ _SUBJECT_LENGTH = 80
 _MARKET_LENGTH = 5  # shortest cut of a market name that can still be recognised
 _ROOM_TO_ALIGN = 34  # columns of an order from which its quantity has a column of its own
 _SIDE, _SIZE = 4, 5  # columns of the side and of the quantity there
+_ROOM_TO_NAME = 10  # columns of a value from which dollars are named too
 _UNITS = ("", "k", "M", "B", "T")
 _DOLLARS = frozenset({"USD", "USDT", "USDC"})  # what a bare amount is in
 
@@ -71,10 +72,10 @@ def short_amounts(by_currency: Mapping[str, Decimal]) -> str:
 def short_value(amount: Decimal, currency: str | None, room: int) -> str:
     """An amount in a column. Where room is short a dollar's name is left out, never another currency's."""
     text, name = short(amount), safe(currency or "", 12)
-    if not name or cell_len(f"{text} {name}") <= room:
-        return f"{text} {name}".rstrip()
-    if currency in _DOLLARS:
+    if not name or (currency in _DOLLARS and room < _ROOM_TO_NAME):
         return text
+    if cell_len(f"{text} {name}") <= room:
+        return f"{text} {name}"
     return f"{text}{name}" if cell_len(f"{text}{name}") <= room else f"{short(amount, whole=True)}{name}"
 
 

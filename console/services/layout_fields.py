@@ -293,7 +293,7 @@ LAYOUTS: Mapping[str, LayoutFields] = {
             _AGE,
             ListColumn("VENUE", ((64, 8), (110, 11), (150, 14))),
             ListColumn("ACCOUNT", ((100, 8), (150, 14))),
-            ListColumn("ORDER", ((0, 22), (64, 26), (110, 34), (150, 44))),
+            ListColumn("ORDER", ((0, 22), (64, 27), (110, 34), (150, 44))),
             ListColumn("VALUE", ((64, 7), (150, 11)), right=True),
             _ERROR,
             ListColumn("TRY", ((0, 3),), right=True),

@@ -143,7 +143,7 @@ def _first_error(row: ClassifiedEntry) -> Advice:
     if may_have_arrived(row):
         return Advice("MAY HAVE ARRIVED", "warning", (row.category,), step)
     if read.rule in _UNSENT_RULES or read.category == "transient":
-        return Advice("NEVER SENT", "plain", (row.category,), step)
+        return Advice("NEVER SENT", "plain", (row.category,), step.removeprefix("never sent: "))
     # What is no matter of business may have been refused by the engine's own checks as well.
     refused = read.category == "business"
     return Advice("REFUSED BY THE VENUE" if refused else "NO ORDER STANDS", "plain", (row.category,), step)
