@@ -28,7 +28,7 @@ from tests.support.orders import row
 
 DOWN, PAGE_DOWN = b"\x1b[B", b"\x1b[6~"
 ID = re.compile(rb"dlq_[0-9a-z]{16}")
-FIRST_ROW = rb"(buy|sell) [0-9.]+ \S+"
+FIRST_ROW = rb"(buy|SELL) +[0-9.,]+ \S+"
 ATTACHED = rb"pending [0-9,]+"  # the rows come first, from the file itself; what is counted, from the attached store
 SMALL = 1_000
 LOADED = 100_000  # VisiData reads all before its keys are quick

@@ -17,7 +17,7 @@ from backends.first_page import FirstPage
 from backends.store import StoreError
 from console import keymap as keys
 from console.app_setup import AppSetup, header_state_of
-from console.render.entry import Shown
+from console.render.entry import Alike, Shown
 from console.render.line import line, trusted
 from console.running_work import RunningWork
 from console.screens.error_dialog import Dialog
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from console.services.index.keeper import IndexSupervisor
     from console.services.replay.background_run import RunProgress
     from console.services.session import Mode, StoreSession
+    from console.services.triage.triage import ClassifiedEntry
 
 
 _UNREACHABLE = 5
@@ -63,6 +64,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self._leaving = False
         self._supervisor: IndexSupervisor | None = None
         self.header_state = header_state_of(setup, setup.store)
+        self.venue_types = {name: venue.type for name, venue in setup.config.venues.items() if venue.type}
+        self._key_names = {key.id: key.shown for key in setup.keys}
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = f"dlq-{chosen(setup.config.theme)}"
@@ -198,12 +201,22 @@ class ConsoleApp(App[int], inherit_bindings=False):
         history = await self.session.triage.history(entry_id)
         if history is None:
             return None
-        read_only = self.header_state.read_only
-        findings: tuple[str, ...] = ()
-        notes: tuple[str, ...] = ()
-        if not read_only:
-            findings, notes = self.session.read_action(history.entry.entry)
-        return Shown(history.entry, history, findings, notes, read_only)
+        shown = self.shown_row(history.entry)._replace(history=history, alike=await self._alike(history.entry))
+        if shown.read_only:
+            return shown
+        read = self.session.read_action(history.entry.entry)
+        return shown._replace(findings=read.findings, notes=read.notes, action=read.action)
+
+    def shown_row(self, row: ClassifiedEntry) -> Shown:
+        """The entry as its row has it, before its history is read."""
+        return Shown(row, read_only=self.header_state.read_only, keys=self._key_names, types=self.venue_types)
+
+    async def _alike(self, row: ClassifiedEntry) -> Alike | None:
+        """How many fail in the same way, where the index knows."""
+        if self.session is None or row.entry.state != "pending":
+            return None
+        found = await (await self.session.index_status()).alike(row.fingerprint)
+        return None if found is None else Alike(*found)
 
     def begin(self, run: RunProgress) -> None:
         """Start a batch. It runs on when its screen is closed."""

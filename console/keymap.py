@@ -56,10 +56,13 @@ KEYS: tuple[Key, ...] = (
     Key("mark-all", ("a",), "all", "mark all that match, as they are now", ("queue",)),
     Key("unmark", ("u",), "unmark", "unmark all", ("queue",)),
     Key("copy", ("y",), "copy id", "copy the entry's id", _ENTRIES),
+    Key("copy-json", ("Y",), "copy JSON", "copy the entry as JSON, as `dlq show --json` prints it", _ENTRIES),
+    Key("next", ("J",), "next", "the next entry, also while the pane or the entry is read", _ENTRIES),
+    Key("previous", ("K",), "previous", "the entry before", _ENTRIES),
     Key("pane", ("tab",), "panes", "to the other pane", ("queue", "groups")),
     Key("tab-before", ("[",), "tab", "the tab before", _ENTRIES),
     Key("tab-after", ("]",), "tab", "the next tab", _ENTRIES),
-    Key("sort", ("s",), "sort", "newest first, or oldest first", ("queue",)),
+    Key("sort", ("s",), "sort", "by age, value, tries or venue; `:sort -value` turns it round", ("queue",)),
     Key("groups", ("f",), "groups", "like failures together", ("queue", "health")),
     Key("health", ("i",), "health", "depth, arrivals, venues and alerts as a picture", ("queue", "groups")),
     Key("mode", ("m",), "paper/live", "paper or live; LIVE asks for the word", _ENTRIES, dangerous=True),
@@ -95,6 +98,7 @@ KEYS: tuple[Key, ...] = (
 # What a key is called on stores whose entries are no orders: its label and its tooltip, {origin} as in `queue`.
 _NOT_ORDERS: Mapping[str, tuple[str, str]] = {
     "filter": ("filter", "filter by text, {origin}:NAME, age>1h, !timeout"),
+    "sort": ("sort", "by age, tries or {origin}; `:sort -age` turns it round"),
     "health": ("health", "depth, arrivals, {origin}s and alerts as a picture"),
     "mode": ("paper/live", "replays are real in both; LIVE asks for the word as well"),
     "dismiss": ("dismiss", "settle without sending; its gate says what happens to the row"),

@@ -15,8 +15,9 @@ from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
 from backends.records import STATES, Filter, Finding, StoreInfo, number, readable
 from backends.store import RunsForeignCode, Store
 from console.cli.context import DONE, REJECTED, Context, refuse_blind, say
-from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
+from console.cli.output import history_json, history_lines, json_row, plain_entry, stored_number
 from console.cli.parser import UsageError
+from console.render.entry_json import event_pairs
 from console.services.layout_fields import OUTBOX, bytes_text, shown_values
 from console.services.policy import refresh
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry

@@ -5,18 +5,16 @@ Covers every layout. Prints nothing itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from typing import NamedTuple
 
 from backends.layouts.columns import spelling
-from backends.layouts.mask import masked_event
 from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
-from console.render.order_row import VenueTypes, currency_of, told_terms, value_of
+from console.render.entry_json import entry_json, event_pairs, whole_json
+from console.render.order_row import VenueTypes, currency_of, told_terms
 from console.services import layout_fields as layout
-from console.services.json_lines import json_line, json_value
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
 from console.services.triage.advice import poison_step
 from console.services.triage.lineage import told
@@ -75,60 +73,11 @@ def moment(value: object) -> str:
 
 
 def json_row(row: ClassifiedEntry, types: VenueTypes = _AS_NAMED) -> str:
-    return _format(row).json(row, types)
-
-
-def _order_json(row: ClassifiedEntry, types: VenueTypes) -> str:
-    pairs: dict[str, object] = dict(zip(row.entry.names, layout.shown_values(row.entry), strict=True))
-    notional, currency = value_of(row.entry, types)
-    pairs |= {"state": row.state, "category": row.category, "fingerprint": row.fingerprint}
-    pairs |= {"notional": notional, "currency": currency, "origin": "entry", "marks": list(row.marks)}
-    if wrong := malformed(row.entry):
-        pairs["malformed"] = list(wrong)
-    return json_line(pairs)
+    return entry_json(row, types, clock.now)
 
 
 def history_json(history: History, types: VenueTypes = _AS_NAMED) -> str:
-    rest: dict[str, object] = {
-        "attempts": [attempt_pairs(attempt) for attempt in history.attempts],
-        "audit": [event_pairs(event) for event in history.events],
-        "notes": [{"at": note.at, "operator": note.operator, "text": note.text} for note in history.notes],
-        "retries_not_recorded": history.unrecorded,
-    }
-    if history.entry.state == UNKNOWN:
-        rest = dict.fromkeys(rest)
-    if layout.layout_of(history.entry.entry).comes_back:
-        rest |= {"came_back": len(history.ancestors), "ancestors": list(map(_ancestor_pairs, history.ancestors))}
-    # Inserted as text, so that its numbers keep their stored digits.
-    return f'{{"entry": {json_row(history.entry, types)}, {json.dumps(rest, default=str)[1:]}'
-
-
-def attempt_pairs(attempt: Attempt) -> dict[str, object]:
-    return {
-        "attempt_no": attempt.attempt_no,
-        "mode": attempt.mode,
-        "venue": attempt.venue,
-        "account": attempt.account,
-        "client_order_id": attempt.client_order_id,
-        "outcome": attempt.outcome,
-        "venue_order_id": attempt.venue_order_id,
-        "error": attempt.error,
-        "started_at": attempt.started_at,
-        "finished_at": attempt.finished_at,
-        "operator": attempt.operator,
-        "os_user": attempt.os_user,
-        "payload_hash": attempt.payload_hash,
-        "rehearsal": attempt.rehearsal,
-    }
-
-
-def event_pairs(event: AuditEvent) -> dict[str, object]:
-    try:
-        body = json.loads(event.body)
-    except ValueError:
-        body = {"malformed": readable(event.body)}
-    told = masked_event(body if isinstance(body, dict) else {"body": body})
-    return {**told, "seq": event.seq, "hash": event.hash.hex()}
+    return whole_json(history, types, clock.now)
 
 
 def history_lines(history: History, types: VenueTypes = _AS_NAMED) -> Iterable[str]:
@@ -162,18 +111,6 @@ def _attempt_line(attempt: Attempt, fields: layout.LayoutFields) -> str:
     )
 
 
-def _ancestor_pairs(one: Ancestor) -> dict[str, object]:
-    return {
-        "dlq_id": one.entry_id,
-        "failed_at": one.failed_at,
-        "reason": one.reason,
-        "exception": one.error,
-        "replayed_at": one.replayed_at,
-        "operator": one.operator,
-        "gone": one.gone,
-    }
-
-
 def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
     if ancestors:
         yield f"{told(len(ancestors))}; before that it was"
@@ -204,47 +141,6 @@ def event_line(event: AuditEvent) -> str:
     why = "".join(f" {safe(str(part), 200)}" for part in (reason, note) if part)
     kind = safe(str(pairs.get("kind")), 40)
     return f"audit {event.seq}: {moment(pairs.get('at'))} {kind} by {safe(str(operator), 80)}{why}"
-
-
-def _layout_json(row: ClassifiedEntry, _: VenueTypes) -> str:
-    """The id, the layout, the stored columns by name, and the derived fields."""
-    entry = row.entry
-    parts = [("dlq_id", json.dumps(entry.id)), ("layout", json.dumps(entry.layout))]
-    parts += [(name, _spelled(name, held)) for name, held in zip(entry.names, entry.values, strict=True)]
-    ours: dict[str, object] = {"state": row.state, "category": row.category, "fingerprint": row.fingerprint}
-    ours |= {**dict(_format(row).derived(entry)), "marks": list(row.marks)}
-    if layout.layout_of(entry).comes_back:
-        ours["came_back"] = row.came_back
-    if hidden := layout.stored_credentials(entry):
-        ours["findings"] = [f"stored-credentials: {name}" for name in hidden]
-    parts += [(name, json.dumps(held)) for name, held in ours.items()]
-    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts) + "}"
-
-
-def _spelled(name: str, held: object) -> str:
-    if isinstance(held, bytes):
-        return json.dumps(layout.bytes_text(held))
-    if isinstance(held, str) and spelling(name) in DOCUMENTS and _is_json(held):
-        return held.replace("\n", " ").replace("\r", " ")  # in valid JSON a raw line end stands only between values
-    return json_value(name, held)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _message_fields(entry: Entry) -> Iterable[tuple[str, object]]:
-    took = layout.time_to_failure(entry)
-    yield "correlation_id", layout.correlation_id(entry) or None
-    yield "seconds_to_failure", None if took is None else took.total_seconds()
-
-
-def _call_fields(entry: Entry) -> Iterable[tuple[str, object]]:
-    yield "days_left", layout.days_left(entry, clock.now())
 
 
 def _head(entry: Entry) -> str:
@@ -293,15 +189,13 @@ class _Format(NamedTuple):
     """How entries of one layout are printed."""
 
     line: Callable[[ClassifiedEntry, VenueTypes], str]
-    json: Callable[[ClassifiedEntry, VenueTypes], str]
     details: Callable[[ClassifiedEntry], Iterable[str]]
-    derived: Callable[[Entry], Iterable[tuple[str, object]]] = lambda _: ()
 
 
 _FORMATS = {
-    ORDERS: _Format(_order_line, _order_json, _order_details),
-    OUTBOX: _Format(_message_line, _layout_json, _layout_details, _message_fields),
-    INTEGRATION: _Format(_call_line, _layout_json, _layout_details, _call_fields),
+    ORDERS: _Format(_order_line, _order_details),
+    OUTBOX: _Format(_message_line, _layout_details),
+    INTEGRATION: _Format(_call_line, _layout_details),
 }
 
 

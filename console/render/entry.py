@@ -3,25 +3,60 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from backends.records import Attempt, Entry, malformed, parse_time, readable
+from backends.records import Attempt, Entry, malformed, readable
 from console.render import event, value
 from console.render.layout_tabs import OWN_TABS, TabInput, ancestor_lines
-from console.render.line import HANG, Cell, Line, block, clip, columns, line, trusted, untrusted, width
+from console.render.line import (
+    HANG,
+    Cell,
+    Line,
+    Tone,
+    beside,
+    block,
+    clip,
+    columns,
+    line,
+    plain,
+    spread,
+    trusted,
+    untrusted,
+    width,
+)  # fmt: skip
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
+from console.render.order_row import VenueTypes, currency_of, value_of
+from console.render.order_text import order_text
 from console.render.row import state_cell
 from console.services import layout_fields as layout
+from console.services.errors.summary import summarise
 from console.services.replay.outcome import spoken
-from console.services.triage.advice import difference, next_step
-from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History
+from console.services.triage.advice import DEFAULT_KEYS, Advice, EntryPast, KeyNames, Weight, advise, difference
+from console.services.triage.triage import ClassifiedEntry, History
 from console.text.durations import long_age
 from console.text.untrusted import safe, safe_block
 
+if TYPE_CHECKING:
+    from venues import OrderAction
+
+_WEIGHTS: Mapping[Weight, Tone] = {
+    "plain": "strong", "good": "good", "dim": "strong", "warning": "warning", "danger": "danger",
+}  # fmt: skip
+_AS_NAMED: VenueTypes = MappingProxyType({})
+_TOLD_ELSEWHERE = ("dlq_id", "captured_at", "venue_name", "account_id", "error", "retry_count", "dismissed")
 _WHOLE = 100_000  # wider than any text, so that nothing is cut
 _FLOWING = ("error", "action_json")
+
+
+class Alike(NamedTuple):
+    """How many open entries failed in the same way, and since when."""
+
+    entries: int
+    since: datetime | None
 
 
 class Shown(NamedTuple):
@@ -32,6 +67,14 @@ class Shown(NamedTuple):
     findings: tuple[str, ...] = ()  # why its action cannot be sent unchanged
     notes: tuple[str, ...] = ()
     read_only: bool = False
+    action: OrderAction | None = None  # what its action means, where that was read
+    keys: KeyNames = DEFAULT_KEYS
+    alike: Alike | None = None
+    types: VenueTypes = _AS_NAMED  # of venues, where the config says another
+
+    @property
+    def known(self) -> ClassifiedEntry:
+        return self.history.entry if self.history else self.row
 
 
 def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
@@ -39,12 +82,13 @@ def titles(shown: Shown | None, kind: str = layout.ORDERS) -> tuple[str, ...]:
     return layout.LAYOUTS[shown.row.entry.layout if shown else kind].tabs
 
 
-def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS) -> Line:
-    """The line of tabs, the chosen one in brackets for those who see no colours."""
+def tabs(shown: Shown | None, chosen: int, kind: str = layout.ORDERS, *, whole: bool = False) -> Line:
+    """The line of tabs, the chosen one in brackets for those who see no colours. `whole`: the first is a page."""
     cells: list[Cell] = []
     for number, title in enumerate(titles(shown, kind)):
         here = number == chosen
-        label = f"{title}{_tally(shown, title)}"
+        name = "Entry" if whole and number == 0 else title
+        label = f"{name}{_tally(shown, title)}"
         cells += [trusted(f"[{label}]" if here else f" {label} ", "accent" if here else "dim"), trusted(" ")]
     return tuple(cells[:-1])
 
@@ -61,8 +105,7 @@ def _tally(shown: Shown | None, title: str) -> str:
 def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Line]:
     entry, title = shown.row.entry, titles(shown)[chosen]
     if (write := OWN_TABS[entry.layout].get(title)) is not None:
-        row = shown.history.entry if shown.history else shown.row
-        return write(TabInput(row, None if shown.read_only else _next(shown), now))
+        return write(TabInput(shown.known, now))
     match title:
         case "Error":
             return _error(shown, now)
@@ -76,59 +119,114 @@ def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Li
             return _notes(shown)
 
 
+def verdict(shown: Shown, now: datetime) -> Line:
+    """What stands of the entry, before any evidence: `NEVER SENT · transient · 212 like it since 14:02 (f)`."""
+    told = _advice(shown, now)
+    facts = [safe(part, 200) for part in told.facts]
+    if shown.alike is not None and shown.alike.entries > 1:
+        since = f" since {clock_time(shown.alike.since, now)}" if shown.alike.since else ""
+        like = f"{shown.alike.entries - 1:,} like it{since} ({shown.keys.get('groups', 'f')})"
+        facts.insert(1 if facts else 0, like)
+    rest = "".join(f" · {part}" for part in facts)
+    return line(trusted(told.verdict, _WEIGHTS[told.weight]), trusted(rest, "dim"))
+
+
+def next_words(shown: Shown, now: datetime) -> Line:
+    """`→ C asks the venue`; empty where nothing may be done from here."""
+    if shown.read_only:
+        return ()
+    return line(trusted("→ ", "accent"), HANG, untrusted(_advice(shown, now).step, limit=300))
+
+
+def heading(shown: Shown, now: datetime, size: int) -> tuple[Line, list[Line]]:
+    """(the verdict, with the next step at its end where both fit; the lines that did not fit)."""
+    told, step = verdict(shown, now), next_words(shown, now)
+    if width(told) + width(step) + 3 <= size:
+        return spread(told, step, size) if step else told, []
+    over = [step] if step else []
+    if width(told) > size:
+        over = [*over, line(trusted("· ", "dim"), HANG, *told[1:])]
+    return clip(told, size), over
+
+
+def _advice(shown: Shown, now: datetime) -> Advice:
+    history = shown.history
+    told = EntryPast(history.attempts, history.events, now) if history else EntryPast()
+    return advise(shown.known, told, shown.keys)
+
+
+def clock_time(at: datetime, now: datetime) -> str:
+    """`14:02` today, `04-18 14:02` on another day, in UTC."""
+    here = at.astimezone(UTC)
+    return here.strftime("%H:%M" if here.date() == now.astimezone(UTC).date() else "%m-%d %H:%M")
+
+
 def _error(shown: Shown, now: datetime) -> list[Line]:
+    """What the error says, then the whole of it, then when it was captured and what else is known."""
     row = shown.row
-    open_attempt = row.entry.state in ("in_doubt", "in_flight")
-    reach = "may have reached the venue" if row.reach == "maybe" or open_attempt else "no order stands at the venue"
-    reach = "sent again and accepted" if row.entry.state == "replayed" else reach
-    reach = "whether it was sent again is unknown: the ledger cannot be read" if row.state == UNKNOWN else reach
+    text = layout.error_text(row.entry) or "(no error text)"
+    said = summarise(text).line
+    lines = [line(untrusted(said, "strong", limit=400))] if said and said not in text.split("\n", 1)[0] else []
+    lines += _body(text)
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
-    lines = _body(layout.error_text(row.entry) or "(no error text)")
-    lines.append(line(trusted(f"{row.category} · {reach} · {_moment(row.entry)}{since}", "dim")))
-    if shown.history and (bad := shown.history.entry.poison):
-        lines.append(line(trusted("! poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
-    if shown.history and shown.history.attempts:
-        lines.append(_last_try(shown.history.attempts[-1], now))
-    if not shown.read_only:
-        lines.append(line(trusted("→ next: ", "accent"), HANG, untrusted(_next(shown), limit=300)))
+    lines.append(line(trusted(f"{_moment(row.entry)}{since}", "dim")))
+    if bad := shown.known.poison:
+        lines.append(line(trusted("☠ poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
     return lines
 
 
-def _last_try(attempt: Attempt, now: datetime) -> Line:
-    """The last attempt: the stored error is the engine's and says nothing of replays."""
-    at = parse_time(attempt.started_at)
-    since = f"{long_age(at, now)} ago" if at else ""
-    return line(
-        trusted(f"try {attempt.attempt_no:d}: ", "dim"),
-        HANG,
-        untrusted(spoken(attempt.outcome), value.OUTCOMES.get(attempt.outcome or "", "warning"), limit=40),
-        trusted(f" {since}, {safe(attempt.mode.upper(), 20)}{' rehearsal' if attempt.rehearsal else ''}", "dim"),
-        untrusted(f": {attempt.error}" if attempt.error else "", "dim", limit=300),
-    )
-
-
-def summary(entry: Entry, room: int) -> Line:
-    """The entry in one line, for a screen that does not show its row."""
-    state = state_cell(entry.state)
-    where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
-    tail = (trusted("  "), state, trusted(f"  {where}" if where else "", "dim"))
-    left = max(20, room - width(tail))  # the order is cut before state and venue
-    return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
-
-
-_WAYS_OUT = {
-    "in_doubt": "C asks the venue (reconcile), S settles it by what you saw",
-    "in_flight": "wait: it is being sent; if its owner is gone, C asks the venue (reconcile), S settles it",
-}
-
-
-def _next(shown: Shown) -> str:
+def page_lines(shown: Shown, now: datetime, size: int, *, columns_: int) -> list[Line]:
+    """The entry on one page: error, order and timeline in two or three columns."""
     entry = shown.row.entry
-    if entry.state in _WAYS_OUT and layout.layout_of(entry).has_modes:
-        return _WAYS_OUT[entry.state]
-    row = shown.history.entry if shown.history else shown.row
-    return next_step(row, shown.history.attempts if shown.history else ())
+    error = (
+        [_head("Error"), *_error(shown, now)] if entry.layout == layout.ORDERS else tab_lines(shown, 0, now, size=size)
+    )
+    second = titles(shown)[1]
+    is_order = entry.layout == layout.ORDERS
+    terms = _order(shown, without=_TOLD_ELSEWHERE) if is_order else tab_lines(shown, 1, now, size=size)
+    order = [_head(_order_title(shown, second)), *terms]
+    story = [_head("Timeline"), *_timeline(shown)]
+    if columns_ == 2:
+        return beside([[*error, (), *order], story], size)
+    return beside([error, order, story], size)
+
+
+def _head(text: str) -> Line:
+    return line(trusted(text, "accent"))
+
+
+def _order_title(shown: Shown, second: str) -> str:
+    if shown.row.entry.layout != layout.ORDERS:
+        return second
+    return "Order as it would be sent" if shown.action is not None else "Order as it is stored"
+
+
+def _timeline(shown: Shown) -> list[Line]:
+    if shown.history is None:
+        return [line(trusted("reading …", "dim"))]
+    lines: list[Line] = ancestor_lines(shown.history.ancestors)
+    if shown.history.unrecorded:
+        lines.append(_unrecorded(shown.history.unrecorded))
+    captured = layout.occurred_at(shown.row.entry)
+    of = shown.row.entry.layout
+    return [*lines, *event.timeline(captured, shown.history.attempts, shown.history.events, layout=of)]
+
+
+def _unrecorded(count: int) -> Line:
+    return line(trusted(f"{value.many(count, 'earlier retry')}, not recorded here", "dim"))
+
+
+def summary(shown: Shown, room: int) -> Line:
+    """The entry in one line, for a screen that does not show its row: order, value, venue, account, state."""
+    entry = shown.row.entry
+    state = state_cell(entry.state)
+    held = value_of(entry, shown.types) if entry.layout == layout.ORDERS else None
+    worth = f" · {value.amounts({held.currency or '': held.notional})}" if held and held.notional is not None else ""
+    where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
+    tail = (trusted(worth), trusted(f" · {where}" if where else "", "dim"), trusted("  "), state)
+    left = max(20, room - width(tail))  # the order is cut before value, venue and state
+    return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
 
 
 def _moment(entry: Entry) -> str:
@@ -136,13 +234,16 @@ def _moment(entry: Entry) -> str:
     return value.moment(at) if at else value.moment(entry.get("captured_at"))
 
 
-def _order(shown: Shown) -> list[Line]:
+def _order(shown: Shown, without: tuple[str, ...] = ()) -> list[Line]:
     entry = shown.row.entry
-    lines: list[Line] = [line(trusted(value.order(entry), "strong"), "  ", state_cell(shown.row.state))]
+    what = order_text(shown.action, currency_of(entry, shown.types)) if shown.action is not None else value.order(entry)
+    lines: list[Line] = [line(trusted(what, "strong"), "  ", state_cell(shown.row.state))]
     lines += [line(trusted("✗ ", "danger"), untrusted(text, "danger", limit=300)) for text in shown.findings]
     lines += [line(trusted("· ", "dim"), untrusted(text, "dim", limit=300)) for text in shown.notes]
     lines += [line(trusted("✗ ", "warning"), untrusted(text, "warning", limit=300)) for text in malformed(entry)]
-    pairs = [(safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in _FLOWING]
+    pairs = [
+        (safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in (*_FLOWING, *without)
+    ]
     lines += columns(pairs, indent=0)
     if "action_json" in entry.names:
         lines += [line(trusted("action_json", "dim")), *_pretty(entry.text("action_json"))]
@@ -213,7 +314,7 @@ def _history(shown: Shown) -> list[Line]:
         return [line(trusted("reading …", "dim"))]
     lines: list[Line] = ancestor_lines(history.ancestors)
     if history.unrecorded:
-        lines.append(line(trusted(f"{value.many(history.unrecorded, 'earlier retry')}, not recorded here", "dim")))
+        lines.append(_unrecorded(history.unrecorded))
     before: Attempt | None = None
     for attempt in history.attempts:
         lines += _attempt(attempt, before, layout.layout_of(shown.row.entry))
@@ -261,12 +362,12 @@ def _notes(shown: Shown) -> list[Line]:
 
 
 def whole_text(shown: Shown, now: datetime) -> str:
-    """All tabs of an entry as plain text, for a pager."""
-    parts = []
+    """The verdict and all tabs of an entry as plain text, for a pager."""
+    parts = ["\n".join(plain(cells) for cells in (verdict(shown, now), next_words(shown, now)) if cells)]
     for number, title in enumerate(titles(shown)):
-        body = "\n".join("".join(cell.text for cell in cells) for cells in tab_lines(shown, number, now, size=_WHOLE))
+        lines = tab_lines(shown, number, now, size=_WHOLE)
+        if number == 0 and len(text := layout.error_text(shown.row.entry)) > _LONGEST:
+            lines = block(safe_block(text, len(text)))
+        body = "\n".join(plain(cells) for cells in lines)
         parts.append(f"== {title} ==\n{body}")
-    text = layout.error_text(shown.row.entry)
-    if len(text) > _LONGEST:
-        parts[0] = f"== Error ==\n{safe_block(text, len(text))}"
     return "\n\n".join(parts) + "\n"

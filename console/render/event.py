@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 from backends.layouts.mask import masked_event
-from backends.records import AuditEvent, parse_time, readable
-from console.render.line import Cell, Line, Tone, clip, fit, line, middle, trusted
+from backends.records import Attempt, AuditEvent, parse_time, readable
+from console.render.line import HANG, Cell, Line, Tone, clip, fit, line, middle, trusted
 from console.render.value import OUTCOMES, many, moment
+from console.services.errors.summary import summarise
 from console.services.layout_fields import LAYOUTS, ORDERS
 from console.services.replay.outcome import spoken
 from console.text.untrusted import safe
@@ -24,6 +26,9 @@ _WORDS = {
 _TONES: Mapping[str, Tone] = {"halt": "danger", "resume": "warning", "refused": "warning", "malformed": "danger"}
 _OBVIOUS = ("replay", "reconcile", "refused")  # reasons that repeat the act's name
 _LONGEST = 2000
+_TOLD_BY_TRIES = ("intent", "outcome")  # the attempts tell these
+_DONE = {"dismiss": "dismissed", "restore": "restored", "reconcile": "reconciled", "lookup": "asked", "note": "note"}
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _WIDE = 100
 
 
@@ -68,6 +73,66 @@ def _event(seq: int, body: Body, size: int, *, about: str | None, result: str) -
         *entry,
         Cell(f"{fit(who, 16 if wide else 8)}  ", "dim"),
         *_told(kind, body, about=about, result=result),
+    )
+
+
+def timeline(
+    captured: datetime | None, attempts: Iterable[Attempt], events: Iterable[AuditEvent], *, layout: str = ORDERS
+) -> list[Line]:
+    """Captured, tried, settled: who did what when, oldest first, with the reason."""
+    told: list[tuple[datetime | None, Line]] = []
+    if captured is not None:
+        told.append((captured, line(trusted("captured"))))
+    told += [(parse_time(one.started_at), _tried(one, has_modes=LAYOUTS[layout].has_modes)) for one in attempts]
+    for event in events:
+        body = pairs(event)
+        if body.get("kind") not in _TOLD_BY_TRIES:
+            told.append((parse_time(body.get("at")), _done(body)))
+    ordered = sorted(told, key=lambda pair: (pair[0] is None, pair[0] or _NEVER))
+    lines: list[Line] = []
+    day = ""
+    for at, cells in ordered:
+        shown = moment(at) if at is not None else "?"
+        if shown[:10] != day and at is not None:
+            day = shown[:10]
+            lines.append(line(trusted(f"{day}, UTC", "dim")))
+        lines.append((trusted(f"{shown[11:19] if at is not None else '?':8}  ", "dim"), HANG, *cells))
+    return lines
+
+
+def _tried(attempt: Attempt, *, has_modes: bool) -> Line:
+    """`try 1 PAPER rejected: insufficient buying power · oncall`"""
+    mode = f"{safe(attempt.mode.upper(), 20)} " if has_modes else ""
+    kind = f"{mode}{'rehearsal ' if attempt.rehearsal else ''}"
+    order = f" {safe(attempt.venue_order_id, 80)}" if attempt.venue_order_id else ""
+    said = f": {safe(summarise(attempt.error).line, 300)}" if attempt.error else ""
+    tone = OUTCOMES.get(attempt.outcome or "", "warning")
+    return (
+        trusted(f"try {attempt.attempt_no:d} {kind}"),
+        Cell(safe(spoken(attempt.outcome), 40), tone),
+        trusted(f"{order}{said}"),
+        trusted(f" · {safe(attempt.operator, 40)}", "dim"),
+    )
+
+
+def _done(body: Body) -> Line:
+    """`dismissed handled-at-venue "seen on the page" · oncall`"""
+    kind = safe(str(body.get("kind", "?")), 40)
+    outcome = body.get("outcome")
+    reason = "" if body.get("reason") in _OBVIOUS else _text(body, "reason")
+    parts = [
+        safe(spoken(outcome), 40) if isinstance(outcome, str) else "",
+        reason,
+        f'"{_text(body, "note")}"' if body.get("note") else "",
+        _text(body, "evidence"),
+    ]
+    others = len(_ids(body)) - 1
+    more = f" · with {many(others, 'other')}" if others > 0 else ""
+    words = " ".join(part for part in parts if part)
+    return (
+        Cell(_DONE.get(kind, kind), _TONES.get(kind, "strong")),
+        trusted(f" {words}" if words else ""),
+        trusted(f" · {_operator(body, whole=False)}{more}", "dim"),
     )
 
 

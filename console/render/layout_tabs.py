@@ -29,7 +29,6 @@ _FLOWING = frozenset(map(spelling, ("payload", "headers", "originalRequest", "la
 
 class TabInput(NamedTuple):
     row: ClassifiedEntry
-    step: str | None  # what to do next; None: nothing may be done here
     now: datetime
 
     @property
@@ -47,15 +46,13 @@ def _call_error(given: TabInput) -> list[Line]:
 
 
 def _error(given: TabInput, facts: tuple[str, ...]) -> list[Line]:
-    """What went wrong, what that means here, what to do next; then every short column."""
+    """What went wrong and what that means here; then every short column."""
     entry, at = given.entry, of.occurred_at(given.entry)
     since = f"{value.moment(at)} · {long_age(at, given.now)} ago" if at else "no time"
     known = " · ".join((*facts, since))
     lines = [*body(of.error_text(entry) or "(no error text)"), line(trusted(known, "dim")), *_findings(entry)]
     if bad := given.row.poison:
-        lines.append(line(trusted("! poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
-    if given.step is not None:
-        lines.append(line(trusted("→ next: ", "accent"), untrusted(given.step, limit=300)))
+        lines.append(line(trusted("☠ poison: ", "warning"), HANG, untrusted(f"{bad.text}: {bad.title}", limit=300)))
     pairs = [(safe(name, 40), _stored(entry.get(name))) for name in entry.names if spelling(name) not in _FLOWING]
     return [*lines, (), *columns(pairs, indent=0)]
 

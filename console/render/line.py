@@ -169,6 +169,23 @@ def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
     return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), HANG, *rest) for name, rest in rows]
 
 
+def beside(blocks: Sequence[Sequence[Line]], size: int) -> list[Line]:
+    """Blocks of lines next to each other, each wrapped to its share of the width."""
+    room = (size - len(_BETWEEN) * (len(blocks) - 1)) // len(blocks)
+    if room < 1:
+        return [cells for block_ in blocks for cells in block_]
+    wrapped = [[part for cells in block_ for part in (wrap(cells, room) if cells else (EMPTY,))] for block_ in blocks]
+    made: list[Line] = []
+    for n in range(max(map(len, wrapped))):
+        cells: list[Cell] = []
+        for column in wrapped:
+            part = column[n] if n < len(column) else EMPTY
+            cells += [*part, Cell(" " * (room - width(part))), Cell(_BETWEEN, "dim")]
+        made.append(tuple(cells[:-1]))
+    return made
+
+
+_BETWEEN = " │ "
 LONGEST = 20_000  # characters of one text in a pane; the pager shows all of it
 
 

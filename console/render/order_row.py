@@ -5,13 +5,15 @@ Pure. Reads an action only where its text may change the answer: a list has a mi
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
 from backends.records import Entry, number
+from console.services.layout_fields import layout_of
 
 VenueTypes = Mapping[str, str]  # a venue's name in the store → its type, where the config says another
 _CCXT = "ccxt:"
@@ -23,6 +25,7 @@ _CENTS = Decimal(100)
 # Parts of the names that make an order's value another than quantity times price, and of those that a line tells.
 _VALUED = ("unit", "notional", "cost", "cancel", "legs")
 _TOLD = ("stop", "trigger", "notional", "cost")
+_EXITS = ("reduce", "close")  # parts of the names and words that make an order an exit
 
 
 class OrderValue(NamedTuple):
@@ -43,6 +46,43 @@ _NOTHING_TOLD = ToldTerms()
 def value_of(entry: Entry, types: VenueTypes) -> OrderValue:
     kind, market = _kind(entry, types), entry.text("market_id")
     return OrderValue(_notional(entry, kind, market), _currency(kind, market))
+
+
+def quick_value(entry: Entry, types: VenueTypes) -> OrderValue:
+    """The value where it can be told without reading the action; the first frame waits for nothing."""
+    if "price" not in entry.names or _holds(entry.text("action_json"), _VALUED):
+        return OrderValue(None, None)
+    return value_of(entry, types)
+
+
+def summed(entries: Iterable[Entry], types: VenueTypes) -> dict[str, Decimal]:
+    """What the entries are worth, per currency: amounts of two currencies are never added."""
+    total: dict[str, Decimal] = {}
+    for entry in entries:
+        held = value_of(entry, types) if layout_of(entry).has_worth else None
+        if held is not None and held.notional is not None and held.currency is not None:
+            total[held.currency] = _EXACT.add(total.get(held.currency, Decimal(0)), held.notional)
+    return total
+
+
+def is_exit(entry: Entry) -> bool:
+    """Whether the action itself says that it only takes from a position."""
+    text = entry.text("action_json")
+    if not _holds(text, _EXITS):
+        return False
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return _reduces(document) or (isinstance(document, dict) and _reduces(document.get("params")))
+
+
+def _reduces(document: object) -> bool:
+    if not isinstance(document, dict):
+        return False
+    named = {key.lower().replace("_", "").replace("-", ""): held for key, held in document.items()}
+    intent = str(named.get("positionintent", "")).lower()
+    return str(named.get("reduceonly")).lower() in ("true", "1") or intent in ("buy_to_close", "sell_to_close")
 
 
 def currency_of(entry: Entry, types: VenueTypes) -> str | None:

@@ -9,14 +9,17 @@ from typing import NamedTuple
 from backends.records import Entry, readable
 from console.render import value
 from console.render.line import Cell, Line, Tone, fit
+from console.render.order_row import VenueTypes, is_exit, quick_value, value_of
 from console.services import layout_fields as of
 from console.services.triage.lineage import told
-from console.services.triage.triage import ClassifiedEntry
+from console.services.triage.marks import MarkFacts, UsualLimits, may_have_arrived
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry
 from console.text.durations import span
 from console.text.untrusted import safe
 
 _ROOM_FOR_WORDS = 40  # columns of the error from which it has room for a sentence before it
 _SOON_DAYS = 3  # days of retention left that are worth a warning
+_WORN = 3  # tries that are worth a warning
 
 
 class TableColumn(NamedTuple):
@@ -37,14 +40,36 @@ def _left(entry: Entry, now: datetime) -> tuple[str, Tone]:
     return f"{days}d" if days else "due", "warning" if days <= _SOON_DAYS else "dim"
 
 
+class Glyph(NamedTuple):
+    """A sign in front of a row, its tone and what it means."""
+
+    sign: str
+    tone: Tone
+    word: str
+    meaning: str
+
+
 _STATES = {
-    "pending": ("pending", "plain", " "),
-    "in_flight": ("in flight", "warning", "»"),
-    "in_doubt": ("in doubt", "danger", "?"),
-    "replayed": ("replayed", "good", "✓"),
-    "dismissed": ("dismissed", "dim", "–"),
-    "unknown": ("unknown", "warning", "?"),  # the ledger cannot be read
+    "pending": Glyph(" ", "plain", "pending", "waits for somebody"),
+    "in_flight": Glyph("»", "warning", "in flight", "in flight: being sent now"),
+    "in_doubt": Glyph("?", "danger", "in doubt", "in doubt: sent, and nobody knows how that ended"),
+    "replayed": Glyph("✓", "good", "replayed", "replayed: sent again and accepted"),
+    "dismissed": Glyph("–", "dim", "dismissed", "dismissed: settled without sending"),
+    UNKNOWN: Glyph("?", "warning", UNKNOWN, "unknown: the ledger cannot be read"),
 }
+_POISON = Glyph("☠", "warning", "poison", "poison: keeps failing in one way")
+_ARRIVED = Glyph("≈", "warning", "may have arrived", "may have arrived: its error does not prove that it did not")
+_STALE = Glyph("·", "dim", "stale", "stale: too old to be sent unasked")
+_EXIT = Glyph("⚑", "accent", "exit", "exit: it only takes from a position")
+_MARKED = Glyph("●", "accent", "marked", "marked")
+_NEW = Glyph("+", "accent", "new", "new since you looked")
+
+
+def legend(layout: str) -> tuple[Glyph, ...]:
+    """What the signs in front of the rows mean; those that only orders have are left out elsewhere."""
+    states = tuple(_STATES[name] for name in ("in_doubt", "in_flight", "replayed", "dismissed"))
+    orders = (_ARRIVED, _STALE, _EXIT) if of.LAYOUTS[layout].has_modes else ()
+    return (_MARKED, _NEW, *states, _POISON, *orders)
 
 
 @lru_cache(maxsize=32)
@@ -53,7 +78,7 @@ def table_columns(size: int, layout: str) -> TableColumns:
     fields = of.LAYOUTS[layout]
     gap = "  " if size >= fields.wide_from else " "
     chosen = [column for column in fields.columns if not column.sizes or column.size(size)]
-    taken = sum(column.size(size) for column in chosen) + len(gap) * (len(chosen) - 1) + 3
+    taken = sum(column.size(size) for column in chosen) + len(gap) * (len(chosen) - 1) + len(_margin(layout))
     rest = max(8, size - taken)
     sized = (TableColumn(one.title, one.size(size) if one.sizes else rest, one.right) for one in chosen)
     return TableColumns(tuple(sized), gap)
@@ -61,62 +86,99 @@ def table_columns(size: int, layout: str) -> TableColumns:
 
 def header(size: int, layout: str) -> Line:
     made = table_columns(size, layout)
-    cells = [Cell("   ", "dim")]
+    cells = [Cell(_margin(layout), "dim")]
     for column in made.columns:
         cells += [Cell(fit(column.title, column.size, right=column.right), "dim"), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
-_POISON = ("poison", "warning", "!")  # a pending entry that keeps failing in one way
+def _margin(layout: str) -> str:
+    """The room of the signs: marked, state and, of an order, exit."""
+    return " " * (4 if of.LAYOUTS[layout].has_modes else 3)
 
 
-def _state_words(row: ClassifiedEntry) -> tuple[str, str, str]:
-    """(word, tone, glyph)."""
-    return _POISON if row.poison and row.state == "pending" else _STATES[row.state]
+def state_glyph(row: ClassifiedEntry, now: datetime) -> Glyph:
+    """The sign of its state; of a pending entry the sign of the mark that matters most."""
+    state = row.state
+    if state != "pending":
+        return _STATES[state]
+    if row.poison:
+        return _POISON
+    if not of.layout_of(row.entry).has_modes:
+        return _STATES[state]
+    if may_have_arrived(row):
+        return _ARRIVED
+    facts = row.facts or MarkFacts({}, now, UsualLimits())  # before they are read, by the usual limit
+    return _STALE if facts.has(row, "stale") else _STATES[state]
 
 
-def row_line(row: ClassifiedEntry, now: datetime, size: int, *, marked: bool, fresh: bool) -> Line:
-    """The entry's line, exactly as wide as the table."""
-    _, tone, glyph = _state_words(row)
-    made = table_columns(size, row.entry.layout)
-    mark = Cell("●", "accent") if marked else Cell("+", "accent") if fresh else Cell(" ")
-    cells = [mark, Cell(f"{glyph} ", _tone(tone))]
+def row_line(
+    row: ClassifiedEntry,
+    now: datetime,
+    size: int,
+    *,
+    marked: bool,
+    fresh: bool,
+    types: VenueTypes | None = None,
+    quick: bool = False,
+) -> Line:
+    """The entry's line, exactly as wide as the table. `quick`: only what can be told at once."""
+    made, state = table_columns(size, row.entry.layout), state_glyph(row, now)
+    cells = [Cell(_MARKED.sign if marked else _NEW.sign if fresh else " ", "accent"), Cell(state.sign, state.tone)]
+    if of.layout_of(row.entry).has_modes:
+        cells.append(Cell(_EXIT.sign, _EXIT.tone) if is_exit(row.entry) else Cell(" "))
+    cells.append(Cell(" "))
     for column in made.columns:
-        text, shade = _shown(row, column, now)
+        if column.title == "VALUE":
+            text, shade = _value(row.entry, column.size, types or {}, quick=quick)
+        else:
+            text, shade = _shown(row, column, now)
         cells += [Cell(fit(text, column.size, right=column.right), shade), Cell(made.gap)]
     return tuple(cells[:-1])
 
 
-def _tone(name: str) -> Tone:
-    return name  # type: ignore[return-value]  # the tones of _STATES
+def _value(entry: Entry, room: int, types: VenueTypes, *, quick: bool) -> tuple[str, Tone]:
+    held = quick_value(entry, types) if quick else value_of(entry, types)
+    text = "" if held.notional is None else value.short_value(held.notional, held.currency, room)
+    return text, _settled(entry)
+
+
+def _settled(entry: Entry) -> Tone:
+    return "dim" if entry.state in ("replayed", "dismissed") else "plain"
 
 
 def _shown(row: ClassifiedEntry, column: TableColumn, now: datetime) -> tuple[str, Tone]:
     entry = row.entry
-    settled: Tone = "dim" if entry.state in ("replayed", "dismissed") else "plain"
+    settled = _settled(entry)
     match column.title:
         case "AGE":
             return value.entry_age(entry, now), "dim"
         case "VENUE" | "QUEUE" | "PROVIDER":
-            return safe(of.origin(entry), 40), settled
+            return _origin(entry, column.size), settled
         case "ACCOUNT":
             return safe(entry.text("account_id"), 40), "dim"
         case "ORDER":
-            text = value.order(entry, column.size)
-            return text, "warning" if "⚠" in text else "strong" if settled == "plain" else settled
+            text = value.order(entry, column.size, aligned=True)
+            return text, "warning" if "⚠" in text else _weight(entry, settled)
         case "MESSAGE" | "REQUEST":
-            return value.order(entry), "strong" if settled == "plain" else settled
+            return value.order(entry), _weight(entry, settled)
         case "ERROR":
             return _error(row, column.size, settled)
-        case "CATEGORY":
-            return row.category, "dim"
         case "TRY":
             return _tries(row)
-        case "STATE":
-            word, tone, _ = _state_words(row)
-            return word, _tone(tone)
         case _:
             return _shown_elsewhere(entry, column.title, now, settled)
+
+
+def _origin(entry: Entry, room: int) -> str:
+    """The venue, queue or provider; where room is short, an exchange without the library that reaches it."""
+    name = safe(of.origin(entry), 40)
+    return name if len(name) <= room else name.removeprefix("ccxt:")
+
+
+def _weight(entry: Entry, settled: Tone) -> Tone:
+    """Bold only what somebody must look at first."""
+    return "strong" if entry.state in ("in_doubt", "in_flight") else settled
 
 
 def _shown_elsewhere(entry: Entry, title: str, now: datetime, settled: Tone) -> tuple[str, Tone]:
@@ -153,16 +215,13 @@ def _own_error(entry: Entry, room: int, settled: Tone) -> tuple[str, Tone]:
 
 
 def _tries(row: ClassifiedEntry) -> tuple[str, Tone]:
+    """Blank for what was never tried again, which is most."""
     held = of.tries(row.entry)
-    return safe(readable(0 if held is None else held), 8), "warning" if _is_worn(row) else "dim"
-
-
-def _is_worn(row: ClassifiedEntry) -> bool:
-    """Whether the entry was tried three times or more."""
-    tries = of.tries(row.entry)
-    return isinstance(tries, int) and tries >= 3
+    if held is None or held == 0:
+        return "", "dim"
+    return safe(readable(held), 8), "warning" if isinstance(held, int) and held >= _WORN else "dim"
 
 
 def state_cell(state: str) -> Cell:
-    word, tone, _ = _STATES[state]
-    return Cell(word, _tone(tone))
+    told = _STATES[state]
+    return Cell(told.word, told.tone)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
@@ -11,8 +10,9 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from rich.cells import cell_len
 
 from backends.records import Entry, number, parse_time, readable
-from console.render.line import Line, Tone, line, middle, trusted
+from console.render.line import Line, Tone, fit, line, middle, trusted
 from console.services import layout_fields as layout
+from console.services.errors.summary import summarise
 from console.text.durations import age
 from console.text.untrusted import safe
 
@@ -31,9 +31,11 @@ _ROUNDING = Context(prec=120, rounding=ROUND_HALF_EVEN)
 _NAME_LENGTH = 128
 _SUBJECT_LENGTH = 80
 _MARKET_LENGTH = 5  # shortest cut of a market name that can still be recognised
-_EXCEPTION = re.compile(r"[A-Za-z_.]{1,60}: (?=\S)")
-_REPR = re.compile(r"[A-Za-z_.]{1,60}\((.{3,})\)")  # how an outbox stores an exception
-_MESSAGE = re.compile(r"""["'](?:message|msg|error|reason)["']\s*:\s*["']([^"']{3,})""")
+_ROOM_TO_ALIGN = 34  # columns of an order from which its quantity has a column of its own
+_SIDE, _SIZE = 4, 5  # columns of the side and of the quantity there
+_ROOM_TO_NAME = 10  # columns of a value from which dollars are named too
+_UNITS = ("", "k", "M", "B", "T")
+_DOLLARS = frozenset({"USD", "USDT", "USDC"})  # what a bare amount is in
 
 
 def quantity(value: object) -> str:
@@ -41,13 +43,40 @@ def quantity(value: object) -> str:
     exact = number(value)
     if exact is None:
         return safe(readable(value), 60) if value is not None else "?"
-    text = format(exact, "f")
+    text = format(exact, ",f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def price(value: object) -> str:
-    """The price as stored."""
-    return repr(value) if isinstance(value, float) else safe(readable(value), 60)
+    """The price in its stored digits: separated by thousands, never with an exponent."""
+    exact = number(value)
+    return safe(readable(value), 60) if exact is None else safe(format(exact, ",f"), 60)
+
+
+def short(amount: Decimal, *, whole: bool = False) -> str:
+    """`4.7k`, `232k`, `2.1M`: an amount in at most five characters below a quadrillion. `whole`: without decimals."""
+    with localcontext(_ROUNDING):
+        left, size = abs(amount), 0
+        while left >= Decimal("999.5") and size < len(_UNITS) - 1:
+            left, size = left / 1000, size + 1
+        digits = 0 if whole or left >= Decimal("99.95") else 1 if size or left >= Decimal("9.995") else 2
+        return f"{'−' if amount < 0 else ''}{left:,.{digits}f}{_UNITS[size]}"
+
+
+def short_amounts(by_currency: Mapping[str, Decimal]) -> str:
+    """`2.1M USD + 900 EUR`, the largest first; never one sum of several currencies."""
+    ordered = sorted(by_currency.items(), key=lambda pair: (-pair[1], pair[0]))
+    return " + ".join(f"{short(amount)} {safe(currency, 12)}".rstrip() for currency, amount in ordered)
+
+
+def short_value(amount: Decimal, currency: str | None, room: int) -> str:
+    """An amount in a column. Where room is short a dollar's name is left out, never another currency's."""
+    text, name = short(amount), safe(currency or "", 12)
+    if not name or (currency in _DOLLARS and room < _ROOM_TO_NAME):
+        return text
+    if cell_len(f"{text} {name}") <= room:
+        return f"{text} {name}"
+    return f"{text}{name}" if cell_len(f"{text}{name}") <= room else f"{short(amount, whole=True)}{name}"
 
 
 def money(value: Decimal, *, signed: bool = False) -> str:
@@ -104,20 +133,33 @@ def _word(value: object) -> str:
     return safe(value.lower(), 12) if isinstance(value, str) else ""
 
 
-def order(entry: Entry, room: int = 1000) -> str:
+def side(entry: Entry) -> str:
+    """Sells in capitals, everything else in small letters: told apart without a colour."""
+    told = entry.text("side").lower()
+    return safe(told.upper() if told.startswith("sell") else told, 12)
+
+
+def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
     """`buy 100 AAPL @ 180.0 day`; replace and cancel orders begin with that word. Messages and calls: their subject.
 
-    Where room is short, the time in force is left out, then the market is cut; side, quantity and price stay.
+    Where room is short, the time in force is left out, then a blank and a zero, then the market is cut.
+    `aligned`: in a list with room for it, sides and quantities stand under each other.
     """
     if (subject := layout.layout_of(entry).subject) is not None:
         return safe(subject(entry), _SUBJECT_LENGTH)
     verb, tif = action(entry)
     size, after = _terms(entry)
-    before = f"{'' if verb == 'new' else f'{verb} '}{safe(entry.text('side'), 12)} {size}"
+    before = f"{'' if verb == 'new' else f'{verb} '}{side(entry)} {size}"
     market = name(entry.text("market_id"))
+    if aligned and verb == "new" and room >= _ROOM_TO_ALIGN:
+        columns = f"{fit(side(entry), _SIDE) if len(side(entry)) < _SIDE else side(entry)} {size:>{_SIZE}}"
+        before = columns if cell_len(f"{columns} {market} {after}") <= room else before
     whole = " ".join(part for part in (before, market, after, tif) if part.strip())
     if cell_len(whole) <= room:
         return whole
+    for shorter in (after, glued := after.replace("@ ", "@"), glued.removesuffix(".0")):
+        if cell_len(f"{before} {market} {shorter}") <= room:
+            return f"{before} {market} {shorter}"
     if cell_len(before) + min(cell_len(market), _MARKET_LENGTH) + cell_len(after) + 2 > room:
         after = after.replace("@ ", "@")
     left = room - cell_len(before) - cell_len(after) - 2
@@ -135,7 +177,7 @@ def _terms(entry: Entry) -> tuple[str, str]:
     told = told_terms(entry)
     if told.notional is not None and not number(entry.get("quantity")):
         size = f"{quantity(told.notional)} {safe(currency_of(entry, {}) or 'worth of', 12)}"
-    word = f"stop {told.stop:f}" if told.stop is not None else safe(kind.replace("_", " "), 20)
+    word = f"stop {told.stop:,f}" if told.stop is not None else safe(kind.replace("_", " "), 20)
     if kind in _PLAIN_TYPES:
         word = "" if stored is not None else "market"
     return size, f"{after} {word}".strip()
@@ -159,16 +201,8 @@ def name(text: str) -> str:
 
 
 def error_head(entry: Entry, room: int) -> str:
-    """The first line of the error; where room is short, the message without the exception around it."""
-    text = layout.error_text(entry)[:600]
-    first = next((part for part in text.splitlines() if part.strip()), "").strip()
-    if len(first) > room and (named := _EXCEPTION.match(first)):
-        first = first[named.end() :]
-    if len(first) > room and (shown := _REPR.fullmatch(first)):
-        first = shown[1]
-    if len(first) > room and (told := _MESSAGE.search(first)):
-        first = told[1]
-    return safe(first, 300)
+    """What the error says, in one line; where room is short, the message without the exception around it."""
+    return safe(summarise(layout.error_text(entry)).within(room), 300)
 
 
 def coverage(found: int, covered: int, total: int | None, *, over: bool) -> Line:

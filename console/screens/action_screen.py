@@ -17,13 +17,14 @@ from backends.records import Entry, Selection, State, Version
 from backends.store import StoreError
 from console.render.entry import Shown
 from console.render.line import Line, line, trusted, untrusted
+from console.render.order_row import summed, value_of
 from console.render.status import make_trend
-from console.render.value import count, many, order
+from console.render.value import count, many, order, short_amounts
 from console.screens.frame import FramedScreen
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.layout_fields import layout_of
-from console.services.triage.triage import classified
+from console.services.triage.triage import ClassifiedEntry
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
 
@@ -141,6 +142,11 @@ class ActingScreen(FramedScreen):
 
         copy(self)
 
+    def do_copy_json(self) -> None:
+        from console.screens.external_tools import copy_json
+
+        copy_json(self)
+
     def do_pager(self) -> None:
         from console.screens.external_tools import pager
 
@@ -215,7 +221,9 @@ class ListingScreen(ActingScreen):
         # The store finishes a long read even when nobody waits for it any more, so two never run at once.
         self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
         self.marks: dict[str, Pick] = {}
-        self.table = EntryTable(self.console.now(), classified, id="table")
+        self.table = EntryTable(self.console.now(), ClassifiedEntry, id="table")
+        self.table.venue_types = self.console.venue_types
+        self.loader.weigh = lambda entry: value_of(entry, self.console.venue_types).notional
         self.table.window = self.loader.window
         self.table.on_move = self.moved
         self.pane = EntryPane(id="pane")
@@ -252,8 +260,7 @@ class ListingScreen(ActingScreen):
 
     def search_on(self) -> None:
         """Continue the search of the filter beside the keys."""
-        search = self.loader.search
-        if search is not None and not search.is_over:
+        if self.loader.is_reading_on:
             self.start(self._search_on, group="search", exclusive=True)
 
     async def _search_on(self) -> None:
@@ -334,7 +341,16 @@ class ListingScreen(ActingScreen):
     def lead(self) -> Line:
         if self.table.range_from is not None:
             return line(trusted(f"{len(self.table.range_ids())} in range, v marks them", "accent"))
-        return line(trusted(f"{count(len(self.marks))} marked", "accent")) if self.marks else ()
+        if not self.marks:
+            return ()
+        worth = self._marked_worth()
+        return line(trusted(f"{count(len(self.marks))} marked", "accent"), trusted(worth and f" · {worth}", "dim"))
+
+    def _marked_worth(self) -> str:
+        """What the marked entries are worth, per currency; empty where not all of them are listed."""
+        spots = self.table.window.spots
+        marked = [spot.entry for spot in spots if spot.entry.id in self.marks]
+        return short_amounts(summed(marked, self.console.venue_types)) if len(marked) == len(self.marks) else ""
 
     def hints(self) -> tuple[str, ...]:
         running = self.console.activity.run
@@ -355,6 +371,12 @@ class ListingScreen(ActingScreen):
 
     def do_up(self) -> None:
         self.pane.text.scroll_lines(-1) if self.in_pane else self.table.move_by(-1)
+
+    def do_next(self) -> None:
+        self.table.move_by(1)
+
+    def do_previous(self) -> None:
+        self.table.move_by(-1)
 
     def do_page_down(self) -> None:
         self.pane.text.scroll_lines(self.pane.text.size.height - 1) if self.in_pane else self.table.page(1)
@@ -400,9 +422,7 @@ class ListingScreen(ActingScreen):
     def moved(self) -> None:
         """Show the entry that the cursor is on now; read its history when the cursor rests."""
         row = self.table.row
-        self.pane.put(
-            None if row is None else Shown(row, read_only=self.console.header_state.read_only), self.table.now
-        )
+        self.pane.put(None if row is None else self.console.shown_row(row), self.table.now)
         self._show_footer()
         self.show_filter()
         if self._rest is not None:

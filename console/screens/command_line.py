@@ -24,6 +24,8 @@ def run_command(app: ConsoleApp, text: str) -> None:
             queue.filter_by(rest)
         case "open" if rest:
             queue.open_id(rest)
+        case "sort" if rest:
+            queue.sort_by(rest)
         case "view":
             _view(app, rest)
         case "store" if rest:
@@ -61,4 +63,4 @@ def _press(app: ConsoleApp, word: str) -> None:
     elif word in {key.id for key in at("queue", app.setup.keys)}:
         app.queue.warn(why_not(named(word, app.setup.keys)))
     else:
-        app.queue.warn("no such command: ? lists them; also filter, open, view, store, theme")
+        app.queue.warn("no such command: ? lists them; also filter, open, sort, view, store, theme")

@@ -10,7 +10,9 @@ from backends.records import Entry
 from console.render.entry import Shown, summary
 from console.screens.action_screen import ActingScreen, Pick, Picks, acts_on
 from console.widgets.canvas import Canvas
-from console.widgets.entry_pane import EntryPane
+from console.widgets.entry_pane import PAGE_FROM, EntryPane
+
+_HINTS = ("copy", "copy-json", "note", "pager", "editor", "audit", "mode")
 
 
 class EntryScreen(ActingScreen):
@@ -20,7 +22,7 @@ class EntryScreen(ActingScreen):
         super().__init__()
         self._shown = shown
         self._order = Canvas(id="entry-order")
-        self.pane = EntryPane(id="entry")
+        self.pane = EntryPane(page_from=PAGE_FROM, id="entry")
         self.pane.tab = tab
 
     def body(self) -> Iterable[Widget]:
@@ -29,12 +31,13 @@ class EntryScreen(ActingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.set_interval(1.0, self._tick)
         self._put()
         self.acted()
 
     def header_changed(self) -> None:
         super().header_changed()
-        self._order.show(summary(self._shown.row.entry, max(20, self.size.width - 4)))
+        self._order.show(summary(self._shown, max(20, self.size.width - 4)))
 
     def _put(self) -> None:
         self.pane.put(self._shown, self.console.now())
@@ -44,13 +47,16 @@ class EntryScreen(ActingScreen):
         super().on_screen_resume()
         self.acted()
 
+    def _tick(self) -> None:
+        self.pane.tick(self.console.now())
+
     def acted(self) -> None:
         if self.console.session is not None:
             self.start(self._read, group="entry", exclusive=True)
 
     async def _read(self) -> None:
         shown = await self.console.shown(self._shown.row.entry.id)
-        if shown is not None:
+        if shown is not None and shown.row.entry.id == self._shown.row.entry.id:
             self._shown = shown
             self._put()
 
@@ -67,7 +73,27 @@ class EntryScreen(ActingScreen):
 
     def hints(self) -> tuple[str, ...]:
         first = acts_on(self._shown.row.entry, self._shown)
-        return ("back", *first, "tab-after", "copy", "note", "pager", "editor", "audit", "mode")
+        return ("back", *first, "next", "previous", "tab-after", *_HINTS)
+
+    def do_next(self) -> None:
+        self._go(1)
+
+    def do_previous(self) -> None:
+        self._go(-1)
+
+    def _go(self, by: int) -> None:
+        """Open the entry after or before this one in the queue, whose cursor follows."""
+        table = self.console.queue.table
+        at = table.window.find(self._shown.row.entry.id)
+        if at is not None:
+            table.move_to(at + by)
+        row = table.row
+        if row is None or row.entry.id == self._shown.row.entry.id:
+            self.warn("there is no further entry in this direction")
+            return
+        self._shown = self.console.shown_row(row)
+        self._put()
+        self.acted()
 
     def do_down(self) -> None:
         self.pane.text.scroll_lines(1)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from textual.app import SuspendNotSupported
 
-from console.render.entry import whole_text
+from console.render.entry import Shown, whole_text
+from console.render.entry_json import whole_json
 from console.render.line import line, trusted, untrusted
 from console.screens.action_screen import ActingScreen
 from console.terminal import clipboard
@@ -22,12 +23,27 @@ def copy(screen: ActingScreen) -> None:
         screen.start(lambda: _copy(screen, shown.row.entry.id), group="copy", exclusive=True)
 
 
-async def _copy(screen: ActingScreen, text: str) -> None:
+def copy_json(screen: ActingScreen) -> None:
+    """Copy the entry as `dlq show --json` prints it."""
+    shown = screen.current()
+    if shown is not None and screen.attached_session() is not None:
+        screen.start(lambda: _copy_json(screen, shown), group="copy", exclusive=True)
+
+
+async def _copy_json(screen: ActingScreen, shown: Shown) -> None:
+    session = screen.console.session
+    history = await session.triage.history(shown.row.entry.id) if session is not None else None
+    if history is not None:
+        text = whole_json(history, shown.types, screen.console.now)
+        await _copy(screen, text, told=f"{history.entry.entry.id} as JSON")
+
+
+async def _copy(screen: ActingScreen, text: str, *, told: str = "") -> None:
     way = await clipboard.copy(text, os.environ)
     if way is None:
         screen.app.copy_to_clipboard(clipboard.plain(text))
         way = "the terminal, if it allows"
-    screen.show_notice(line(trusted(f"copied to {way}: ", "good"), untrusted(text, limit=200)))
+    screen.show_notice(line(trusted(f"copied to {way}: ", "good"), untrusted(told or text, limit=200)))
 
 
 def pager(screen: ActingScreen) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from console import keymap as keys
 from console.render.line import HANG, Cell, Line, columns, fit, line, trusted
+from console.render.row import legend
 from console.screens.frame import ReadingScreen
 from console.services.layout_fields import LAYOUTS
 
 _STATES = "pending in_flight in_doubt replayed dismissed, open, all; several with commas"
+_READING = "SELL stands in capitals, buy in small letters; a VALUE without a currency is in USD, USDT or USDC."
 _GATES = (
     "Capitals only open a gate. Esc cancels it at any moment; Enter alone confirms nothing.",
     "What was typed before a gate could be read does not count; a paste never does.",
@@ -37,6 +39,11 @@ class HelpScreen(ReadingScreen):
         lines = columns([(" ".join(keys.spelled(name) for name in key.keys), _meaning(key)) for key in there])
         lines += [(), line(trusted("The filter line", "strong"))]
         lines += columns([(word, line(trusted(text))) for word, text in _filters(self.console.header_state.layout)])
+        lines += [(), line(trusted("Signs in front of the rows", "strong"))]
+        signs = legend(self.console.header_state.layout)
+        lines += columns([(one.sign, line(trusted(one.meaning, one.tone))) for one in signs])
+        if LAYOUTS[self.console.header_state.layout].has_worth:
+            lines.append(line(trusted(" "), HANG, trusted(_READING)))
         if not self.console.header_state.read_only:
             lines += [(), line(trusted("Gates", "strong"))]
             lines += [line(trusted(" "), HANG, trusted(text)) for text in _GATES]

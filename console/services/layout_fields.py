@@ -270,7 +270,7 @@ def _call_subject(entry: Entry) -> str:
     return request_line(entry) or entry.id
 
 
-_AGE, _ERROR, _STATE = ListColumn("AGE", ((0, 4),), right=True), ListColumn("ERROR", ()), ListColumn("STATE", ((0, 9),))
+_AGE, _ERROR = ListColumn("AGE", ((0, 4),), right=True), ListColumn("ERROR", ())
 # What the operator judges by stands on the left; columns come and go with the width of the list.
 LAYOUTS: Mapping[str, LayoutFields] = {
     ORDERS: LayoutFields(
@@ -291,13 +291,12 @@ LAYOUTS: Mapping[str, LayoutFields] = {
         tries="retry_count",
         columns=(
             _AGE,
-            ListColumn("VENUE", ((64, 8), (110, 12))),
-            ListColumn("ACCOUNT", ((110, 10),)),
-            ListColumn("ORDER", ((0, 22), (64, 25), (110, 32), (140, 34))),
+            ListColumn("VENUE", ((64, 8), (110, 11), (150, 14))),
+            ListColumn("ACCOUNT", ((100, 8), (150, 14))),
+            ListColumn("ORDER", ((0, 22), (64, 27), (110, 34), (150, 44))),
+            ListColumn("VALUE", ((64, 7), (150, 11)), right=True),
             _ERROR,
-            ListColumn("CATEGORY", ((118, 11),)),
             ListColumn("TRY", ((0, 3),), right=True),
-            _STATE,
         ),
         wide_from=110,
         tabs=("Error", "Order", "History", "Audit", "Notes"),
@@ -335,7 +334,6 @@ LAYOUTS: Mapping[str, LayoutFields] = {
             ListColumn("DELIV", ((0, 5), (104, 0)), right=True),
             ListColumn("TOOK", ((104, 5),), right=True),
             ListColumn("DELIVERIES", ((104, 10),), right=True),
-            _STATE,
         ),
         wide_from=104,
         tabs=("Error", "Payload", "Headers", "History", "Audit", "Notes"),
@@ -371,7 +369,6 @@ LAYOUTS: Mapping[str, LayoutFields] = {
             ListColumn("TRIES", ((0, 5),), right=True),
             ListColumn("LEFT", ((0, 4), (104, 0)), right=True),
             ListColumn("DAYS LEFT", ((104, 9),), right=True),
-            _STATE,
         ),
         wide_from=104,
         tabs=("Error", "Request", "History", "Audit", "Notes"),

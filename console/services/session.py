@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from console.services.replay.venue_pool import CredentialSource, VenuePool
     from console.services.resend.plan import ResendTools
     from console.services.triage.approvals import Answered, Approvals, WaitingPlan
+    from venues import OrderAction
 
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
@@ -55,6 +56,14 @@ class SessionSettings(NamedTuple):
     cache: Path | None = None  # where indexes lie; None: where the XDG specification says
     heads: Path | None = None  # where heads of audit chains are kept; None: where the XDG specification says
     own_loops: bool = True  # plans and batches get a loop and connections of their own: the caller's never waits
+
+
+class ReadAction(NamedTuple):
+    """An entry's action: why it cannot be sent as it stands, what else should be known of it, and what it means."""
+
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    action: OrderAction | None = None  # None exactly where something was found
 
 
 class Verified(NamedTuple):
@@ -147,14 +156,14 @@ class StoreSession:
         """Whether entries go to a venue in paper or live; elsewhere every replay is real."""
         return LAYOUTS[self.info.layout].has_modes
 
-    def read_action(self, entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(why its action cannot be sent as it stands, what else should be known of it)."""
+    def read_action(self, entry: Entry) -> ReadAction:
         from venues.action import parse_action
 
         if not self.has_modes:
-            return (), ()
+            return ReadAction()
         parsed = parse_action(entry.columns, entry.text("action_json") or None)
-        return tuple(f"{finding.code}: {finding.text}" for finding in parsed.findings), parsed.notes
+        findings = tuple(f"{finding.code}: {finding.text}" for finding in parsed.findings)
+        return ReadAction(findings, parsed.notes, parsed.action)
 
     async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         """What a replay would do. Asks store and venues; writes and sends nothing."""

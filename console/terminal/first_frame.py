@@ -26,7 +26,6 @@ ENTER = "\x1b[?1049h"
 Settings = list[Any]  # a terminal's settings from termios
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _SMALLEST = (80, 24)
-_WIDE = 160
 _PLAIN = re.compile(r"[\x20-\x7e]*")
 _ROWS_FROM = 4  # below the border, the status, the filter line and the table's header
 
@@ -55,7 +54,7 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
     table, height = _table(look_)
     lines: list[Line] = [status(header_state, now, inner), (), header(table, "orders")]
     entries = (*page.held, *page.entries)[:height]
-    rows = [row_line(classified(entry), now, table, marked=False, fresh=False) for entry in entries]
+    rows = [row_line(classified(entry), now, table, marked=False, fresh=False, quick=True) for entry in entries]
     brush = _Brush(look_.colours, palette, live=header_state.mode == "live" and not header_state.read_only)
     body = [*lines, *rows, *[()] * (look_.rows - 2 - len(lines) - len(rows))]
     painted = [brush.edge(title(header_state, inner - 2), look_.columns, top=True)]
@@ -66,10 +65,8 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
 
 def _table(look_: Look) -> tuple[int, int]:
     """Width and rows of the queue's table, as its style sheet sets them."""
-    inner, work = look_.columns - 4, look_.rows - 5
-    if look_.columns >= _WIDE:
-        return inner - inner * 38 // 100, work - 1
-    return inner, work - work * 34 // 100 - 1
+    work = look_.rows - 5
+    return look_.columns - 4, work - work * 34 // 100 - 1
 
 
 class _Brush:

@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from backends.records import Entry, RowKey, Version
 from console.render.line import Line, trusted
+from console.render.order_row import VenueTypes
 from console.render.row import header, row_line
 from console.render.value import entry_age
 from console.services.browse.queue_order import ListedEntry
@@ -41,7 +42,13 @@ class EntryTable(Canvas):
     class Painted(Message):
         """The table was painted for the first time."""
 
-    def __init__(self, now: datetime, look: Callable[[Entry], ClassifiedEntry], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+    def __init__(
+        self,
+        now: datetime,
+        look: Callable[[Entry, MarkFacts | None], ClassifiedEntry],
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+    ) -> None:
         super().__init__(id=id)
         self.window = Window()
         self.kind = "orders"  # the layout of what is listed
@@ -52,6 +59,7 @@ class EntryTable(Canvas):
         self.blank: Line = (trusted("reading …", "dim"),)
         self.on_move: Callable[[], None] = lambda: None  # no message: its changes are painted in the same frame
         self._is_painted = False
+        self.venue_types: VenueTypes = {}
         self.facts: MarkFacts | None = None  # what the marks of the listed entries hang on
         self._classify = look
         self._looked: dict[str, ClassifiedEntry] = {}
@@ -120,17 +128,14 @@ class EntryTable(Canvas):
         entry = spot.entry
         marked = entry.id in self.marks or (self.range_from is not None and entry.id in self.range_ids())
         fresh = self.seen is not None and spot.part > 0 and _is_after(entry.row_key, self.seen)
-        row = self._look(spot)
-        if self.facts is not None and (entry.id in self.facts.poisoned or entry.id in self.facts.came_back):
-            row = ClassifiedEntry(entry, self.facts)
-        return row_line(row, self.now, self.size.width, marked=marked, fresh=fresh)
+        return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh, types=self.venue_types)
 
     def _look(self, spot: ListedEntry) -> ClassifiedEntry:
         """Classify the entry; only entries in view are ever classified."""
         known = self._looked.get(spot.entry.id)
-        if known is None or known.entry is not spot.entry:
-            known = self._looked[spot.entry.id] = self._classify(spot.entry)
-        return known if self.facts is None or self.facts.is_known else ClassifiedEntry(spot.entry, self.facts)
+        if known is None or known.entry is not spot.entry or known.facts is not self.facts:
+            known = self._looked[spot.entry.id] = self._classify(spot.entry, self.facts)
+        return known
 
     def _ask(self) -> None:
         if self.window.wants_below:

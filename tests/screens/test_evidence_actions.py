@@ -366,7 +366,7 @@ async def test_an_entry_in_doubt_names_both_ways_out_and_the_account_of_its_atte
         await in_doubt(pilot)
         await press(pilot, "enter")
         shown = screen_text(app)
-        assert "C asks the venue (reconcile), S settles it by what you saw" in shown
+        assert "C asks the venue, S settles it by what you saw" in shown
         assert "C ask venue" in shown
         assert "S settle" in shown
         assert app.session is not None

@@ -259,7 +259,7 @@ async def test_entry_tabs_tell_the_whole_story(stage: Stage) -> None:
         await settled(pilot)
         await press(pilot, "enter")
         assert "RuntimeError: HTTP 429 after 3 attempts" in screen_text(app)
-        assert "→ next:" in screen_text(app)
+        assert "→ replay (R) when" in screen_text(app)
         await press(pilot, "right_square_bracket")
         for word in ("buy 21 NVDA @ 102.75 gtc", "client_order_id", "cid-11", '"quantity": 21.0'):
             assert word in screen_text(app)

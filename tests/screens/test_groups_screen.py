@@ -160,7 +160,7 @@ async def test_a_group_opens_as_a_filter_read_from_the_index(both: Both) -> None
         await press(pilot, "f", "enter")
         assert on_queue(app)
         assert ids(app) == [ident(n) for n in reversed(LIMITED)]
-        assert "4 matching · 12 open" in screen_text(app)
+        assert "4 of 12 match" in screen_text(app)
         await press(pilot, "escape")
         assert len(ids(app)) == 12
 

@@ -47,7 +47,7 @@ async def test_the_count_of_a_filter_is_true_for_settled_entries_too(stage: Stag
         await answer(pilot, "1")
         await press(pilot, "slash")
         await answer(pilot, "state:dismissed")
-        assert "1 of 1 matching · 11 open" in screen_text(app)
+        assert "row 1 · 1 match" in screen_text(app)
 
 
 async def test_a_field_that_is_none_is_named_beside_the_filter(stage: Stage) -> None:
@@ -143,9 +143,10 @@ async def test_an_entry_s_screen_says_what_it_is_and_where_one_stands_on_every_t
         await press(pilot, "enter")
         await settled(pilot)
         for tab in ("Error", "Order", "History", "Audit", "Notes"):
-            head, tabs = screen_text(app).splitlines()[2:4]
+            head, verdict, tabs = screen_text(app).splitlines()[2:5]
             assert order in head
             assert "pending" in head
+            assert "NEVER SENT" in verdict
             assert f"[{tab}" in tabs
             assert tabs.count("[") == 1
             await press(pilot, "right_square_bracket")

@@ -65,7 +65,7 @@ async def test_results_come_as_one_types_and_stay_when_handed_over(long_stage: S
         await until(pilot, lambda: ids(app) == [ident(n) for n in reversed(RARE)])
         await settled(pilot)
         assert current(app) == ident(440)
-        assert f"3 matching · {COUNT} open" in screen_text(app)
+        assert f"3 of {COUNT} match" in screen_text(app)
 
 
 async def test_given_up_the_list_is_where_it_was(long_stage: Stage) -> None:
@@ -137,7 +137,7 @@ async def test_what_comes_while_a_search_is_listed_is_put_on_top_of_it(stage: St
         app.queue.changed()
         await until(pilot, lambda: ids(app) == [ident(60), ident(5)])
         assert current(app) == ident(5)
-        assert "1 new since you looked" in screen_text(app)
+        assert "1 new" in screen_text(app)
 
 
 async def test_a_store_that_moves_does_not_begin_a_search_anew(stage: Stage) -> None:
@@ -153,7 +153,7 @@ async def test_a_store_that_moves_does_not_begin_a_search_anew(stage: Stage) -> 
         app.queue.changed()
         await until(pilot, lambda: ids(app) == [ident(60)])
         assert app.queue.loader.search is search
-        await until(pilot, lambda: "1 matching · 13 open" in screen_text(app))
+        await until(pilot, lambda: "1 of 13 match" in screen_text(app))
 
 
 async def test_what_no_longer_matches_goes_and_the_cursor_stays(stage: Stage) -> None:
@@ -167,4 +167,4 @@ async def test_what_no_longer_matches_goes_and_the_cursor_stays(stage: Stage) ->
         await answer(pilot, "1")
         await until(pilot, lambda: ids(app) == [ident(n) for n in (11, 8, 1)])
         assert current(app) == ident(8)
-        await until(pilot, lambda: "3 matching · 11 open" in screen_text(app))
+        await until(pilot, lambda: "3 of 11 match" in screen_text(app))

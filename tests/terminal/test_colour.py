@@ -26,9 +26,9 @@ def colours(raw: bytes) -> set[bytes]:
 def test_no_colour_leaves(tmp_path: Path, venue: Exchange, value: str) -> None:
     desk = Desk.at(tmp_path, venue, [fresh(1), fresh(2)])
     with desk.open(environ={"NO_COLOR": value}) as terminal:
-        terminal.shows("pending 2 ", "1 of 2 open")
+        terminal.shows("pending 2 ", "row 1 · 2 open")
         terminal.press("j")
-        terminal.shows("2 of 2 open")
+        terminal.shows("row 2 · 2 open")
         for key, word in SCREENS:
             terminal.press(key)
             terminal.shows(word)
@@ -41,7 +41,7 @@ def test_no_colour_leaves(tmp_path: Path, venue: Exchange, value: str) -> None:
 
 def test_the_palette_s_chosen_line_is_told_without_colour(tmp_path: Path, venue: Exchange) -> None:
     with Desk.at(tmp_path, venue, [fresh(1)]).open(environ={"NO_COLOR": "1"}) as terminal:
-        terminal.shows("pending 1 ", "1 of 1 open")
+        terminal.shows("pending 1 ", "row 1 · 1 open")
         assert not _UNDERLINE.search(terminal.raw)
         terminal.type(_CTRL_P)
         terminal.shows("a command by its name", "plan a replay")

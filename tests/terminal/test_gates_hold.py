@@ -35,7 +35,7 @@ def desk(tmp_path: Path, venue: Exchange) -> Desk:
 
 
 def _attached(terminal: Terminal) -> None:
-    terminal.shows("pending 1 ", "1 of 1 open")
+    terminal.shows("pending 1 ", "row 1 · 1 open")
 
 
 def _to_queue(terminal: Terminal) -> None:
@@ -93,7 +93,7 @@ def test_keys_right_behind_a_gates_key_are_the_gates(tmp_path: Path, venue: Exch
     """`z` takes back a dismiss at once: typed ahead into a gate, as in a note, it must not mean that."""
     desk = Desk.at(tmp_path, venue, [fresh(1), fresh(2)])
     with desk.open() as terminal:
-        terminal.shows("pending 2 ", "1 of 2 open")
+        terminal.shows("pending 2 ", "row 1 · 2 open")
         terminal.press("D")
         terminal.opened("Dismiss 1 entry")
         terminal.press("1", "1", "enter")

@@ -25,7 +25,7 @@ def desk(tmp_path: Path, venue: Exchange) -> Desk:
 def _submitting(terminal: Terminal, venue: Exchange, seconds: float) -> None:
     """Up to where the venue has the order and says nothing yet."""
     venue.fault("delay", seconds=seconds)
-    terminal.shows("pending 1 ", "1 of 1 open")
+    terminal.shows("pending 1 ", "row 1 · 1 open")
     terminal.press("R")
     terminal.opened("Replay 1 entry · PAPER", "type 1 to send")
     terminal.press("1", "enter")
@@ -101,7 +101,7 @@ def test_a_hang_up_while_submitting(desk: Desk, venue: Exchange) -> None:
 
 def test_a_hang_up_at_rest(desk: Desk, venue: Exchange) -> None:
     with desk.open() as terminal:
-        terminal.shows("pending 1 ", "1 of 1 open")
+        terminal.shows("pending 1 ", "row 1 · 1 open")
         terminal.hang_up()
         assert terminal.ended() == 128 + signal.SIGHUP
     assert desk.is_untouched()
@@ -111,7 +111,7 @@ def test_a_hang_up_under_a_program_that_keeps_the_signal_to_itself(desk: Desk, v
     """As make does: it waits for the console, and only it is told that the terminal is gone."""
     waiting = ("sh", "-c", 'trap "" HUP; "$@"; exit $?', "sh")
     with desk.open(under=waiting) as terminal:
-        terminal.shows("pending 1 ", "1 of 1 open")
+        terminal.shows("pending 1 ", "row 1 · 1 open")
         terminal.hang_up()
         assert terminal.ended() == 128 + signal.SIGHUP
     assert desk.is_untouched()
@@ -129,7 +129,7 @@ def test_an_answer_that_never_comes_is_in_doubt(tmp_path: Path, venue: Exchange)
 
 def test_a_bug_tells_no_value(desk: Desk, venue: Exchange) -> None:
     with desk.open(module="tests.support.terminal.entry", environ={"DLQ_TEST_ENTRY": "crash"}) as terminal:
-        terminal.shows("pending 1 ", "1 of 1 open")
+        terminal.shows("pending 1 ", "row 1 · 1 open")
         terminal.press("t")
         assert terminal.ended() == 70
         assert _is_clean(terminal)

@@ -17,7 +17,7 @@ def test_read_only_acts_on_nothing_and_loads_no_venue(tmp_path: Path, venue: Exc
     loaded = tmp_path / "modules.txt"
     environ = {"DLQ_TEST_ENTRY": "modules", "DLQ_TEST_OUT": str(loaded)}
     with desk.open("--read-only", module="tests.support.terminal.entry", environ=environ) as terminal:
-        terminal.shows("READ-ONLY", "pending 2 ", "1 of 2 open")
+        terminal.shows("READ-ONLY", "pending 2 ", "row 1 · 2 open")
         for key in _ACTING:
             terminal.type(f"{key}1\r")
             terminal.type(pasted("1\r"))

@@ -22,7 +22,7 @@ def _filter(terminal: Terminal, text: str, count: int) -> None:
     terminal.press("/")
     terminal.shows("filter: ▏")
     terminal.press(*text, "enter")
-    terminal.shows(f"filter: {text}", f"{count} matching · {BULK + len(SENT)} open")
+    terminal.shows(f"filter: {text}", f"{count} of {BULK + len(SENT)} match")
 
 
 def _dismiss_and_undo(terminal: Terminal, states: Callable[[], list[str]]) -> None:

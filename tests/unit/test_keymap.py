@@ -12,7 +12,8 @@ from console.settings.config import ConfigError
 CONTRACT = {
     "down": "j", "up": "k", "top": "g", "bottom": "G", "page-up": "pageup", "page-down": "pagedown", "open": "enter",
     "back": "escape", "filter": "/", "command": ":", "palette": "ctrl+p", "help": "?", "mark": "space", "range": "v",
-    "mark-all": "a", "unmark": "u", "copy": "y", "pane": "tab", "tab-before": "[", "tab-after": "]", "sort": "s",
+    "mark-all": "a", "unmark": "u", "copy": "y", "copy-json": "Y", "next": "J", "previous": "K",
+    "pane": "tab", "tab-before": "[", "tab-after": "]", "sort": "s",
     "groups": "f", "mode": "m", "dismiss": "D", "replay": "R", "reconcile": "C", "undo": "z", "audit": "A",
     "halt": "H", "stop": "!", "export": "x", "refresh": "ctrl+r", "quit": "q",
 }  # fmt: skip
@@ -42,10 +43,11 @@ def test_read_only_drops_everything_that_acts() -> None:
     assert {"audit", "filter", "export", "open", "quit"} <= left
 
 
-def test_capitals_are_kept_for_what_opens_a_gate_or_a_screen() -> None:
+def test_capitals_are_kept_for_what_opens_a_gate_or_a_screen_or_moves_or_copies() -> None:
     capitals = {key.id for key in keys.KEYS for name in key.keys if len(name) == 1 and name.isupper()}
     assert capitals == {
-        "bottom", "dismiss", "replay", "reconcile", "settle", "restore", "note", "approve", "audit", "halt"
+        "bottom", "dismiss", "replay", "reconcile", "settle", "restore", "note", "approve", "audit", "halt",
+        "next", "previous", "copy-json",
     }  # fmt: skip
 
 

@@ -11,14 +11,14 @@ from backends.records import Entry
 from console.render.value import order
 
 ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "limit": ({}, {}, "sell 10 AAPL @ 180.0"),
-    "market": ({"order_type": "market", "price": None}, {}, "sell 10 AAPL market"),
-    "stop": ({"order_type": "stop", "price": None}, {"stop_price": 170.0}, "sell 10 AAPL stop 170.0"),
-    "stop limit": ({"order_type": "stop_limit"}, {"stopPrice": 170}, "sell 10 AAPL @ 180.0 stop 170"),
-    "trailing": ({"order_type": "trailing_stop", "price": None}, {"trail_price": 2}, "sell 10 AAPL trailing stop"),
-    "a stop without its price": ({"order_type": "stop", "price": None}, {}, "sell 10 AAPL stop"),
-    "money": ({"order_type": "market", "price": None, "quantity": 0.0}, {"notional": 500}, "sell 500 USD AAPL market"),
-    "no type": ({"order_type": "", "price": None}, {}, "sell 10 AAPL market"),
+    "limit": ({}, {}, "SELL 10 AAPL @ 180.0"),
+    "market": ({"order_type": "market", "price": None}, {}, "SELL 10 AAPL market"),
+    "stop": ({"order_type": "stop", "price": None}, {"stop_price": 170.0}, "SELL 10 AAPL stop 170.0"),
+    "stop limit": ({"order_type": "stop_limit"}, {"stopPrice": 170}, "SELL 10 AAPL @ 180.0 stop 170"),
+    "trailing": ({"order_type": "trailing_stop", "price": None}, {"trail_price": 2}, "SELL 10 AAPL trailing stop"),
+    "a stop without its price": ({"order_type": "stop", "price": None}, {}, "SELL 10 AAPL stop"),
+    "money": ({"order_type": "market", "price": None, "quantity": 0.0}, {"notional": 500}, "SELL 500 USD AAPL market"),
+    "no type": ({"order_type": "", "price": None}, {}, "SELL 10 AAPL market"),
 }
 
 

@@ -44,8 +44,13 @@ REVIEWED = {
         "done", "run.total", "word", "order", "filled", "room", "run.kind", "head", "count", "hints.get(outcome, '')",
         "known",
     },
-    "render/entry.py": {"order", "kind", "label", "row.category", "reach", "since", "hint", "name", "where"},
-    "render/event.py": {"seq", "day", "time", "rest"},
+    "render/entry.py": {
+        "order", "kind", "label", "since", "hint", "name", "where", "rest", "text", "told.verdict", "what", "worth",
+    },
+    "render/event.py": {
+        "seq", "day", "time", "rest", "_DONE.get(kind, kind)", "_operator(body, whole=False)", "kind", "more", "order",
+        "said", "words", "shown[11:19]",
+    },
     "render/layout_tabs.py": {
         "known", "more", "shown.kind", "what", "where", "failed", "gone", "reason", "told(len(ancestors))",
     },
@@ -60,14 +65,19 @@ REVIEWED = {
         "frame.column", "halt", "labels.get(at, '')", "last", "poisoned", "row", "short_count(venue.depth)",
         "short_count(venue.over_age)", "tail", "text", "told", "waits", "width(one)",
     },
-    "render/line.py": {"text", "room", "width(left)", "cells[-1].text", "part", "indent", "head", "between"},
+    "render/line.py": {
+        "text", "room", "width(left)", "cells[-1].text", "part", "indent", "head", "between",
+        "_BETWEEN", "width(part)",
+    },
     "render/plan.py": {
         "str(len(plan.steps))", "waves", "kind", "hosts", "text", "at_market", "market", "markets", "more", "what",
         "rows",
         "str(len(plan.superseded))", "words", "_resend_pace(plan)", "_resend_success(plan)", "_ROUTES", "_REAL",
         "_FAILURE", "' · '.join(texts)", "str(len(plan.blocked))",
     },
-    "render/row.py": {"word", "glyph", "made.gap"},
+    "render/row.py": {
+        "made.gap", "_EXIT.sign", "_MARKED.sign", "_NEW.sign", "_margin(layout)", "state.sign", "told.word",
+    },
     "render/settlement.py": {"_PERSON", "ago", "mode", "place", "text"},
     "render/value.py": {"of"},
     "render/venue_answer.py": {
@@ -92,9 +102,9 @@ REVIEWED = {
     "screens/groups.py": {"told"},
     "screens/external_tools.py": {"way"},
     "screens/health.py": {"view.at"},
-    "screens/help.py": {"key.tooltip", "text"},
-    "screens/action_screen.py": {"text", "_BLANKS[blank]"},
-    "queue/screen.py": {"position", "everything", "end", "order", "_misread(loader.text)"},
+    "screens/help.py": {"key.tooltip", "text", "_READING", "one.meaning"},
+    "screens/action_screen.py": {"text", "_BLANKS[blank]", "worth"},
+    "queue/screen.py": {"known", "known[1]", "reach", "row", "words", "sort.words", "_misread(loader.text)"},
     "screens/replay_actions.py": {"text", "told"},
     "screens/triage_actions.py": {"word", "hint", "were", "who", "left"},
     "widgets/prompt_line.py": {"lead"},

@@ -36,7 +36,7 @@ def test_a_long_market_is_cut_in_the_middle_and_the_price_stays(room: int) -> No
 
 
 def test_the_time_in_force_goes_before_any_of_the_market() -> None:
-    assert order(entry(market_id="AMZN", side="sell", quantity=37.0, price=106.75), 22) == "sell 37 AMZN @ 106.75"
+    assert order(entry(market_id="AMZN", side="sell", quantity=37.0, price=106.75), 22) == "SELL 37 AMZN @ 106.75"
 
 
 def test_an_order_at_market_says_so() -> None:

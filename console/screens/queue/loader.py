@@ -17,6 +17,7 @@ from backends.store import Partial
 from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import PAGE, Window
+from console.services.browse.sort import Sort
 from console.services.layout_fields import occurred_at
 from console.services.triage.marks import MarkFacts
 from console.services.triage.triage import Query
@@ -24,6 +25,7 @@ from console.services.triage.triage import Query
 if TYPE_CHECKING:
     from backends.store import Change
     from console.services.browse.incremental_search import IncrementalSearch
+    from console.services.browse.ranking import Ranking, Weigh
     from console.services.session import StoreSession
 
 
@@ -66,7 +68,9 @@ class QueueLoader:
         self._clock = clock
         self.window = Window()
         self.text = ""
-        self.newest_first = True
+        self.sort = Sort()
+        self.weigh: Weigh = lambda _: None  # an order's value, for sorting by it
+        self.ranking: Ranking | None = None  # None where the store gives the order by itself
         self.matching: int | None = None
         self.counts: Counts | None = None
         self.facts: MarkFacts | None = None  # read with the counts
@@ -88,6 +92,17 @@ class QueueLoader:
         return session
 
     @property
+    def newest_first(self) -> bool:
+        """The direction in which the store is read; a ranking reads the newest first."""
+        return self.sort.by != "age" or self.sort.descending
+
+    @property
+    def is_reading_on(self) -> bool:
+        """Whether a search or a ranking has more to read: follow `search_on`."""
+        reading = self.search if self.ranking is None else self.ranking
+        return reading is not None and not reading.is_over
+
+    @property
     def view(self) -> View:
         query = parse_expression(self.text, self._clock())
         return View(query if query.mark is None else replace(query, facts=self.facts), self.newest_first)
@@ -104,7 +119,7 @@ class QueueLoader:
     def forget(self) -> None:
         """Drop everything known of the previous store."""
         self.text, self.matching, self.counts, self.facts = "", None, None, None
-        self.search = self._listed = None
+        self.search = self._listed = self.ranking = None
         self.seen, self.fresh, self._known = None, 0, None
         self.window.start(QueueSection((), more=False))
         self._growing.clear()
@@ -113,33 +128,83 @@ class QueueLoader:
     def set_filter(self, text: str) -> None:
         self.text, self.matching = text, None
 
-    def reverse(self) -> None:
-        self.newest_first = not self.newest_first
+    def set_sort(self, sort: Sort) -> None:
+        self.sort = sort
 
     def adopt(self, text: str, search: IncrementalSearch, window: Window) -> None:
         """Continue with a filter whose first results are already in `window`."""
         self.text, self.window = text, window
         self.search = self._listed = search
+        self.ranking = None
         self.matching = search.found if search.is_over else None
 
     async def start(self) -> RowsRead | None:
         """Read from the top, as after a new filter. None: the filter changed before the rows were there."""
-        asked = (self.text, self.newest_first)
+        asked = (self.text, self.sort)
         view = await self._fresh_view()
+        if self.sort.by != "age":
+            return await self._start_ranked(view)
         search = await self.search_for(view)
-        if asked != (self.text, self.newest_first):
+        if asked != (self.text, self.sort):
             return None
-        self.search = search
+        self.search, self.ranking = search, None
         if search is not None:
             await self.look(view)
             rows = await self._step(search, anew=True)
             return None if rows is None else rows._replace(continues=not search.is_over)
         stretch = await self.session.queue_order.after(view, None, PAGE)
-        if asked != (self.text, self.newest_first):
+        if asked != (self.text, self.sort):
             return None
         self.window.start(stretch)
         await self.look(view)
         return RowsRead(self._blank(stretch))
+
+    async def _start_ranked(self, view: View) -> RowsRead | None:
+        """Rank the newest matches; `search_on` reads the others."""
+        from console.services.browse.ranking import Ranking
+
+        asked = (self.text, self.sort)
+        ranking = Ranking(self.session.queue_order, self.session.store, view, self.sort, self.weigh)
+        await ranking.step()
+        stretch = await ranking.section(0, PAGE)
+        if asked != (self.text, self.sort):
+            return None
+        self.search, self._listed, self.ranking = None, None, ranking
+        self.window.start(stretch)
+        await self.look(view)
+        return RowsRead(self._blank(stretch), continues=not ranking.is_over)
+
+    async def _rank_on(self, ranking: Ranking) -> AsyncGenerator[RowsRead]:
+        while ranking is self.ranking and not ranking.is_over:
+            await ranking.step()
+            if (rows := await self._ranked_again(ranking)) is not None:
+                yield rows
+            await asyncio.sleep(0)
+
+    async def _ranked_again(self, ranking: Ranking) -> RowsRead | None:
+        """Show the same part of a ranking that has changed; who stands at the top stays there."""
+        window = self.window
+        held, first = window.current, 0
+        if held is not None and window.position != 1:
+            first = max(0, (ranking.rank_of(held.entry.id) or 0) - PAGE // 2)
+        stretch = await ranking.section(first, 2 * PAGE)
+        if ranking is not self.ranking or window.current is not held:
+            return None  # the list or the cursor has moved since: the next step shows it
+        window.place(stretch, first, held if window.position != 1 else None)
+        return RowsRead(self._blank(stretch))
+
+    async def _grow_ranked(self, ranking: Ranking, where: Literal["above", "below"]) -> None:
+        window = self.window
+        first, count = window.first or 0, len(window.spots)
+        start = first + count if where == "below" else max(0, first - PAGE)
+        size = PAGE if where == "below" else first - start
+        stretch = await ranking.section(start, size)
+        if ranking is not self.ranking or (window.first or 0, len(window.spots)) != (first, count):
+            return
+        if where == "below":
+            window.grow_below(stretch)
+        else:
+            window.grow_above(stretch._replace(more=start > 0))
 
     async def search_for(self, view: View) -> IncrementalSearch | None:
         """An incremental search for the view; None where the store answers it by itself."""
@@ -157,6 +222,10 @@ class QueueLoader:
 
     async def search_on(self) -> AsyncGenerator[RowsRead]:
         """Continue the search step by step until a page is ahead of the cursor or nothing is left."""
+        if self.ranking is not None:
+            async for ranked in self._rank_on(self.ranking):
+                yield ranked
+            return
         search = self.search
         self._followed = search
         try:
@@ -204,6 +273,11 @@ class QueueLoader:
         if self.search is not None:
             self.window.move(len(self.window.spots) - 1)
             return RowsRead()
+        if self.ranking is not None:
+            start = max(0, len(self.ranking) - PAGE)
+            stretch = await self.ranking.section(start, PAGE)
+            self.window.finish(stretch._replace(more=start > 0), len(self.ranking))
+            return RowsRead()
         stretch = await self.session.queue_order.before(self.view, None, PAGE)
         self.window.finish(stretch, self.matching)
         return RowsRead()
@@ -219,7 +293,9 @@ class QueueLoader:
         window, view = self.window, self.view
         mark = window.below if where == "below" else window.above
         try:
-            if where == "below":
+            if self.ranking is not None:
+                await self._grow_ranked(self.ranking, where)
+            elif where == "below":
                 stretch = await self.session.queue_order.after(view, mark, PAGE)
                 if mark == window.below:
                     window.grow_below(stretch)
@@ -234,14 +310,16 @@ class QueueLoader:
     async def renew(self) -> RowsRead | None:
         """Read the same part of the queue again; the cursor stays on its entry."""
         view, window = await self._fresh_view(), self.window
+        if self.ranking is not None:
+            return await self._renew_ranked(self.ranking)
         if self.search is not None:
             return await self._renew_found(self.search)
         spot = window.current
         if spot is None:
             return await self.start()
-        asked = self.text, self.newest_first
+        asked = self.text, self.sort
         before, after = await self.session.queue_order.around(view, spot, PAGE)
-        if self.window.current is not spot or asked != (self.text, self.newest_first):
+        if self.window.current is not spot or asked != (self.text, self.sort):
             return None  # the cursor has moved since: the next change reads around it again
         window.renew(before, after)
         await self._count_fresh(view)
@@ -260,6 +338,17 @@ class QueueLoader:
         self.fresh += len(come)
         self.matching = search.found if search.is_over else None
         return RowsRead()
+
+    async def _renew_ranked(self, ranking: Ranking) -> RowsRead | None:
+        """Rank what arrived and what changed, without reading everything again."""
+        known = self._known
+        come = await self.session.queue_order.newer(ranking.view, known, _NEWER_ROWS) if known is not None else ()
+        await ranking.renew(tuple(self.window.spots), come)
+        rows = await self._ranked_again(ranking)
+        if come and ranking is self.ranking:
+            self.fresh += len(come)
+            self._known = come[-1].row_key
+        return rows
 
     async def _count_fresh(self, view: View) -> None:
         if self._known is None:

@@ -9,13 +9,16 @@ from textual import events
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.render.entry import Shown
-from console.render.line import Line, line, spread, trusted, untrusted
-from console.render.value import count, coverage, many
+from backends.records import OPEN_STATES
+from console.render.line import Line, joined, line, spread, trusted, untrusted, width
+from console.render.order_row import summed
+from console.render.value import count, coverage, many, short_amounts
 from console.screens.action_screen import ListingScreen
 from console.screens.queue.search_preview import Preview
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
 from console.services.browse.queue_window import Window
+from console.services.browse.sort import Sort, next_sort, parse_sort
+from console.services.layout_fields import LAYOUTS
 from console.text.durations import long_age
 from console.text.untrusted import safe
 from console.widgets.prompt_line import PromptLine
@@ -37,6 +40,7 @@ class QueueScreen(ListingScreen):
         self._preview = Preview(self)
         self._has_begun = False
         self._oldest = ""
+        self._summed: tuple[list[str], str] | None = None  # the worth of these entries
         if window is not None:
             self.loader.window = self.table.window = window
 
@@ -94,6 +98,7 @@ class QueueScreen(ListingScreen):
         """Repaint the ages that read differently; the frame only where its oldest age does."""
         now, counts = self.console.now(), self.console.header_state.counts
         self.table.tick(now)
+        self.pane.tick(now)
         oldest = counts.oldest_pending if counts is not None else None
         words = "" if oldest is None else long_age(oldest, now)
         if words != self._oldest:
@@ -104,7 +109,6 @@ class QueueScreen(ListingScreen):
         if not self.is_mounted or self._line.is_asking:
             return
         loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
-        order = "" if loader.newest_first else "oldest first  "
         if loader.text:
             left = line(
                 trusted("filter: ", "dim"), untrusted(loader.text, "accent"), trusted(_misread(loader.text), "warning")
@@ -113,23 +117,52 @@ class QueueScreen(ListingScreen):
             left = line(trusted("/ filter   space mark   ? all keys", "dim"))
         else:
             left = line(trusted("? all keys", "dim"))
-        self._line.rest(spread(left, (trusted(order, "dim"), *self._scope(window)), size))
+        right = joined([self._sorted(), self._scope(window)])
+        if loader.text and width(left) + width(right) > size:  # the filter is what the operator typed: it stays
+            right = joined([self._sorted(), self._scope(window)[:1]])
+        self._line.rest(spread(left, right, size))
+
+    def _sorted(self) -> Line:
+        """The order of the list where it is not the usual one, and how far it reaches."""
+        loader = self.loader
+        if loader.sort == Sort():
+            return ()
+        ranking, words = loader.ranking, loader.sort.words
+        if loader.sort.by == "age" or ranking is None:
+            return line(trusted(words, "accent"))
+        if not ranking.is_over:
+            return line(trusted(f"{words}: {count(len(ranking))} read …", "accent"))
+        reach = f" among the newest {count(len(ranking))}" if ranking.has_more else ""
+        return line(trusted(f"{words}{reach}", "accent"))
 
     def _scope(self, window: Window) -> Line:
-        """How many entries are loaded, match the filter and are open."""
+        """`row 3 · 312 of 1,204 match · 14 new · 2.1M USD`"""
         loader, counts = self.loader, self.console.header_state.counts
         search = loader.search
         if search is not None and not search.is_over and (search.query.where.terms or search.query.where.without):
             return self.searched(search)
-        fresh = line(trusted(f" · {count(loader.fresh)} new since you looked", "accent")) if loader.fresh else ()
-        position = f"{count(window.position)} of " if window.position is not None else ""
+        row = f"row {count(window.position)} · " if window.position is not None else ""
         if loader.matching is None:
             end = "" if window.at_end and window.at_top else "+"
-            return (trusted(f"{many(len(window.spots), 'entry')}{end} loaded", "dim"), *fresh)
-        if not loader.text:
-            return (trusted(f"{position}{count(loader.matching)} open", "dim"), *fresh)
-        everything = f" · {count(counts.open)} open" if counts is not None else ""
-        return (trusted(f"{position}{count(loader.matching)} matching{everything}", "dim"), *fresh)
+            known = f"{many(len(window.spots), 'entry')}{end} loaded"
+        elif not loader.text:
+            known = f"{count(loader.matching)} open"
+        else:
+            among = counts is not None and loader.view.query.where.states <= OPEN_STATES
+            known = f"{count(loader.matching)}{f' of {count(counts.open)}' if counts and among else ''} match"
+        fresh = line(trusted(f" · {count(loader.fresh)} new", "accent")) if loader.fresh else ()
+        return (trusted(f"{row}{known}", "dim"), *fresh, *self._worth(window))
+
+    def _worth(self, window: Window) -> Line:
+        """What the listed entries are worth, per currency, where all of them are in memory."""
+        if not (window.at_top and window.at_end and window.spots):
+            return ()
+        known = self._summed
+        ids = [spot.entry.id for spot in window.spots]
+        if known is None or known[0] != ids:
+            total = summed((spot.entry for spot in window.spots), self.console.venue_types)
+            known = self._summed = (ids, short_amounts(total))
+        return line(trusted(f" · {known[1]}", "dim")) if known[1] else ()
 
     def searched(self, search: IncrementalSearch) -> Line:
         """How much of the store the search has looked at."""
@@ -158,7 +191,7 @@ class QueueScreen(ListingScreen):
 
     def _apply(self, text: str) -> None:
         """Filter by the text; keep the preview and its cursor where it lists this text already."""
-        if self._preview.take(text):
+        if self.loader.sort.by == "age" and self._preview.take(text):  # a preview is listed by age
             self.show_filter()
         else:
             self._preview.give_up()
@@ -199,9 +232,23 @@ class QueueScreen(ListingScreen):
         await self.load_counts(soon=True)
 
     def do_sort(self) -> None:
-        self.loader.reverse()
+        has_worth = LAYOUTS[self.console.header_state.layout].has_worth
+        self._sort(next_sort(self.loader.sort, has_worth=has_worth))
+
+    def sort_by(self, text: str) -> None:
+        """Sort as a command says: `value`, `-value` for the other direction."""
+        sort = parse_sort(text)
+        if sort is None or (sort.by == "value" and not LAYOUTS[self.console.header_state.layout].has_worth):
+            self.warn("sort by age, value, tries or venue; -age turns the order round")
+        else:
+            self._sort(sort)
+
+    def _sort(self, sort: Sort) -> None:
+        self.workers.cancel_group(self, "search")
+        self.loader.set_sort(sort)
         self.read(lambda: self.load(self.loader.start))
-        self.show_notice(line(trusted("newest first" if self.loader.newest_first else "oldest first", "accent")))
+        self.show_notice(line(trusted(sort.words, "accent")))
+        self.show_filter()
 
     def do_back(self) -> None:
         """Leave the pane, the range, the filter or the marks, whichever comes first."""
@@ -224,7 +271,7 @@ class QueueScreen(ListingScreen):
 
         row = self.table.row
         if row is not None:
-            self.app.push_screen(EntryScreen(Shown(row, read_only=self.console.header_state.read_only), self.pane.tab))
+            self.app.push_screen(EntryScreen(self.console.shown_row(row), self.pane.tab))
 
     def on_entry_table_opened(self) -> None:
         self.do_open()

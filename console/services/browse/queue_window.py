@@ -129,6 +129,17 @@ class Window:
         self.top = self.cursor - line
         self._settle()
 
+    def place(self, stretch: QueueSection, first: int, held: ListedEntry | None) -> None:
+        """Shows a section that begins at a known position; the cursor stays on its entry and screen line."""
+        line = self.cursor - self.top
+        self.spots, self.first = list(stretch.spots), first
+        self.at_top, self.at_end = first == 0, not stretch.more
+        self.low = self.high = None
+        found = self.find(held.entry.id) if held is not None else None
+        self.cursor = max(0, min(self.cursor if found is None else found, len(self.spots) - 1))
+        self.top = self.cursor - line
+        self._settle()
+
     def replace(self, spots: list[ListedEntry], held: ListedEntry | None) -> None:
         """Takes the same section without removed entries; the cursor stays on its entry, or on its position."""
         line = self.cursor - self.top

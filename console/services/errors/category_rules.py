@@ -29,7 +29,7 @@ class Rule:
 # `dlq reconcile` settles the console's own attempts only; for an engine's order, the replay asks the venue.
 LOOK: Final = "ask the venue first (C): a replay asks it for this order too, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"
-_READ: Final = "refused by the venue: read its words, then dismiss or correct"
+_READ: Final = "refused by the venue: read the reason, then dismiss, or correct it at its source"
 _NO_MATCH: Final = "a document that does not match its schema, the order or the answer to it"
 _KEYS: Final = "dlq secrets check VENUE --paper|--live"
 

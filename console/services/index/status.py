@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from backends.index import IndexUnavailable, Progress, Reader
 from backends.index.reader import NoIndex
+from backends.index.rows import moment
 from backends.index.writer import EVERYTHING
 from backends.records import OPEN_STATES, Counts
 from backends.store import Store
@@ -88,6 +90,18 @@ class IndexStatus:
         """Changes whenever the index does."""
         seen = self.progress
         return None if seen is None else (seen.filed, seen.searchable, seen.audit_seq, tuple(seen.states.values()))
+
+    async def alike(self, fingerprint: str) -> tuple[int, datetime | None] | None:
+        """(open entries of this fingerprint, when the first of them failed); None without an index to trust."""
+        if not self.is_trusted:
+            return None
+        try:
+            lines = [line for line in await self.reader.lines() if line.fingerprint == fingerprint]
+        except (NoIndex, IndexUnavailable):
+            return None
+        held = [line for line in lines if line.state in OPEN_STATES]
+        first = min((line.first for line in held if line.first is not None), default=None)
+        return sum(line.count for line in held), moment(first)
 
     async def look(self, *, kept: bool = False) -> None:
         """Reads the progress again. If a process keeps the index (`kept`), an index that caught up stays trusted."""

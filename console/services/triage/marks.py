@@ -51,7 +51,7 @@ class MarkFacts(NamedTuple):
             case "stale":
                 return self._is_stale(row)
             case _:
-                return _may_have_arrived(row)
+                return may_have_arrived(row)
 
     def is_alike(self, other: MarkFacts) -> bool:
         """Whether no row looks different for it."""
@@ -75,7 +75,7 @@ def _is_cancel(entry: Entry) -> bool:
     return isinstance(told, dict) and str(told.get("action")).lower() == "cancel"
 
 
-def _may_have_arrived(row: ClassifiedEntry) -> bool:
+def may_have_arrived(row: ClassifiedEntry) -> bool:
     """Its error does not prove that the submit never reached the venue."""
     return row.entry.state == "pending" and layout_of(row.entry).has_modes and row.reach == "maybe"
 

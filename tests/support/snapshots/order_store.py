@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from backends import DeadLetteredOrder, open_store
 from backends.records import ActContext, Entry, Selection, StoreInfo
@@ -101,6 +102,37 @@ def small() -> list[DeadLetteredOrder]:
     """What a plan may say: two to send, one in other words than its columns, one stale."""
     odd = order(3, minutes=2, action_json='{"quantity": 99, "market_id": "NVDA", "side": "sell", "price": 100.75}')
     return [order(4, minutes=95, error="429"), order(1), order(2), odd]
+
+
+_SUBMIT = (
+    'Traceback (most recent call last):\n  File "/srv/bot/engine.py", line 210, in submit\n'
+    "    await self.venue.send(order)\n"
+)
+_CHAIN = (
+    f"{_SUBMIT}httpx.ConnectTimeout: timed out\n\nThe above exception was the direct cause of the following exception:"
+    f"\n\n{_SUBMIT}engine.VenueUnreachable: VenueUnreachable(venue='ccxt:binance', attempt=3)"
+)
+_PAGE = (
+    "HTTP 502: <!DOCTYPE html><html><head><title>api.alpaca.markets | 502: Bad gateway</title></head>"
+    "<body>cloudflare</body></html>"
+)
+_SLOW_DOWN = '{"code": 0, "message": "venue closed \\u2014 try later"}'
+
+
+def outage() -> list[DeadLetteredOrder]:
+    """What an outage leaves: tracebacks, pages, escapes, several currencies, exits, a price of many digits."""
+    spot: dict[str, Any] = {"venue_name": "ccxt:binance", "account_id": "mm-2"}
+    return [
+        order(1, minutes=200, error="timeout", side="sell", quantity=40.0, price=118.2, retry_count=1),
+        order(2, minutes=40, error=_SLOW_DOWN, venue_name="kalshi", account_id="events", quantity=900.0, price=0.62),
+        order(3, minutes=14, error="funds", market_id="SPY", side="sell", quantity=5.0, price=498.0, retry_count=3,
+              action_json='{"quantity": 5, "price": 498.0, "side": "sell", "market_id": "SPY", "reduce_only": true}'),
+        order(4, minutes=13, error=_PAGE, account_id="fam-o", market_id="SPY", quantity=5.0, price=516.87),
+        order(5, minutes=12, error=_CHAIN, **spot, market_id="BTC/USDT", side="sell", quantity=2.5, price=92641.0),
+        order(6, minutes=11, error=_CHAIN, **spot, market_id="BTC/EUR", quantity=0.25, price=85120.5),
+        order(7, minutes=9, error="KeyError: 'qty'", **spot, market_id="PEPE/USDT", quantity=1e9, price=1.214e-05),
+        order(8, minutes=2, error="429", market_id="AAPL", quantity=1200.0, price=180.0),
+    ]  # fmt: skip
 
 
 def at(minutes: float) -> datetime:
@@ -244,4 +276,5 @@ async def stores(home: Path) -> None:
     """What each kind of scene is played on."""
     make_store(home / "empty.db", [])
     make_store(home / "small.db", small())
+    make_store(home / "outage.db", outage())
     await live_through(make_store(home / "shift.db", shift()))

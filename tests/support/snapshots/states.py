@@ -28,7 +28,7 @@ from tests.support.snapshots.play import (
 )
 
 Size = tuple[int, int]
-Data = Literal["shift", "small", "empty"]
+Data = Literal["shift", "small", "outage", "empty"]
 S, M, L = (80, 24), (120, 40), (200, 60)
 
 
@@ -71,6 +71,9 @@ def queue_scenes() -> list[Scene]:
     return [
         Scene("empty", nothing, (S, M), "empty"),
         Scene("queue", keys("jj"), (S, M, L)),
+        Scene("outage", keys("jjj"), (S, M, L), "outage"),
+        Scene("by-value", keys("ss"), (S, M), "outage"),
+        Scene("live-wide", keys("jj"), (L,), stage=LIVE),
         Scene("in-doubt-on-top", nothing, (S,)),
         Scene("filter-typing", keys("/venue:kal")),
         Scene("filtered", filtered("venue:kalshi age>30m"), (S, M)),
@@ -106,6 +109,9 @@ def entry_scenes() -> list[Scene]:
         Scene("entry-history", then(tab, keys("]]")), (S, M)),
         Scene("entry-audit", then(tab, keys("]]]"))),
         Scene("entry-notes", then(tab, keys("]]]]"))),
+        Scene("entry-wide", keys("jjj<enter>"), (S, M, L), "outage"),
+        Scene("entry-dismissed", then(filtered("state:dismissed"), keys("<enter>")), (S, M)),
+        Scene("entry-replayed", then(filtered("state:replayed"), keys("<enter>")), (S, M)),
         Scene("entry-mismatch", keys("<enter>]"), data="small"),
         Scene("entry-live", keys("jj<enter>"), stage=LIVE),
         Scene("entry-read-only", keys("jj<enter>"), stage={"read_only": True}),
