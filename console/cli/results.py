@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from console.cli.context import say
 from console.render.order_text import market_text, order_text
+from console.render.plan import Entries, said_lines
+from console.render.value import place
 from console.services.json_lines import json_line, json_value
 from console.services.market.exposure import amounts_text
 from console.services.replay.background_run import BackgroundRun, Work
@@ -131,11 +133,11 @@ def plain_result(ended: EntryOutcome) -> str:
             return f"{word.replace('_', ' ')} {entry_id}{detail}"
 
 
-def say_plan(plan: SendPlan) -> None:
+def say_plan(plan: SendPlan, entries: Entries) -> None:
     """Prints the plan for a person, on stderr."""
     match plan:
         case ReplayPlan():
-            _say_orders(plan)
+            _say_orders(plan, entries)
         case ResendPlan(going=going) if going:
             say(f"{len(going)} to send again: {safe(_where(plan), 1000)}")
 
@@ -149,17 +151,14 @@ def _where(plan: ResendPlan) -> str:
     return names if each else f"{place} for {names}"
 
 
-def _say_orders(made: ReplayPlan) -> None:
-    where = ", ".join(f"{name} at {host}" for name, host in made.hosts) or "nowhere"
+def _say_orders(made: ReplayPlan, entries: Entries) -> None:
     kind = f"{made.mode.upper()}{' rehearsal' if made.rehearsal else ''}"
-    waves = ", then ".join(str(size) for size in made.wave_sizes)
-    say(f"plan {made.hash}: {kind} to {where}: {len(made.steps)} to send{f' ({waves})' if len(made.steps) > 1 else ''}")
+    where = ", ".join(f"{safe(name, 80)} at {safe(host, 120)}" for name, host in made.hosts)
+    say(f"plan {made.hash}: {kind}" + (f" to {where}" if where else ": nothing can be sent"))
+    for text in said_lines(made, entries):
+        say(f"  {text}")
     for step in made.steps:
         say(f"  {_step_text(step)}")
-    for one in made.superseded:
-        say(f"  {safe(one.entry_id, 80)}  superseded by {safe(one.by, 80)}")
-    for blocked in made.blocked:
-        say(f"  {safe(blocked.entry_id, 80)}  blocked: {safe(blocked.text)}")
     if len(made.exposure) > 1:
         for line in made.exposure:
             where = " ".join(safe(part, 80) for part in (line.venue, line.account, line.market) if part)
@@ -170,7 +169,7 @@ def _say_orders(made: ReplayPlan) -> None:
         without = f", {unpriced} without a value (not counted)" if unpriced else ""
         say(f"  exposure: gross {amounts_text(made.gross)}, net {amounts_text(made.net)}{without}")
     if made.needs_second:
-        say(f"  a second person must approve: {made.needs_second}")
+        say(f"  needs a second person: {made.needs_second}")
 
 
 def _step_text(step: Step) -> str:
@@ -180,9 +179,9 @@ def _step_text(step: Step) -> str:
     overridden = (f"overridden: {', '.join(step.overridden)}",) if step.overridden else ()
     notes = "; ".join((*command.notes, *overridden))
     more = f" ({safe(notes)})" if notes else ""
-    account = f"  account {safe(step.account, 80)}" if step.account else ""
+    where = place(command.venue, command.account, step.account)
     seen = f"  {market}" if market else ""
-    return f"{safe(command.entry_id, 80)}  {what}{seen}  id {safe(command.client_order_id, 80)}{account}{more}"
+    return f"{safe(command.entry_id, 80)}  {what}  {where}{seen}  id {safe(command.client_order_id, 80)}{more}"
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from backends.records import Halt, Selection, parse_time
+from backends.records import Entry, Halt, Selection, parse_time
 from console.render.batch import REAL
 from console.render.line import line, trusted, untrusted
 from console.render.value import moment
@@ -73,8 +73,23 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         renewed=renewed,
         seconds_left=seconds_left,
         is_approved=session.is_approved,
+        approver=lambda plan: _approver(session, plan.hash),
         refuse_held=session.refuse_held,
+        entries=lambda plan: _entries_of(session, plan),
     )
+
+
+async def _entries_of(session: StoreSession, plan: SendPlan) -> dict[str, Entry]:
+    """What the plan speaks of, as stored; a hub would be asked for each of them, so nothing of it is read."""
+    if session.setting.store.is_hub:
+        return {}
+    return await session.store.many((*plan.spoken_of, *(one.entry_id for one in plan.held)))
+
+
+async def _approver(session: StoreSession, plan_hash: str) -> str | None:
+    """Who approved it; only reads."""
+    approval = await session.store.approval(plan_hash)
+    return None if approval is None or approval.approved_by is None else approval.approved_by.partition("|")[0]
 
 
 def _telling(lost: tuple[EntryOutcome, ...], work: Work) -> Work:

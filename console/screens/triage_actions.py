@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 
-from console.render.dismissal import DismissalStake
+from console.render.gates.dismissal import DismissalStake
 from console.render.line import line, trusted
 from console.render.value import many
 from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, sample, selection_of

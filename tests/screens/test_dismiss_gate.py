@@ -12,7 +12,7 @@ import pytest
 
 from backends import DeadLetteredOrder
 from backends.records import Entry
-from console.render.dismissal import DismissalStake, dismiss_title, short_amount, short_amounts, stake_lines
+from console.render.gates.dismissal import DismissalStake, dismiss_title, short_amount, short_amounts, stake_lines
 from console.render.line import plain
 from tests.support.app import (
     NOW,

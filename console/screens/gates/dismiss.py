@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from textual import events
 
 from backends.store import StoreError
-from console.render.dismissal import DismissalStake, dismiss_title, stake_lines
+from console.render.gates.dismissal import DismissalStake, dismiss_title, stake_lines
 from console.render.line import Cell, Line, Tone, fit, line, trusted, untrusted
 from console.screens.gates.gate import Gate
 from console.text.untrusted import safe
