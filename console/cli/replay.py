@@ -18,9 +18,9 @@ from console.cli.results import (
     run_batch,
     say_plan,
     say_waiting,
-    waiting_line,
 )
 from console.cli.triage import chosen_entries, no_such_entry
+from console.render.gates.waiting import waiting_line
 from console.render.plan import Entries, renewed_text
 from console.services.evidence.settle import SettleRequest
 from console.services.json_lines import json_line

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from backends.ledger.audit_chain import Verifier
-from backends.records import Actor, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
+from backends.records import Actor, Approval, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
 from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
 _HELD = ("in_flight", "in_doubt")
+WAITS_SECONDS = 300.0  # how long a plan waits for a second person
 _DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile or settle it first"
 
 
@@ -279,6 +280,13 @@ class StoreSession:
     async def waiting(self) -> tuple[WaitingPlan, ...]:
         """What waits for a second person."""
         return await self._approvals().waiting()
+
+    async def waits_for_me(self) -> tuple[Approval, ...]:
+        """What somebody else asked for, that nobody has approved yet; reads only."""
+        mine = f"{self.setting.actor.os_user}|{self.info.role}"
+        asked = await self.store.approvals()
+        fresh = [one for one in asked if one.asked_ago <= WAITS_SECONDS]
+        return tuple(one for one in fresh if one.approved_by is None and one.asked_by != mine)
 
     async def asked(self, plan_hash: str) -> WaitingPlan | None:
         return await self._approvals().asked(plan_hash)

@@ -37,6 +37,7 @@ class PlanSteps(NamedTuple):
     seconds_left: Callable[[SendPlan], float | None]  # None: it does not grow old
     is_approved: Callable[[SendPlan], Awaitable[bool]]
     approver: Callable[[SendPlan], Awaitable[str | None]]  # who has agreed; asks nobody
+    asked: Callable[[SendPlan], None]  # it waits for a second person now
     refuse_held: Callable[[SendPlan], Awaitable[None]]
     entries: Callable[[SendPlan], Awaitable[Entries]]  # what the plan speaks of, as stored
 
@@ -222,6 +223,7 @@ class ReplayGate(PageGate[Confirmed]):
             self.dismiss(Confirmed(plan, self._note, self._lost))
             return
         self._step, self._asked = "answer", plan.hash
+        self._steps.asked(plan)
         key = self.key("approve")
         self.wrong(
             f"It waits for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again."
