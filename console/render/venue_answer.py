@@ -46,9 +46,9 @@ def one_answer(answer: VenueAnswer, order: str, state: str = "") -> list[Line]:
     named = {one.name for one in answer.compared if one.differs}
     unnamed = [text for text in answer.differences if text.partition(":")[0] not in named]
     rows += [("differs", line(untrusted(text, "danger", limit=200))) for text in unnamed]
+    filled = "" if answer.filled is None else f", filled {value.quantity(answer.filled)}"
     pairs = (
-        ("status", answer.status),
-        ("filled", None if answer.filled is None else value.quantity(answer.filled)),
+        ("status", f"{answer.status}{filled}" if answer.status else None),
         ("venue order id", answer.venue_order_id),
         ("client order id", answer.client_order_id),
         ("account", answer.account),
@@ -87,8 +87,11 @@ def next_text(answer: VenueAnswer, state: str) -> str:
 
 def _beside(answer: VenueAnswer) -> list[Line]:
     """Ours and the venue's, term by term; what differs carries a sign as well as a colour."""
-    if not answer.compared:
-        return []
+    if not any(one.differs for one in answer.compared):
+        same = ", ".join(
+            safe(one.name, 30) for one in answer.compared if one.ours is not None and one.theirs is not None
+        )
+        return columns([("same", line(trusted(same)))]) if same else []
     cells = [(one.name, one.ours or "–", one.theirs or "–", one.differs) for one in answer.compared]
     name_size = max(len("order id"), *(len(name) for name, *_ in cells)) + 1
     size = min(26, max(len("this entry"), *(len(ours) for _, ours, *_ in cells)) + 2)

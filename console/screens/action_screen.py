@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.timer import Timer
 
@@ -20,10 +20,10 @@ from console.render.line import Line, line, trusted, untrusted
 from console.render.status import make_trend
 from console.render.value import count, many, order
 from console.screens.frame import FramedScreen
+from console.screens.people.watch import PeopleWatch
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.layout_fields import layout_of
-from console.services.session import WAITS_SECONDS
 from console.services.triage.triage import classified
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
@@ -55,13 +55,6 @@ class Pick(NamedTuple):
 Picks = Mapping[str, Pick]
 
 
-@runtime_checkable
-class FollowsStore(Protocol):
-    """A gate or screen that wants to know when the store has changed."""
-
-    def store_changed(self) -> None: ...
-
-
 class ActingScreen(FramedScreen):
     def picks(self) -> Picks:
         """The entries to act on: the marked ones, else the one under the cursor."""
@@ -85,8 +78,7 @@ class ActingScreen(FramedScreen):
 
     def queue_asks(self, plan: str, what: str, then: str) -> None:
         """Tell here when somebody approves what this console asked for; `then`: what to do about it."""
-        self.console.queue.asked_here[plan] = f"{what} approved", then
-        self.console.queue.people_changed()
+        self.console.queue.people.asked(plan, f"{what} approved", then)
 
     def attached_session(self) -> StoreSession | None:
         if self.console.session is None:
@@ -228,9 +220,7 @@ class ListingScreen(ActingScreen):
         self.loader = QueueLoader(lambda: self.console.session, self.console.now)
         # The store finishes a long read even when nobody waits for it any more, so two never run at once.
         self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
-        self._asking = Coalescer(self._read_people)
-        self.asked_here: dict[str, tuple[str, str]] = {}  # plans that wait for a second person, by this console
-        self._lapse: Timer | None = None
+        self.people = PeopleWatch(self)
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), classified, id="table")
         self.table.window = self.loader.window
@@ -281,46 +271,11 @@ class ListingScreen(ActingScreen):
     async def load_counts(self, *, soon: bool = False) -> None:
         read = await self.loader.count(soon=soon)
         self.console.update_header(counts=read.counts, halt=read.halt, cut=read.cut)
-        self.people_changed()
+        self.people.read()
         known, self.table.facts = self.table.facts, read.facts
         if known is None or not known.is_alike(read.facts):
             self.table.refresh()
         self.show_filter()
-
-    def people_changed(self) -> None:
-        """Read again what waits for a second person."""
-        if self.console.session is not None and not self.console.header_state.read_only:
-            self.start(self._asking, group="people", exclusive=False)
-
-    async def _read_people(self) -> None:
-        session = self.console.session
-        if session is None:
-            return
-        waiting = await session.waits_for_me()
-        if session is self.console.session:
-            self.console.update_header(asked=len(waiting))
-            self._read_again_when_one_lapses([one.asked_ago for one in waiting])
-            await self._tell_approved(session)
-
-    def _read_again_when_one_lapses(self, ages: Sequence[float]) -> None:
-        """Nothing in the store changes when a plan has waited too long."""
-        if self._lapse is not None:
-            self._lapse.stop()
-        soonest = min((WAITS_SECONDS - one for one in ages), default=None)
-        self._lapse = None if soonest is None else self.set_timer(max(1.0, soonest + 1.0), self.people_changed)
-
-    async def _tell_approved(self, session: StoreSession) -> None:
-        """Say that somebody approved what was asked for here; a gate that waits for it says so itself."""
-        for plan, (what, then) in tuple(self.asked_here.items()):
-            approval = await session.store.approval(plan)
-            if approval is None or approval.asked_ago > WAITS_SECONDS:
-                self.asked_here.pop(plan, None)
-            elif approval.approved_by is not None:
-                self.asked_here.pop(plan, None)
-                who = approval.approved_by.partition("|")[0]
-                told = line(untrusted(f"{what} by {who}: {then}", "good", limit=200))
-                top = self.app.screen
-                (top if isinstance(top, FramedScreen) else self).show_notice(told)
 
     async def load_trend(self) -> None:
         read = await self.loader.arrivals()
@@ -344,10 +299,7 @@ class ListingScreen(ActingScreen):
     def changed(self) -> None:
         """Read the list and the counts again: the store has changed."""
         self.start(self._after_change, group="change", exclusive=False)
-        self.people_changed()
-        for screen in self.app.screen_stack:
-            if isinstance(screen, FollowsStore):
-                screen.store_changed()
+        self.people.store_changed()
 
     async def _after_change(self) -> None:
         if not self.loader.is_paused:

@@ -23,10 +23,9 @@ _NOTHING = "Nothing waits for a second person. A plan that needs one appears her
 _SENT = ("replayed", "in_doubt", "in_flight")
 
 
-class Asked(NamedTuple):
+class AskedPlan(NamedTuple):
     plan: WaitingPlan
     state: str  # how it stands, in words
-    mine: bool  # whether this person asked
 
 
 class ApprovalsScreen(FramedScreen):
@@ -39,7 +38,7 @@ class ApprovalsScreen(FramedScreen):
         self._list = ChoiceList(id="people-list")
         self._list.on_move = self._show_story
         self._story = TextPane(id="people-story")
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, AskedPlan] = {}
 
     def body(self) -> Iterable[Widget]:
         yield self._head
@@ -65,7 +64,9 @@ class ApprovalsScreen(FramedScreen):
             return
         asked = [one for one in await session.store.approvals() if min(one.asked_ago, _ago(one)) <= WAITS_SECONDS]
         mine = f"{session.setting.actor.os_user}|{session.info.role}"
-        read = [Asked(waiting_plan(one), await _standing(session, one, mine), one.asked_by == mine) for one in asked]
+        read = [
+            AskedPlan(waiting_plan(one), await _standing(session, one, mine), one.asked_by == mine) for one in asked
+        ]
         self._asked = {one.plan.plan: one for one in sorted(read, key=lambda one: one.state != "waits for you")}
         self._show()
 
