@@ -11,9 +11,19 @@ from typing import Literal, NamedTuple
 
 from console.settings.config import ConfigError
 
-KeyContext = Literal["queue", "entry", "batch", "audit", "attach", "groups", "health", "help"]
-EVERYWHERE: tuple[KeyContext, ...] = ("queue", "entry", "batch", "audit", "attach", "groups", "health", "help")
-_LISTS: tuple[KeyContext, ...] = ("queue", "attach", "groups")
+KeyContext = Literal["queue", "entry", "batch", "audit", "attach", "groups", "health", "approvals", "help"]
+EVERYWHERE: tuple[KeyContext, ...] = (
+    "queue",
+    "entry",
+    "batch",
+    "audit",
+    "attach",
+    "groups",
+    "health",
+    "approvals",
+    "help",
+)
+_LISTS: tuple[KeyContext, ...] = ("queue", "attach", "groups", "approvals")
 _READING: tuple[KeyContext, ...] = ("entry", "batch", "audit", "health", "help")
 _ENTRIES: tuple[KeyContext, ...] = ("queue", "entry")
 _ACTS: tuple[KeyContext, ...] = ("queue", "entry", "groups")
@@ -80,9 +90,9 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
     Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
-    Key("approve", ("P",), "approve", "approve a plan as the second person", _ENTRIES, dangerous=True),
+    Key("approve", ("P",), "approvals", "what waits for a second person: look at it, then sign", _ACTS, dangerous=True),
     Key("audit", ("A",), "audit", "the audit trail, and whether it holds", _ENTRIES),
-    Key("halt", ("H",), "halt", "stop every replay on this store; again to resume", _ENTRIES, dangerous=True),
+    Key("halt", ("H",), "halt", "stop every replay on this store at once; again to resume", _ACTS, dangerous=True),
     Key("stop", ("!",), "stop", "stop the running batch, at once", ("queue", "entry", "groups", "batch"), acting=True),
     Key("batch", ("b",), "batch", "show the running or last batch", ("queue",), acting=True),
     Key("verify", ("v",), "verify", "check the whole chain of the audit trail", ("audit",)),
@@ -91,7 +101,7 @@ KEYS: tuple[Key, ...] = (
     Key("editor", ("e",), "editor", "a copy of the whole text in $EDITOR", _ENTRIES),
     Key("stores", ("o",), "stores", "attach to another store", ("queue",)),
     Key("theme", ("t",), "theme", "dark, light or high contrast", EVERYWHERE),
-    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health")),
+    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health", "approvals")),
     Key("quit", ("q", "ctrl+q", "ctrl+c"), "quit", "leave; asks while a batch runs", EVERYWHERE),
 )
 

@@ -18,9 +18,10 @@ from console.cli.results import (
     run_batch,
     say_plan,
     say_waiting,
-    waiting_line,
 )
 from console.cli.triage import chosen_entries, no_such_entry
+from console.render.gates.waiting import waiting_line
+from console.render.plan import Entries, renewed_text
 from console.services.evidence.settle import SettleRequest
 from console.services.json_lines import json_line
 from console.services.replay.background_run import RunHandle
@@ -105,7 +106,8 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
             return _told(handle, [EntryOutcome(one.id, "refused", None, detail="read-only") for one in chosen])
         selection = Selection.of(chosen)
         plan = await session.plan(selection, request)
-        _say_plan(plan, as_json=args.json)
+        entries = {one.id: one for one in chosen}
+        _say_plan(plan, entries, as_json=args.json)
         if args.dry_run:
             return _told(handle, plan.planned())
         lost: tuple[EntryOutcome, ...] = ()
@@ -120,13 +122,13 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
             if not _confirmed(context, plan, live=session.has_modes and request.mode == "live"):
                 await session.refuse_held(plan)
                 return _told(handle, (*lost, *plan.refused("not confirmed")))
-            renewed = await session.renewed(plan, selection, request)
+            shown, renewed = plan, await session.renewed(plan, selection, request)
             plan, confirmed = renewed.plan, renewed.is_same
             if confirmed:
                 lost = (*lost, *renewed.lost)
                 continue
-            say("the plan was made again, as the one shown is too old")
-            _say_plan(plan, as_json=args.json)
+            say(f"the plan was made again, as the one shown is too old: {renewed_text(shown, renewed)}")
+            _say_plan(plan, entries, as_json=args.json)
             if args.yes or not on_terminal():
                 await session.refuse_held(plan)
                 return _told(handle, plan.refused("the plan was made again and is another one: nothing was sent"))
@@ -134,11 +136,11 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         return (*_told(handle, lost), *await session.replay_work(plan, args.note)(handle))
 
 
-def _say_plan(plan: SendPlan, *, as_json: bool) -> None:
+def _say_plan(plan: SendPlan, entries: Entries, *, as_json: bool) -> None:
     if plan.problem is not None:
         say(plan.problem)
     elif not as_json:
-        say_plan(plan)
+        say_plan(plan, entries)
 
 
 def _say_lost(lost: Sequence[EntryOutcome]) -> None:

@@ -9,14 +9,17 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.context import say
+from console.render.gates.waiting import waiting_line, waiting_order
 from console.render.order_text import market_text, order_text
-from console.services.json_lines import json_line, json_value
+from console.render.plan import Entries, said_lines
+from console.render.value import place
+from console.services.json_lines import json_line
 from console.services.market.exposure import amounts_text
 from console.services.replay.background_run import BackgroundRun, Work
 from console.services.replay.outcome import EntryOutcome, exit_code, row_of
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from console.services.triage.approvals import WaitingPlan
 
 
-_ORDER_WORDS = ("action", "side", "quantity", "market_id", "order_type")
 _ROUTES = 10  # queues or providers that a line names
 _OWNER = "an owner would run the SQL that stderr shows"
 _OWNER_SQL = re.compile(r"an owner would run:\n(.*;)", re.DOTALL)
@@ -42,39 +44,11 @@ def json_result(ended: EntryOutcome) -> str:
     return json_line(row_of(ended))
 
 
-def waiting_line(plan: WaitingPlan) -> str:
-    """`1a2b…  replay in live, asked by ann at …, until …: 2 orders, gross 18,000 USD`"""
-    gross = f", gross {amounts_text(plan.gross)}" if plan.gross else ""
-    mode = f" in {safe(plan.mode, 20)}" if plan.mode else ""
-    size = f": {len(plan.orders)} {'order' if len(plan.orders) == 1 else 'orders'}{gross}" if plan.orders else ""
-    until = plan.expires_at.strftime("%H:%M:%SZ")
-    return (
-        f"{safe(plan.plan, 80)}  {safe(plan.kind, 20)}{mode}, asked by {safe(plan.asked_by, 80)}, until {until}{size}"
-    )
-
-
 def say_waiting(plan: WaitingPlan) -> None:
     """Everything that is approved, line by line."""
     say(waiting_line(plan))
     for row in plan.orders:
-        say(f"  {safe(_waiting_order(row), 4000)}")
-
-
-def _waiting_order(row: Mapping[str, object]) -> str:
-    """`dlq_…  new buy 10 AAPL limit price=18.0 day  worth 180 USD  account …  overridden: stale`, every term of it."""
-    order = row.get("order")
-    terms = dict(order) if isinstance(order, Mapping) else {k: v for k, v in row.items() if k != "dlq_id"}
-    plain = [str(terms.pop(name)) for name in _ORDER_WORDS if terms.get(name) is not None]
-    plain += [f"{name}={json_value(name, value)}" for name, value in terms.items() if value is not None]
-    told = [str(row.get("dlq_id")), " ".join(plain)]
-    if isinstance(order, Mapping):
-        worth = row.get("notional")
-        told.append("worth unknown" if worth is None else f"worth {worth} {row.get('currency') or ''}".strip())
-        told.append(f"account {row.get('account') or 'not told'}")
-        guards = row.get("guards")
-        codes = [one.get("code") for one in guards if isinstance(one, dict)] if isinstance(guards, list) else []
-        told += [f"overridden: {', '.join(map(str, codes))}"] if codes else []
-    return "  ".join(told)
+        say(f"  {safe(waiting_order(row), 4000)}")
 
 
 def json_answer(answer: VenueAnswer) -> str:
@@ -131,11 +105,11 @@ def plain_result(ended: EntryOutcome) -> str:
             return f"{word.replace('_', ' ')} {entry_id}{detail}"
 
 
-def say_plan(plan: SendPlan) -> None:
+def say_plan(plan: SendPlan, entries: Entries) -> None:
     """Prints the plan for a person, on stderr."""
     match plan:
         case ReplayPlan():
-            _say_orders(plan)
+            _say_orders(plan, entries)
         case ResendPlan(going=going) if going:
             say(f"{len(going)} to send again: {safe(_where(plan), 1000)}")
 
@@ -149,17 +123,14 @@ def _where(plan: ResendPlan) -> str:
     return names if each else f"{place} for {names}"
 
 
-def _say_orders(made: ReplayPlan) -> None:
-    where = ", ".join(f"{name} at {host}" for name, host in made.hosts) or "nowhere"
+def _say_orders(made: ReplayPlan, entries: Entries) -> None:
     kind = f"{made.mode.upper()}{' rehearsal' if made.rehearsal else ''}"
-    waves = ", then ".join(str(size) for size in made.wave_sizes)
-    say(f"plan {made.hash}: {kind} to {where}: {len(made.steps)} to send{f' ({waves})' if len(made.steps) > 1 else ''}")
+    where = ", ".join(f"{safe(name, 80)} at {safe(host, 120)}" for name, host in made.hosts)
+    say(f"plan {made.hash}: {kind}" + (f" to {where}" if where else ": nothing can be sent"))
+    for text in said_lines(made, entries):
+        say(f"  {text}")
     for step in made.steps:
         say(f"  {_step_text(step)}")
-    for one in made.superseded:
-        say(f"  {safe(one.entry_id, 80)}  superseded by {safe(one.by, 80)}")
-    for blocked in made.blocked:
-        say(f"  {safe(blocked.entry_id, 80)}  blocked: {safe(blocked.text)}")
     if len(made.exposure) > 1:
         for line in made.exposure:
             where = " ".join(safe(part, 80) for part in (line.venue, line.account, line.market) if part)
@@ -172,7 +143,7 @@ def _say_orders(made: ReplayPlan) -> None:
     for rule in made.rules:
         say(f"  in force: {safe(rule)}")
     if made.needs_second:
-        say(f"  a second person must approve: {made.needs_second}")
+        say(f"  needs a second person: {made.needs_second}")
 
 
 def _step_text(step: Step) -> str:
@@ -182,9 +153,9 @@ def _step_text(step: Step) -> str:
     overridden = (f"overridden: {', '.join(step.overridden)}",) if step.overridden else ()
     notes = "; ".join((*command.notes, *overridden))
     more = f" ({safe(notes)})" if notes else ""
-    account = f"  account {safe(step.account, 80)}" if step.account else ""
+    where = place(command.venue, command.account, step.account)
     seen = f"  {market}" if market else ""
-    return f"{safe(command.entry_id, 80)}  {what}{seen}  id {safe(command.client_order_id, 80)}{account}{more}"
+    return f"{safe(command.entry_id, 80)}  {what}  {where}{seen}  id {safe(command.client_order_id, 80)}{more}"
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

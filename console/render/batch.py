@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 REAL = "real"  # the mode of a batch whose layout has neither paper nor live
 _FIRST = ("unknown", "rejected", "not_sent", "refused", "skipped")  # outcomes that need a person come first
 _NEXT = {
-    "unknown": "esc, then C: the venue is asked; S settles by what you saw",
-    "rejected": "read the venue's words, then dismiss or correct",
+    "unknown": "esc, then C: the venue is asked, its order beside ours; S settles by what you saw",
+    "rejected": "read the reason, then dismiss",
     "not_sent": "nothing went out: replay again when the venue is ready",
     "refused": "see the reason on each line",
     "skipped": "nothing went out",
@@ -33,11 +33,16 @@ _NEXT_REAL = {
 def bar(run: RunProgress, size: int) -> Line:
     done, total = len(run.landed), max(run.total, len(run.landed), 1)
     right = line(trusted(f" {done}/{run.total}  {run.rate:.0f}/min  {run.seconds:.0f}s", "dim"))
-    word = "over" if run.over else "stopping" if run.stopping else run.kind
-    left = line(untrusted(f"{run.mode.upper()} ", "strong", limit=20), trusted(f"{word} "))
-    room = max(4, size - 36)
+    word = _ended_word(run) if run.over else "stopping" if run.stopping else run.kind
+    left = line(untrusted(f"{run.mode.upper()} ", "strong", limit=20), trusted(f"{'· ' if run.over else ''}{word} "))
+    room = max(4, size - width(left) - width(right) - 2)
     filled = room * done // total
     return spread((*left, trusted("█" * filled, "accent"), trusted("░" * (room - filled), "dim")), right, size)
+
+
+def _ended_word(run: RunProgress) -> str:
+    unsent = sum(one.outcome in ("not_sent", "skipped") for one in run.landed)
+    return f"stopped, {unsent:,} not sent" if run.stopping and unsent else "done"
 
 
 def waiting_line(waiting: str) -> Line:

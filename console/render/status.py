@@ -48,6 +48,7 @@ class HeaderState(NamedTuple):
     layout: str = "orders"
     cut: str | None = None  # what of the store is not shown, and why
     is_known: bool = True  # False: the ledger cannot be read, and states and halt are unknown
+    asked: int = 0  # plans that wait for this person
 
 
 def title(header_state: HeaderState, size: int) -> Line:
@@ -129,7 +130,7 @@ def _running(progress: str, waiting: str, room: int) -> Line:
 
 def _halt(halt: Halt) -> Line:
     who, note = safe(halt.operator, 20), safe(halt.note, 60)
-    return line(trusted("HALT", "danger"), trusted(f" by {who}: {note}", "danger"))
+    return line(trusted("HALT", "danger"), trusted(f" by {who}{f': {note}' if note else ''}", "danger"))
 
 
 def _counts(header_state: HeaderState, now: datetime) -> Line:
@@ -179,6 +180,14 @@ def make_trend(moments: Iterable[datetime], now: datetime, *, whole: bool, bars:
         if 0 <= age < reach:
             tally[bars - 1 - int(age * bars / reach)] += 1
     return Trend(tuple(tally), reach)
+
+
+def waits_segment(count: int, key: str) -> Line:
+    """`P 1 waits for you`; nothing where nothing waits."""
+    if not count:
+        return ()
+    words = "1 waits for you" if count == 1 else f"{count} wait for you"
+    return line(trusted(key, "key"), trusted(f" {words}", "warning"))
 
 
 def footer(keys: Sequence[Key], size: int, *, lead: Line = ()) -> Line:

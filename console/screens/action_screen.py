@@ -21,6 +21,7 @@ from console.render.order_row import summed, value_of
 from console.render.status import make_trend
 from console.render.value import count, many, order, short_amounts
 from console.screens.frame import FramedScreen
+from console.screens.people.watch import PeopleWatch
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.layout_fields import layout_of
@@ -75,6 +76,10 @@ class ActingScreen(FramedScreen):
     def about(self) -> list[Line]:
         """Lines that a gate shows above the chosen entries."""
         return []
+
+    def queue_asks(self, plan: str, what: str, then: str) -> None:
+        """Tell here when somebody approves what this console asked for; `then`: what to do about it."""
+        self.console.queue.people.asked(plan, f"{what} approved", then)
 
     def attached_session(self) -> StoreSession | None:
         if self.console.session is None:
@@ -133,9 +138,10 @@ class ActingScreen(FramedScreen):
         mode(self)
 
     def do_approve(self) -> None:
-        from console.screens.replay_actions import approve
+        from console.screens.people.approvals import ApprovalsScreen
 
-        approve(self)
+        if self.attached_session() is not None:
+            self.app.push_screen(ApprovalsScreen())
 
     def do_copy(self) -> None:
         from console.screens.external_tools import copy
@@ -220,6 +226,7 @@ class ListingScreen(ActingScreen):
         self.loader = QueueLoader(lambda: self.console.session, self.console.now)
         # The store finishes a long read even when nobody waits for it any more, so two never run at once.
         self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
+        self.people = PeopleWatch(self)
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), ClassifiedEntry, id="table")
         self.table.venue_types = self.console.venue_types
@@ -271,6 +278,7 @@ class ListingScreen(ActingScreen):
     async def load_counts(self, *, soon: bool = False) -> None:
         read = await self.loader.count(soon=soon)
         self.console.update_header(counts=read.counts, halt=read.halt, cut=read.cut)
+        self.people.read()
         known, self.table.facts = self.table.facts, read.facts
         if known is None or not known.is_alike(read.facts):
             self.table.refresh()
@@ -298,6 +306,7 @@ class ListingScreen(ActingScreen):
     def changed(self) -> None:
         """Read the list and the counts again: the store has changed."""
         self.start(self._after_change, group="change", exclusive=False)
+        self.people.store_changed()
 
     async def _after_change(self) -> None:
         if not self.loader.is_paused:

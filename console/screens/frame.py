@@ -18,8 +18,8 @@ from textual.widget import Widget
 
 from backends.store import StoreError
 from console import keymap as keys
-from console.render.line import Line, Tone, line, trusted, untrusted
-from console.render.status import footer, status, title
+from console.render.line import Line, Tone, line, trusted, untrusted, width
+from console.render.status import footer, status, title, waits_segment
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
 
@@ -113,7 +113,10 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         self._entitle(
             title(header_state, size - 2), "READ-ONLY" if header_state.read_only else header_state.mode.upper()
         )
-        self._status.show(status(header_state, self.console.now(), size))
+        asked = waits_segment(header_state.asked, keys.named("approve", self.console.setup.keys).shown)
+        room = size - width(asked) - 3 if asked else size
+        told = status(header_state, self.console.now(), room)
+        self._status.show((*told, trusted("   "), *asked) if asked else told)
         self._show_footer()
 
     def _entitle(self, above: Line, below: str) -> None:

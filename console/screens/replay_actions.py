@@ -5,19 +5,22 @@ What runs afterwards runs off this loop and outlives the screen.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from backends.records import Halt, Selection, parse_time
+from backends.records import Entry, Halt, Selection, parse_time
+from backends.store import StoreError
+from console.keymap import named
 from console.render.batch import REAL
 from console.render.line import line, trusted, untrusted
 from console.render.value import moment
 from console.screens.action_screen import ActingScreen, new_run, selection_of
 from console.screens.frame import FramedScreen
-from console.screens.gates.prompts import WordGate, a_note, anything, exactly
+from console.screens.gates.prompts import NoteGate, WordGate, a_note, anything, exactly
 from console.screens.gates.replay import Confirmed, PlanSteps, ReplayGate
 from console.services.session import Mode, StoreSession
-from console.services.triage.approvals import Answered, resume_hash
+from console.services.triage.approvals import resume_hash
 from console.services.triage.own_approval import ALONE
 from console.text.durations import long_age
 
@@ -37,7 +40,10 @@ def replay(screen: ActingScreen) -> None:
         return
     mode, selection = screen.console.mode, selection_of(picks)
 
-    steps = _plan_steps(session, selection, mode)
+    def asked(plan: SendPlan) -> None:
+        screen.queue_asks(plan.hash, f"replay of {plan.count:,}", f"{screen_key(screen, 'replay')} again sends it")
+
+    steps = _plan_steps(session, selection, mode)._replace(asked=asked)
     gate = ReplayGate(len(picks), mode=mode, has_modes=session.has_modes, steps=steps)
 
     def answered(answer: Confirmed | None) -> None:
@@ -73,8 +79,24 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         renewed=renewed,
         seconds_left=seconds_left,
         is_approved=session.is_approved,
+        approver=lambda plan: _approver(session, plan.hash),
+        asked=lambda _: None,
         refuse_held=session.refuse_held,
+        entries=lambda plan: _entries_of(session, plan),
     )
+
+
+async def _entries_of(session: StoreSession, plan: SendPlan) -> dict[str, Entry]:
+    """What the plan speaks of, as stored; a hub would be asked for each of them, so nothing of it is read."""
+    if session.setting.store.is_hub:
+        return {}
+    return await session.store.many((*plan.spoken_of, *(one.entry_id for one in plan.held)))
+
+
+async def _approver(session: StoreSession, plan_hash: str) -> str | None:
+    """Who approved it; only reads."""
+    approval = await session.store.approval(plan_hash)
+    return None if approval is None or approval.approved_by is None else approval.approved_by.partition("|")[0]
 
 
 def _telling(lost: tuple[EntryOutcome, ...], work: Work) -> Work:
@@ -96,35 +118,81 @@ def _name_lost(screen: ActingScreen, lost: tuple[EntryOutcome, ...]) -> None:
 
 
 def halt(screen: ActingScreen) -> None:
-    """The gate opens at once, by what the frame shows: keys typed right behind are the gate's, not the queue's."""
+    """Halt at once and ask for a note afterwards; where the frame shows a halt, open the gate that resumes."""
     session, halt = screen.attached_session(), screen.console.header_state.halt
     if session is None:
         return
-    if halt is None:
-        text = "No console replays on this store until it is resumed. What is being sent is brought to its end."
-        gate = WordGate(
-            line(trusted("Halt every replay on this store")), [line(trusted(text))], ask="why", judge=a_note
-        )
+    if halt is not None:
+        _resume(screen, session, halt)
+        return
+    halted: asyncio.Future[Halt | None] = asyncio.get_running_loop().create_future()
+    screen.start(lambda: _halt(screen, session, halted), group="act", exclusive=False)
+    lines = [
+        line(trusted("Halted: no console replays on this store until it is resumed.", "danger")),
+        line(trusted(f"What is being sent is brought to its end. {screen_key(screen, 'halt')} again resumes.")),
+    ]
+    gate = NoteGate(
+        line(trusted("Every replay on this store is halted")), lines, ask="why? (may stay empty)", judge=anything
+    )
+
+    def answered(note: str | None) -> None:
+        if note is not None:
+            screen.start(lambda: _explain(screen, session, halted, note), group="act", exclusive=False)
+
+    screen.app.push_screen(gate, answered)
+
+
+def screen_key(screen: FramedScreen, key_id: str) -> str:
+    """The key as it is mapped here."""
+    return named(key_id, screen.console.setup.keys).shown
+
+
+async def _halt(screen: ActingScreen, session: StoreSession, halted: asyncio.Future[Halt | None]) -> None:
+    """Somebody else's halt, which the frame does not show yet, stays as it is."""
+    try:
+        before = await session.store.halted()
+        if before is None:
+            await session.triage.halt("")
+        now = await session.store.halted()
+    except StoreError:
+        halted.set_result(None)
+        raise
+    halted.set_result(None if before is not None else now)
+    screen.console.update_header(halt=now)
+    if before is not None:
+        screen.warn(f"halted already by {before.operator}: {before.note}")
     else:
-        lines = [line(untrusted(_halted(halt, screen.console.now()), limit=400))]
-        gate = WordGate(line(trusted("Resume replays")), lines, ask="why now", judge=a_note)
+        screen.show_notice(line(trusted("halted: nothing is replayed on this store until it is resumed", "danger")))
+
+
+async def _explain(screen: ActingScreen, session: StoreSession, halted: asyncio.Future[Halt | None], note: str) -> None:
+    """Put the note on the halt that was set here, unless it is no longer the one in force."""
+    mine = await halted
+    if mine is None or await session.store.halted() != mine:
+        screen.warn("the note was not kept: the halt was set, or resumed, by somebody else")
+        return
+    await session.triage.halt(note)
+    screen.console.update_header(halt=await session.store.halted())
+
+
+def _resume(screen: ActingScreen, session: StoreSession, halt: Halt) -> None:
+    lines = [line(untrusted(_halted(halt, screen.console.now()), limit=400))]
+    gate = WordGate(line(trusted("Resume replays")), lines, ask="why now", judge=a_note)
 
     async def act(note: str) -> None:
-        if halt is None:
-            await session.triage.halt(note)
-            screen.console.update_header(halt=await session.store.halted())
-            screen.show_notice(line(trusted("halted: nothing is replayed on this store until it is resumed", "danger")))
+        resumed = await session.resume(note)
+        screen.console.update_header(halt=await session.store.halted())
+        if resumed.outcome == "needs-second" and resumed.halt is not None:
+            plan, key = resume_hash(resumed.halt), screen_key(screen, "approve")
+            screen.queue_asks(plan, "resume", f"{screen_key(screen, 'halt')} again resumes")
+            screen.warn(
+                f"two resume a live store: dlq approve {plan}, or {key} there; then {screen_key(screen, 'halt')}. "
+                f"{ALONE}"
+            )
+        elif resumed.outcome == "not-halted":
+            screen.warn("somebody has resumed this store already")
         else:
-            resumed = await session.resume(note)
-            screen.console.update_header(halt=await session.store.halted())
-            if resumed.outcome == "needs-second" and resumed.halt is not None:
-                screen.warn(
-                    f"two resume a live store: dlq approve {resume_hash(resumed.halt)}, or P there; then H. {ALONE}"
-                )
-            elif resumed.outcome == "not-halted":
-                screen.warn("somebody has resumed this store already")
-            else:
-                screen.show_notice(line(trusted("resumed", "good")))
+            screen.show_notice(line(trusted("resumed", "good")))
 
     def answered(answer: str | None) -> None:
         if answer is not None:
@@ -136,7 +204,8 @@ def halt(screen: ActingScreen) -> None:
 def _halted(halt: Halt, now: datetime) -> str:
     since = parse_time(halt.since)
     ago = f", {long_age(since, now)} ago" if since else ""
-    return f"Halted at {moment(halt.since)}{ago}, by {halt.operator}: {halt.note}"
+    why = f": {halt.note}" if halt.note else ", without a note"
+    return f"Halted at {moment(halt.since)}{ago}, by {halt.operator}{why}"
 
 
 def mode(screen: ActingScreen) -> None:
@@ -166,27 +235,5 @@ def mode(screen: ActingScreen) -> None:
     def answered(answer: str | None) -> None:
         if answer is not None:
             screen.console.set_mode("live")
-
-    screen.app.push_screen(gate, answered)
-
-
-def approve(screen: ActingScreen) -> None:
-    session = screen.attached_session()
-    if session is None:
-        return
-    text = "Another person asked for your approval and told you the plan's hash. You answer for it with your name."
-    gate = WordGate(line(trusted("Approve a plan")), [line(trusted(text))], ask="plan", judge=anything)
-
-    async def approve(plan_hash: str) -> None:
-        asked = await session.asked(plan_hash)
-        answered: Answered = "unknown" if asked is None else await session.approve(plan_hash, typed=True)
-        if answered == "approved" and asked is not None:
-            screen.show_notice(line(trusted("approved: ", "good"), untrusted(asked.summary, limit=300)))
-        else:
-            screen.warn(await session.why_not_approved(answered, plan_hash))
-
-    def answered(answer: str | None) -> None:
-        if answer is not None:
-            screen.start(lambda: approve(answer), group="act", exclusive=False)
 
     screen.app.push_screen(gate, answered)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
+from console.render.gates.dismissal import DismissalStake
 from console.render.line import line, trusted
 from console.render.value import many
 from console.screens.action_screen import HELD, SAMPLE, ActingScreen, Picks, sample, selection_of
-from console.screens.gates.dismiss import Dismissal, DismissGate, is_undone, surplus_rows
+from console.screens.gates.dismiss import Dismissal, DismissGate, DismissRows, Tell, is_undone, surplus_rows
 from console.screens.gates.prompts import WordGate, a_note, exactly
 from console.services.session import Chosen, StoreSession
 from console.services.triage.triage import Done
 from console.settings.reasons import reasons_for
 from console.text.untrusted import safe
+
+_WEIGHED = 1000  # entries that are read at once to add them up
+_TELL_FROM = 5000  # from so many on the gate says how far that is
+_AT_STAKE = 2  # lines of the gate that say what is at stake
 
 
 def dismiss(screen: ActingScreen) -> None:
@@ -28,20 +33,44 @@ def dismiss(screen: ActingScreen) -> None:
         screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
     reasons = reasons_for(session.store.info.layout, screen.console.setup.config.reasons)
-    lines = sample(screen, list(free), most=SAMPLE - surplus_rows(reasons))
+    lines = [] if surplus_rows(reasons) else sample(screen, list(free), most=SAMPLE - _AT_STAKE)
     if held:
         lines.append(line(trusted(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
     if settled:
         lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
     live = screen.console.header_state.mode == "live"
-    at_hub = session.setting.store.is_hub
-    gate = DismissGate(len(free), reasons, sample=lines, live=live, row=_row(session), at_hub=at_hub)
+    rows = DismissRows(_row(session), session.setting.store.is_hub)
+    weigh = _weighing(screen, session, tuple(free))
+    gate = DismissGate(len(free), reasons, sample=lines, live=live, weigh=weigh, rows=rows)
 
     def answered(answer: Dismissal | None) -> None:
         if answer is not None:
             screen.start(lambda: _dismiss(screen, session, _chosen(picks), answer), group="act", exclusive=False)
 
     screen.app.push_screen(gate, answered)
+
+
+def _weighing(
+    screen: ActingScreen, session: StoreSession, ids: tuple[str, ...]
+) -> Callable[[Tell], Awaitable[DismissalStake | None]]:
+    """What the gate calls to add up these entries: those on the screen at once, the others read in steps."""
+    types = {name: venue.type for name, venue in screen.console.setup.config.venues.items() if venue.type}
+
+    async def weigh(tell: Tell) -> DismissalStake | None:
+        stake = DismissalStake()
+        known = {one: entry for one in ids if (entry := screen.known(one)) is not None and not entry.clipped}
+        stake.add(known.values(), types)
+        rest = [one for one in ids if one not in known]
+        if rest and session.setting.store.is_hub:
+            return None  # a request to the hub for each of them
+        for start in range(0, len(rest), _WEIGHED):
+            found = await session.store.many(tuple(rest[start : start + _WEIGHED]))
+            stake.add(found.values(), types)
+            if len(rest) > _TELL_FROM:
+                tell(stake)
+        return stake
+
+    return weigh
 
 
 def _chosen(picks: Picks) -> list[Chosen]:

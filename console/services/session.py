@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from backends.records import Actor, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
+from backends.records import Actor, Approval, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
 from backends.store import ActRefused, Store
 from console.clock import Clock
 from console.services.browse.queue_order import QueueOrder
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
 _HELD = ("in_flight", "in_doubt")
+WAITS_SECONDS = 300.0  # how long a plan waits for a second person
 _DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile or settle it first"
 
 
@@ -293,6 +294,16 @@ class StoreSession:
         """What waits for a second person."""
         check_readable(self.store)
         return await self._approvals().waiting()
+
+    async def waits_for_me(self) -> tuple[Approval, ...]:
+        """What this person may approve and nobody has approved yet; reads only."""
+        asked = await self.store.approvals()
+        fresh = [one for one in asked if one.asked_ago <= WAITS_SECONDS]
+        return tuple(one for one in fresh if one.approved_by is None and self.may_sign(one))
+
+    def may_sign(self, approval: Approval) -> bool:
+        """Whether this person counts as the second one for it."""
+        return self._approvals().may_sign(approval)
 
     async def asked(self, plan_hash: str) -> WaitingPlan | None:
         check_readable(self.store)

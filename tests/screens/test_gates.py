@@ -131,7 +131,9 @@ async def test_keys_before_the_gate_was_seen_do_not_count(stage: Stage) -> None:
         await press(pilot, "D", "1", "1", "enter")
         assert in_gate(app)
         assert typed(app) == ""
-        assert "why? press the reason's key: …" in screen_text(app), "it is to be read before it can be answered"
+        assert "why? press the reason's key, n adds a note: …" in screen_text(app), (
+            "it is to be read before it can be answered"
+        )
         await press(pilot, "escape")
         assert on_queue(app)
         assert not await dismissed(stage)

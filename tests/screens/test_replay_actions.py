@@ -60,8 +60,9 @@ async def test_replay_shows_the_plan_then_sends_exactly_it(tmp_path: Path, venue
         await press(pilot, "a", "R")
         await until(pilot, lambda: "to send" in screen_text(app))
         shown = screen_text(app)
-        for word in ("Replay 3 entries · PAPER", "PAPER  alpaca main at 127", "alpaca · main · account", "1, then 2"):
+        for word in ("Replay 3 entries · PAPER", "PAPER  alpaca · main · account", "at 127.0.0.1", "sends 3"):
             assert word in shown
+        assert " · 1 as a test, then 2; at most " in shown
         assert "gross 3,308.75" in shown
         assert "sell 10 AAPL @ 100.0 gtc" in shown
         assert not venue.posts, "a plan sends nothing"

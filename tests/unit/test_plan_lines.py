@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from backends.records import Entry
 from console.render.line import plain, trusted
-from console.render.plan import every_one, resend_lines
+from console.render.plan import PageRow, every_one, resend_page
 from console.services.replay.outcome import EntryOutcome
 from console.services.resend.plan import ResendPlan, ResendRoute
 
 
 def test_the_blocked_ones_stand_behind_the_first_few_and_all_are_there() -> None:
-    sent, blocked = [(trusted(f"s{n}"),) for n in range(5)], [(trusted(f"b{n}"),) for n in range(3)]
-    listed = [plain(one) for one in every_one(sent, blocked, 2)]
+    sent = [PageRow((trusted(f"s{n}"),), f"s{n}") for n in range(5)]
+    blocked = [PageRow((trusted(f"b{n}"),), f"b{n}") for n in range(3)]
+    listed = [plain(one.line) for one in every_one(sent, blocked, 2)]
     assert listed == ["s0", "s1", " … and 3 more to send, below", "b0", "b1", "b2", "s2", "s3", "s4"]
-    assert [plain(one) for one in every_one(sent, [], 2)] == ["s0", "s1", "s2", "s3", "s4"]
-    assert [plain(one) for one in every_one(sent[:2], blocked, 2)] == ["s0", "s1", "b0", "b1", "b2"]
+    assert [plain(one.line) for one in every_one(sent, [], 2)] == ["s0", "s1", "s2", "s3", "s4"]
+    assert [plain(one.line) for one in every_one(sent[:2], blocked, 2)] == ["s0", "s1", "b0", "b1", "b2"]
 
 
 def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
@@ -22,6 +23,6 @@ def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
     going = tuple(Entry("outbox", f"g{n}", "pending", (), (str(n),), names, values) for n in range(9))
     left = tuple(EntryOutcome(f"left-{n}", "refused", None, detail="in doubt") for n in range(9))
     plan = ResendPlan(going, left, (ResendRoute("orders", "outbox", 9),))
-    text = "\n".join(plain(one) for one in resend_lines(plan, rows=3))
+    text = "\n".join(plain(one.line) for one in resend_page(plan, rows=3))
     assert all(f"left-{n}" in text for n in range(9))
     assert all(f"g{n}" in text for n in range(9))

@@ -8,7 +8,10 @@ from decimal import Decimal
 import pytest
 
 from backends.records import Approval
-from console.cli.results import say_waiting, waiting_line
+from console import clock
+from console.cli.results import say_waiting
+from console.render.gates.waiting import waiting_choice, waiting_line, waiting_page, waiting_row_lines
+from console.render.line import plain
 from console.services.json_lines import json_line
 from console.services.triage.approvals import waiting_plan
 
@@ -22,6 +25,7 @@ ODD = (
     '{"rows": [1, null, {"order": 7, "guards": {"a": 1}}], "gross": {"USD": "many", "EUR": null, "JPY": "5"}}',
     '{"orders": [{"order": {"action": {}, "side": [1]}, "guards": [1, {}], "notional": {}}], "gross": {"A": "NaN"}}',
     '{"mode": "\\u001b[2J", "rows": [{"dlq_id": "\\u001b[2J"}]}',
+    '{"rows": [{"dlq_id": "x", "\\u001b[2J": 1, "order": {"\\u001b[2J": "\\u001b"}, "venue": "\\u001b", "host": {}}]}',
 )
 
 
@@ -31,7 +35,11 @@ def test_whatever_the_row_holds_it_is_told(document: str, asked_at: float, capsy
     plan = waiting_plan(Approval("h", "ann|role", "s", None, None, asked_at=asked_at, document=document))
     json.loads(json_line(plan.row))
     say_waiting(plan)
-    assert "\x1b" not in capsys.readouterr().err + waiting_line(plan)
+    now = clock.now()
+    page = waiting_page(plan, now)
+    opened = [one for row in page if row.entry_id is not None for one in waiting_row_lines(plan, row.entry_id)]
+    painted = [waiting_choice(plan, "waits for you", now), *(row.line for row in page), *opened]
+    assert "\x1b" not in capsys.readouterr().err + waiting_line(plan) + "".join(map(plain, painted))
 
 
 def test_amounts_keep_their_digits() -> None:

@@ -19,15 +19,17 @@ from console.screens.action_screen import ActingScreen, new_run
 from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.settle import SettleGate, SettleSteps
 from console.services.layout_fields import LAYOUTS
-from console.services.session import StoreSession
+from console.services.session import Mode, StoreSession
 from console.services.triage.own_approval import ALONE
 
 if TYPE_CHECKING:
+    from console.services.evidence.ask import VenueAnswer
     from console.services.evidence.settle import SettleReport
 
 MOST = 50  # entries that are asked about at once
 _NOBODY = "nothing is in doubt, and nobody can be asked about a"
 _OWNED = "in flight: its owner may still be sending it; wait, then S again"
+_UNWRITTEN = "Nothing was written: no entry and no order changed."
 _NOT_IN_DOUBT = "not in doubt: there is nothing to settle"
 
 
@@ -40,6 +42,10 @@ def ask(screen: ActingScreen) -> None:
     async def find(say: Callable[[str], None]) -> Sequence[Line] | None:
         chosen = frozenset(ids)
         attempts = [one for one in await session.store.open_attempts() if one.entry_id in chosen]
+        if len(ids) == 1 == len(attempts) and session.has_modes:
+            (answer,) = await session.ask(ids, _mode_of(attempts[0])) or (None,)
+            if answer is not None and answer.answer == "found" and answer.equal is False:
+                return _one(screen, answer)  # reconciling settles no conflict
         if attempts:
             _reconcile(screen, session, attempts, left=len(ids) - len(_entries_of(attempts)))
             return None
@@ -48,6 +54,16 @@ def ask(screen: ActingScreen) -> None:
     word = "The venue's word on" if session.has_modes else "What is known of"
     title = line(trusted(f"{word} {many(len(ids), 'entry')} · {_mode_word(screen, session)}"))
     screen.app.push_screen(AnswerDialog(title, find, dead_seconds=screen.console.setup.dead_seconds))
+
+
+def _mode_of(attempt: Attempt) -> Mode:
+    return "live" if attempt.mode == "live" else "paper"
+
+
+def _one(screen: ActingScreen, answer: VenueAnswer) -> list[Line]:
+    entry = screen.known(answer.entry_id)
+    lines = answer_lines([answer], [_order(entry)], [entry.state if entry else "in_doubt"])
+    return [*lines, (), line(trusted(_UNWRITTEN, "dim"))]
 
 
 def _mode_word(screen: ActingScreen, session: StoreSession) -> str:
@@ -79,10 +95,11 @@ async def _answers(
     answers = await session.ask(asked, screen.console.mode)
     if not answers:
         return [line(trusted("gone: the store no longer has it", "warning"))]
-    lines = answer_lines(answers, [_order(screen.known(one.entry_id)) for one in answers])
+    known = [screen.known(one.entry_id) for one in answers]
+    lines = answer_lines(answers, [_order(one) for one in known], [one.state if one else "" for one in known])
     if len(ids) > MOST:
         lines = [line(trusted(f"only the first {MOST} of {len(ids):,} were asked about", "warning")), (), *lines]
-    return [*lines, (), line(trusted("Nothing was written: no entry and no order changed.", "dim"))]
+    return [*lines, (), line(trusted(_UNWRITTEN, "dim"))]
 
 
 def _order(entry: Entry | None) -> str:
@@ -138,6 +155,7 @@ async def _settle(
         return
     if report.plan is not None:
         drafts[_key(attempt)] = draft
+        screen.queue_asks(report.plan, f"settling {attempt.entry_id}", "S again, then type settle")
     else:
         drafts.pop(_key(attempt), None)
     if gate.is_current:

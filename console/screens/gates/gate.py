@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from console.keymap import named
 from console.render.line import Cell, Line, line, plain, trusted, untrusted
 from console.screens.frame import FramedScreen
 from console.widgets.canvas import Canvas
@@ -127,6 +128,10 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         self.say(line(untrusted(text, "warning", limit=300)))
         self._paint()
 
+    def key(self, key_id: str) -> str:
+        """The key that does this outside of the gate, as it is mapped here."""
+        return named(key_id, self.console.setup.keys).shown
+
     def _paint(self) -> None:
         """Paint the prompt, dimmed until keys count."""
         if self.is_open:
@@ -146,8 +151,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
             self.dismiss(None)
             return
         if event.key in ("pageup", "pagedown", "up", "down"):
-            step = 5 if event.key.startswith("page") else 1
-            self._text.scroll_lines(step if event.key.endswith("down") else -step)
+            self.moved(1 if event.key.endswith("down") else -1, page=event.key.startswith("page"))
             return
         flooded = len(self._times) == _FLOOD and event.time - self._times[0] < 1.0
         self._times.append(event.time)
@@ -165,6 +169,10 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
         pause = min(_PAUSE_SECONDS, self.console.setup.dead_seconds)
         if self._open_from < float("inf"):
             self._open_from = max(self._open_from, event.time + pause)
+
+    def moved(self, step: int, *, page: bool) -> None:
+        """Scroll the page; a gate with rows to choose from moves among them."""
+        self._text.scroll_lines(5 * step if page else step)
 
     def took(self, event: events.Key) -> None:
         """Add a key to the answer."""

@@ -14,9 +14,9 @@ from textual.content import Content
 
 from backends.store import StoreError
 from console.render.line import Line, line, trusted, untrusted
-from console.render.plan import renewed_lines, send_lines
+from console.render.plan import Entries, PageRow, changed_ids, renewed_lines, send_page
 from console.render.value import many
-from console.screens.gates.gate import Gate
+from console.screens.gates.page import PageGate
 from console.services.triage.own_approval import ALONE
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 1.0
 _CLOSED = ("planning", "leaving", "stuck")
+_SMALL = 30  # rows of a terminal; below, one order to be sent stands above those that stay
 Planner = Callable[[frozenset[str]], Awaitable["SendPlan"]]
 
 
@@ -36,7 +37,10 @@ class PlanSteps(NamedTuple):
     renewed: Callable[[SendPlan, frozenset[str]], Awaitable[Renewal]]
     seconds_left: Callable[[SendPlan], float | None]  # None: it does not grow old
     is_approved: Callable[[SendPlan], Awaitable[bool]]
+    approver: Callable[[SendPlan], Awaitable[str | None]]  # who has agreed; asks nobody
+    asked: Callable[[SendPlan], None]  # it waits for a second person now
     refuse_held: Callable[[SendPlan], Awaitable[None]]
+    entries: Callable[[SendPlan], Awaitable[Entries]]  # what the plan speaks of, as stored
 
 
 class Confirmed(NamedTuple):
@@ -55,7 +59,7 @@ _ORDER_WORDS = _Words("the store and the venue", "no plan could be made", "to se
 _RESEND_WORDS = _Words("the store", "nothing can be sent", "to send again")
 
 
-class ReplayGate(Gate[Confirmed]):
+class ReplayGate(PageGate[Confirmed]):
     def __init__(self, count: int, *, mode: str, has_modes: bool, steps: PlanSteps) -> None:
         shown = "REAL" if mode == "paper" and not has_modes else mode.upper()
         super().__init__(line(trusted(f"Replay {many(count, 'entry')} · {shown}")), live=mode == "live")
@@ -63,12 +67,14 @@ class ReplayGate(Gate[Confirmed]):
         self._words = _ORDER_WORDS if has_modes else _RESEND_WORDS
         self._steps = steps
         self._plan: SendPlan | None = None
+        self._entries: Entries = {}
         self._step: Literal["planning", "answer", "override", "why", "leaving", "stuck"] = "planning"
         self._overrides: frozenset[str] = frozenset()
         self._wanted: frozenset[str] = frozenset()
         self._note: str | None = None
         self._lost: tuple[EntryOutcome, ...] = ()
         self._life = ""
+        self._asked = ""  # the hash under which the plan waits for a second person
 
     def begin(self) -> None:
         self.set_interval(_TICK_SECONDS, self._show_life)
@@ -79,30 +85,44 @@ class ReplayGate(Gate[Confirmed]):
         self._step = "planning"
         try:
             self._plan = await self._steps.make(self._overrides)
+            self._entries = await self._steps.entries(self._plan)
         except StoreError as problem:
             self._step = "stuck"
             self.put([line(trusted(self._words.no_plan, "danger")), line(untrusted(str(problem), limit=500))])
             return
+        self.say(())
         await self._show(self._plan)
 
-    async def _show(self, plan: SendPlan, above: Sequence[Line] = ()) -> None:
+    async def _show(self, plan: SendPlan, above: Sequence[Line] = (), changed: frozenset[str] = frozenset()) -> None:
         """Show the plan and ask for its number, whatever was typed before."""
-        self.put([*above, *send_lines(plan, rows=max(3, (self.app.size.height - 20) // 2))])
+        self.put_page([*map(PageRow, above), *self._page(plan, changed)])
         self._step = "answer" if plan.count else "stuck"
         self._paint()
         self._show_life()
         if not plan.count:
             await self._record(plan)
 
+    def _page(self, plan: SendPlan, changed: frozenset[str] = frozenset()) -> list[PageRow]:
+        height = self.app.size.height
+        rows = 1 if height < _SMALL else max(3, (height - 20) // 2)
+        return send_page(plan, self._entries, rows=rows, changed=changed)
+
+    def row_lines(self, entry_id: str) -> Sequence[Line]:
+        from console.render.gates.plan_row import row_lines
+
+        assert self._plan is not None  # its row was chosen
+        return row_lines(self._plan, entry_id, self._entries.get(entry_id), self.console.now())
+
     def _show_life(self) -> None:
         """Show on the edge how long the plan may still wait; painted only where that changed."""
         left = self._steps.seconds_left(self._plan) if self._plan is not None and self._plan.count else None
-        if left is None:
+        if left is None or self._plan is None:
             life = ""
         elif left > 0:
-            life = f"plan good for {math.ceil(left):d} s · "
+            minutes, seconds = divmod(math.ceil(left), 60)
+            life = f"plan {self._plan.hash[:4]} · {minutes:d}:{seconds:02d} left · "
         else:
-            life = "plan too old: it will be made again · "
+            life = f"plan {self._plan.hash[:4]} too old: it will be made again · "
         if life != self._life:
             self._life = life
             self._box.border_subtitle = Content(f" {life}esc cancels ")
@@ -153,9 +173,14 @@ class ReplayGate(Gate[Confirmed]):
         elif self._step not in _CLOSED:
             super().took(event)
 
+    def may_open(self) -> bool:
+        return self._step in ("answer", "stuck")
+
     def _enter(self, *, flooded: bool) -> None:
+        if self.opens_row():
+            return
         if self._step == "stuck":
-            self.wrong("there is nothing to send")
+            self.wrong("there is nothing to send; ↓ picks a row, Enter opens it")
         elif self._step not in _CLOSED:
             super()._enter(flooded=flooded)
 
@@ -198,24 +223,44 @@ class ReplayGate(Gate[Confirmed]):
         if approved:
             self.dismiss(Confirmed(plan, self._note, self._lost))
             return
-        self._step = "answer"
+        self._step, self._asked = "answer", plan.hash
+        self._steps.asked(plan)
+        key = self.key("approve")
         self.wrong(
-            f"It waits for a second person: dlq approve {plan.hash}, or P in their console. Then type it again. {ALONE}"
+            f"It waits for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again. "
+            f"{ALONE}"
         )
+
+    def store_changed(self) -> None:
+        """See whether the second person has agreed meanwhile; reads only, and only while it waits for them."""
+        if self._asked and self._step == "answer":
+            self.run_worker(self._look_for_approval(), group="approver", exclusive=True)
+
+    async def _look_for_approval(self) -> None:
+        plan = self._plan
+        if plan is None:
+            return
+        try:
+            who = await self._steps.approver(plan)
+        except StoreError:
+            return  # the frame says that the store is lost
+        if who is not None and self._asked:
+            self._asked = ""
+            self.say(line(untrusted(f"approved by {who}: type {self._expected} to send", "good", limit=200)))
 
     async def _renewed(self, shown: SendPlan) -> SendPlan | None:
         """The plan that goes; None where it is another one now, which is shown and must be confirmed anew."""
-        left = self._steps.seconds_left(shown)
         renewal = await self._steps.renewed(shown, self._overrides)
         plan = self._plan = renewal.plan
         if plan is shown:
             return plan
-        lives = self._steps.seconds_left(plan)
-        above = renewed_lines(shown, renewal, (lives or 0.0) - (left or 0.0))
+        self._entries = await self._steps.entries(plan)
+        above, changed = renewed_lines(shown, renewal), changed_ids(shown, plan)
         if renewal.is_same and plan.count:
             self._lost += renewal.lost
-            self._text.put([*above, *send_lines(plan)], keep_place=True)
+            self.put_page([*map(PageRow, above), *self._page(plan)], keep_place=True)
             self._show_life()
             return plan
-        await self._show(plan, above)
+        self.say(())
+        await self._show(plan, above, changed)
         return None

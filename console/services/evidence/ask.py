@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from backends.records import Actor, Attempt, Entry
 from backends.store import Store
@@ -33,6 +33,15 @@ from venues import (
 Answer = Literal["found", "absent", "unknown", "cannot-ask"]
 
 
+class ComparedField(NamedTuple):
+    """One term of the order here and there; None: that side does not say."""
+
+    name: str
+    ours: str | None
+    theirs: str | None
+    differs: bool
+
+
 @dataclass(frozen=True, slots=True)
 class VenueAnswer:
     """What the venue says of one entry's order."""
@@ -48,6 +57,7 @@ class VenueAnswer:
     client_order_id: str | None = None
     account: str | None = None
     detail: str | None = None
+    compared: tuple[ComparedField, ...] = ()  # of an order that was found
 
     @property
     def is_answered(self) -> bool:
@@ -136,6 +146,7 @@ class Inquiry:
             client_order_id=order.client_order_id,
             account=account,
             detail="; ".join((verdict.text, *map(_leg_text, order.legs))),
+            compared=tuple(_compared(action, order, other)),
         )
 
     def _told(
@@ -149,6 +160,30 @@ class Inquiry:
         return VenueAnswer(
             entry_id, answer, self._clock(), client_order_id=client_order_id, account=account, detail=detail
         )
+
+
+def _compared(action: OrderAction, order: VenueOrder, other: Sequence[str]) -> Iterator[ComparedField]:
+    """Every term that one side says, ours first."""
+    differing = {text.partition(":")[0] for text in other}
+    pairs: list[tuple[str, object, object]] = [
+        ("market", action.market_id or None, order.market_id),
+        ("side", action.side or None, order.side),
+        ("quantity", action.quantity or None, order.quantity),
+        ("type", action.order_type, order.order_type),
+        ("price", action.price, order.price),
+        ("time in force", action.time_in_force, order.time_in_force),
+    ]
+    ours, theirs = action.terms.document(), order.terms.document()
+    pairs += [(name, ours.get(name), theirs.get(name)) for name in dict.fromkeys((*ours, *theirs))]
+    for name, mine, held in pairs:
+        if mine is not None or held is not None:
+            yield ComparedField(name, _said(mine), _said(held), name in differing)
+
+
+def _said(held: object) -> str | None:
+    if held is None:
+        return None
+    return f"{held:f}" if isinstance(held, Decimal) else str(held)
 
 
 def _askable(client: VenueClient, action: OrderAction, client_order_id: str) -> Prepared | Refused:

@@ -135,7 +135,8 @@ class ReplayPlan:
         """What a second person approves: every order that goes, by its hash, and as the asker saw it."""
         orders = {step.command.entry_id: step.hash for step in self.steps}
         gross = {currency: f"{amount:f}" for currency, amount in self.gross.items()}
-        rows = [row_of(one) for one in self.planned() if one.outcome == "planned"]
+        told = [row_of(one) for one in self.planned() if one.outcome == "planned"]
+        rows = [row | _place_row(step) for row, step in zip(told, self.steps, strict=True)]
         return json_line({"mode": self.mode, "gross": gross, "orders": orders, "rows": rows})
 
     def is_covered_by(self, document: str) -> bool:
@@ -239,6 +240,11 @@ class ReplayPlan:
         for step in self.steps:
             sizes[step.wave] = sizes.get(step.wave, 0) + 1
         return tuple(sizes[wave] for wave in sorted(sizes))
+
+
+def _place_row(step: Step) -> dict[str, object]:
+    """Where it goes, which the terms of an order do not say."""
+    return {"venue": step.command.venue, "account_id": step.command.account, "host": step.host}
 
 
 def entries_of(document: str | None) -> tuple[str, ...]:

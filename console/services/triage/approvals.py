@@ -167,6 +167,10 @@ class Approvals:
         asked = [one for one in await self._store.approvals() if one.approved_by is None]
         return tuple(waiting_plan(one) for one in asked if one.asked_ago <= ASK_SECONDS)
 
+    def may_sign(self, approval: Approval) -> bool:
+        """Whether this person counts as the second one: another person, or the asker where the policy lets them."""
+        return self._second().delay is not None or self._is_another(approval, self._me(approval))
+
     async def asked(self, plan_hash: str) -> WaitingPlan | None:
         """What was put up under this hash; None where nobody did."""
         approval = await self._store.approval(plan_hash)

@@ -1,0 +1,1 @@
+"""What the gates show before an act, as lines. Pure."""

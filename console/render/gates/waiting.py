@@ -1,0 +1,165 @@
+"""What waits for a second person, as both faces tell it: who asked, how long it still waits, and every order. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from console.render import value
+from console.render.line import HANG, Line, Tone, columns, line, trusted, untrusted
+from console.render.plan import PageRow
+from console.services.json_lines import json_value
+from console.text.durations import age
+from console.text.untrusted import safe
+
+if TYPE_CHECKING:
+    from console.services.triage.approvals import WaitingPlan
+
+_ORDER_WORDS = ("action", "side", "quantity", "market_id", "order_type")
+_SETTLE_WORDS = ("as", "venue_order_id", "note")
+_PLACES = 2
+Row = Mapping[str, object]
+
+
+def waiting_line(plan: WaitingPlan) -> str:
+    """`1a2b…  replay in live, asked by ann at …, until …: 2 orders, gross 18,000 USD`"""
+    gross = f", gross {value.amounts(plan.gross)}" if plan.gross else ""
+    mode = f" in {safe(plan.mode, 20)}" if plan.mode else ""
+    where = f" {places_text(plan)}" if places_text(plan) else ""
+    size = f": {value.many(len(plan.orders), 'order')}{where}{gross}" if plan.orders else ""
+    until = plan.expires_at.strftime("%H:%M:%SZ")
+    return (
+        f"{safe(plan.plan, 80)}  {safe(plan.kind, 20)}{mode}, asked by {safe(plan.asked_by, 80)}, until {until}{size}"
+    )
+
+
+def places_text(plan: WaitingPlan) -> str:
+    """`alpaca main, kalshi events, … 3 more`"""
+    tally = Counter(_place(row) for row in plan.orders)
+    shown = [place for place, _ in tally.most_common(_PLACES) if place]
+    more = len(tally) - len(shown)
+    return ", ".join([*shown, *([f"… {more} more"] if shown and more > 0 else [])])
+
+
+def _place(row: Row) -> str:
+    parts = (row.get("venue"), row.get("account_id"))
+    return " ".join(safe(str(part), 40) for part in parts if part)
+
+
+def waiting_order(row: Row) -> str:
+    """`dlq_…  new buy 10 AAPL limit price=18.0 day  alpaca main  worth 180 USD  account …  overridden: stale`."""
+    order = row.get("order")
+    if not isinstance(order, Mapping):
+        terms = {name: held for name, held in row.items() if name != "dlq_id" and held is not None}
+        return f"{row.get('dlq_id')}  " + " ".join(f"{name}={json_value(name, held)}" for name, held in terms.items())
+    told = [str(row.get("dlq_id")), _terms(order), _place(row), _worth(row)]
+    told.append(f"account {row.get('account') or 'not told'}")
+    codes = overridden(row)
+    told += [f"overridden: {', '.join(codes)}"] if codes else []
+    return "  ".join(filter(None, told))
+
+
+def _terms(order: Row) -> str:
+    """Every term that goes on the wire."""
+    terms = dict(order)
+    plain = [str(terms.pop(name)) for name in _ORDER_WORDS if terms.get(name) is not None]
+    return " ".join([*plain, *(f"{name}={json_value(name, held)}" for name, held in terms.items() if held is not None)])
+
+
+def _worth(row: Row) -> str:
+    worth = row.get("notional")
+    if worth is None:
+        return "worth unknown"
+    shown = value.money(worth) if isinstance(worth, Decimal) else str(worth)
+    return f"worth {shown} {row.get('currency') or ''}".strip()
+
+
+def overridden(row: Row) -> list[str]:
+    guards = row.get("guards")
+    return [str(one.get("code")) for one in guards if isinstance(one, dict)] if isinstance(guards, list) else []
+
+
+def left_text(plan: WaitingPlan, now: datetime) -> str:
+    """`3:00 left`, or that it has expired."""
+    left = int((plan.expires_at - now).total_seconds())
+    return f"{left // 60:d}:{left % 60:02d} left" if left > 0 else "expired"
+
+
+def waiting_choice(plan: WaitingPlan, state: str, now: datetime) -> Line:
+    """A row of the list: plan, what it is, how much, who asked, how long it still waits, and how it stands."""
+    mode = safe(plan.mode or "", 12).upper()
+    gross = f"  {value.amounts(plan.gross)}" if plan.gross else ""
+    size = value.many(len(plan.orders), "order") if plan.kind == "replay" else ""
+    return line(
+        trusted(f" {safe(plan.plan[:4], 4):<4}  "),
+        trusted(f"{safe(plan.kind, 8):<7}"),
+        trusted(f"{mode:<6}", "danger" if mode == "LIVE" else "accent"),
+        trusted(f"{state}  ", "warning" if state == "waits for you" else "plain"),
+        trusted(f"{safe(plan.asked_by, 24)} {age(plan.asked_at, now)} ago, {left_text(plan, now)}  "),
+        trusted(f"{size}{gross}  ", "strong"),
+        trusted(places_text(plan)),
+    )
+
+
+def waiting_page(plan: WaitingPlan, now: datetime) -> list[PageRow]:
+    """What is approved: who asked for what and why, then every order as the asker saw it."""
+    mode = safe(plan.mode or "", 12).upper()
+    tone: Tone = "danger" if mode == "LIVE" else "accent"
+    rows: list[tuple[str, Line]] = [
+        ("plan", line(untrusted(f"{plan.plan}, asked by {plan.asked_by} {age(plan.asked_at, now)} ago", limit=200))),
+        ("asks", line(trusted(f"{mode}  " if mode else "", tone), untrusted(plan.summary, limit=400))),
+    ]
+    if plan.gross:
+        rows.append(("gross", line(trusted(value.amounts(plan.gross), "strong"))))
+    if places := places_text(plan):
+        rows.append(("goes to", line(trusted(places))))
+    orders = [PageRow(_order_line(row), str(row.get("dlq_id"))) for row in plan.orders]
+    return [*(PageRow(one) for one in columns(rows, indent=0)), PageRow(()), *orders]
+
+
+def _order_line(row: Row) -> Line:
+    order = row.get("order")
+    if not isinstance(order, Mapping):
+        return line(trusted(" ✓ ", "good"), HANG, untrusted(waiting_order(row), limit=2000))
+    codes, quote = overridden(row), row.get("quote")
+    now = f"  now {quote.get('bid')}/{quote.get('ask')}" if isinstance(quote, Mapping) else ""
+    number = f" · account {row.get('account')}" if row.get("account") else ""
+    host = f" at {row.get('host')}" if row.get("host") else ""
+    return line(
+        trusted(" ✓ ", "good"),
+        HANG,
+        untrusted(_terms(order), "strong", limit=1000),
+        untrusted(f"  {_place(row)}{number}{host}", limit=200),
+        untrusted(now, limit=80),
+        untrusted(f"  {_worth(row)}", limit=60),
+        untrusted(f"  overridden: {', '.join(codes)}" if codes else "", "warning", limit=200),
+        untrusted(f"  {row.get('dlq_id')}", "dim", limit=60),
+    )
+
+
+def waiting_row_lines(plan: WaitingPlan, entry_id: str) -> list[Line]:
+    """One order in full, as the asker saw it."""
+    rows: list[tuple[str, Line]] = []
+    for row in plan.orders:
+        if str(row.get("dlq_id")) == entry_id:
+            rows += _fields(row)
+    return columns(rows)
+
+
+def _fields(row: Row) -> Iterator[tuple[str, Line]]:
+    for name, held in row.items():
+        if isinstance(held, Mapping):
+            for inner, one in held.items():
+                yield safe(f"{name}.{inner}", 40), line(untrusted(_shown(one), limit=400))
+        elif held not in (None, [], ()):
+            yield safe(name, 40), line(untrusted(_shown(held), limit=400))
+
+
+def _shown(held: object) -> str:
+    if isinstance(held, Decimal):
+        return f"{held:f}"
+    return held if isinstance(held, str) else json.dumps(held, default=str)

@@ -1,0 +1,1 @@
+"""What people ask of each other: plans that wait for a second person."""
