@@ -35,6 +35,7 @@ from console.text.untrusted import safe
 from venues import Mode
 
 _REQUEST = (
+    "filter",
     "override",
     "note",
     "venue",

@@ -27,8 +27,10 @@ class PromptLine(Canvas):
         self._past: dict[Purpose, list[str]] = {"filter": [], "command": [], "target": []}
         self._back = 0  # how far back in the history
 
-    def ask(self, purpose: Purpose, text: str = "") -> None:
+    def ask(self, purpose: Purpose, text: str = "", *, earlier: str = "") -> None:
+        """`earlier`: what ↑ brings back first, also where it was not typed here."""
         self.purpose, self.is_asking = purpose, True
+        self._keep(earlier)
         self._back = len(self._past[purpose])
         self._put(text)
 
@@ -93,9 +95,12 @@ class PromptLine(Canvas):
         self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))
 
     def _remember(self) -> None:
-        past, text = self._past[self.purpose], self.text.strip()
-        if text and text not in past[-1:]:
-            past.append(text)
+        self._keep(self.text)
+
+    def _keep(self, text: str) -> None:
+        past, kept = self._past[self.purpose], text.strip()
+        if kept and kept not in past[-1:]:
+            past.append(kept)
 
     def _recall(self, step: int) -> None:
         past = self._past[self.purpose]

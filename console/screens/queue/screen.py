@@ -14,10 +14,9 @@ from console.render.line import Line, line, spread, trusted, untrusted
 from console.render.value import count, coverage, many
 from console.screens.action_screen import ListingScreen
 from console.screens.queue.search_preview import Preview
-from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
+from console.services.browse.filter_syntax import ExpressionError, parse_expression
 from console.services.browse.queue_window import Window
 from console.text.durations import long_age
-from console.text.untrusted import safe
 from console.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
@@ -106,9 +105,7 @@ class QueueScreen(ListingScreen):
         loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
         order = "" if loader.newest_first else "oldest first  "
         if loader.text:
-            left = line(
-                trusted("filter: ", "dim"), untrusted(loader.text, "accent"), trusted(_misread(loader.text), "warning")
-            )
+            left = line(trusted("filter: ", "dim"), untrusted(loader.text, "accent"))
         elif window.spots:
             left = line(trusted("/ filter   space mark   ? all keys", "dim"))
         else:
@@ -119,7 +116,7 @@ class QueueScreen(ListingScreen):
         """How many entries are loaded, match the filter and are open."""
         loader, counts = self.loader, self.console.header_state.counts
         search = loader.search
-        if search is not None and not search.is_over and (search.query.where.terms or search.query.where.without):
+        if search is not None and not search.is_over and loader.matching is None:
             return self.searched(search)
         fresh = line(trusted(f" · {count(loader.fresh)} new since you looked", "accent")) if loader.fresh else ()
         position = f"{count(window.position)} of " if window.position is not None else ""
@@ -171,7 +168,7 @@ class QueueScreen(ListingScreen):
                 self._preview.typed(self._line.text.strip())
 
     def do_filter(self) -> None:
-        self._line.ask("filter", f"{self.loader.text} " if self.loader.text else "")
+        self._line.ask("filter", earlier=self.loader.text)
         self._show_footer()
 
     def do_command(self) -> None:
@@ -268,9 +265,3 @@ class QueueScreen(ListingScreen):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self.call_after_refresh(self.show_filter)
-
-
-def _misread(text: str) -> str:
-    """A warning about words that look like fields but are searched as text."""
-    names = unknown_fields(text)
-    return f"  {safe(names[0], 20)}: is searched as text" if names else ""

@@ -36,7 +36,7 @@ MEANING = [
     (Filter(account="main"), "04"),
     (Filter(account=""), "2"),
     (Filter(account="nobody"), ""),
-    (Filter(reason="rejected"), ""),
+    (Filter(failure="rejected"), ""),
     (Filter(venue="kalshi", account="main"), "4"),
     (Filter(since=BASE + 2 * SECOND), "234"),
     (Filter(until=BASE + 2 * SECOND), "01"),
