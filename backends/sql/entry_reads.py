@@ -22,6 +22,7 @@ from backends.sql.history import SQLHistory
 
 T = TypeVar("T")
 _MANY = 1000  # ids in one query
+_EARLIEST_AMONG = 1000  # how many of the first pending matches are compared
 _MOST_ROWS = 2000  # rows read at once to be judged here
 
 
@@ -159,9 +160,9 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
             window = replace(window, place=found[-1].row_key)
         oldest = None
         if "pending" in where.states:
-            first = await self.page(replace(where, states=frozenset({"pending"})), limit=1)
-            role = roles(self.info.layout, self.info.columns)
-            oldest = utc_time(first.entries[0].get(role.moment)) if first.entries else None
+            first = await self.page(replace(where, states=frozenset({"pending"})), limit=_EARLIEST_AMONG)
+            moment = roles(self.info.layout, self.info.columns).moment
+            oldest = min((at for one in first.entries if (at := utc_time(one.get(moment)))), default=None)
         return Counts(tally, oldest)
 
     async def origins(self) -> frozenset[str]:

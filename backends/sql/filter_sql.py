@@ -212,6 +212,11 @@ def _is_ascii(asked: Pattern) -> bool:
     return all(piece.isascii() and "\0" not in piece for piece in asked.pieces)
 
 
+def _filled(held: str, asked: Pattern) -> str:
+    """A star alone stands for any value, and an empty text is none."""
+    return "" if any(asked.pieces) else f" AND {held} <> ''"
+
+
 def _size(asked: Pattern) -> int:
     return sum(map(len, asked.pieces))
 
@@ -233,7 +238,7 @@ class _SQLite(_Dialect):
         if asked.is_literal:
             equal = f"{held} = {self.bind(asked.pieces[0], 'text')} COLLATE NOCASE"
         else:
-            equal = f"{held} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'"
+            equal = f"{held} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal} AND typeof({held}) = 'text')"
 
     def nothing(self, column: Column) -> _Both:
@@ -282,7 +287,7 @@ class _Postgres(_Dialect):
         if asked.is_literal:
             equal = f"{folded} = {self.bind(asked.pieces[0], 'text')}"
         else:
-            equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'"
+            equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal})"
 
     def nothing(self, column: Column) -> _Both:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.index.search_text import contains, expression
+from backends.index.search_text import expression
 from backends.records import STATES, Filter
 from console.services.browse.filter_match import fits
 from console.services.browse.search import Search
@@ -219,10 +219,3 @@ def test_random_terms_never_miss_in_the_trigrams() -> None:
         term = text[start : start + rng.randint(3, 9)]
         for gram in expression((term,)).split(" AND "):
             assert gram[1:-1].replace('""', '"') in term
-
-
-async def test_contains_is_blind_to_case(index: Indexed) -> None:
-    entry = await index.store.get(str(order_row(7)["dlq_id"]))
-    assert entry is not None
-    assert contains(entry, "zEbRa")
-    assert not contains(entry, "zebras")

@@ -46,6 +46,7 @@ MOMENTS = ("since", "until")
 FIELDS = (*TEXT_FIELDS, "state", *CLASS_FIELDS, *COMPARED, *MOMENTS)
 _KNOWN: dict[str, Sequence[str]] = {"category": CATEGORIES, "mark": MARKS}  # fields that have no other values
 _OTHER_NAMES = {
+    "try": "tries",
     "quantity": "qty",
     "size": "qty",
     "amount": "qty",

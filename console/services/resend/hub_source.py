@@ -27,7 +27,6 @@ T = TypeVar("T")
 _POLL_SECONDS = 5.0
 _DELETE_WAITS = (0.5, 2.0)  # seconds before each further try; deleting twice does no harm
 _LONGEST_WAIT = 10.0
-_MOST_FETCHED = 500  # entries that a search fetches one by one
 
 
 class HubSource:

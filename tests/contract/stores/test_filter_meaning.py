@@ -30,11 +30,11 @@ ROWS = (
 # What each filter means, as the numbers of the rows.
 MEANING = [
     (Filter(), "01234"),
-    (Filter(venue="alpaca"), "02"),
-    (Filter(venue="ALPACA"), ""),
+    (Filter(venue="alpaca"), "023"),
+    (Filter(venue="ALPACA"), "023"),
     (Filter(venue=""), ""),
     (Filter(account="main"), "04"),
-    (Filter(account=""), "2"),
+    (Filter(account=""), "12"),
     (Filter(account="nobody"), ""),
     (Filter(failure="rejected"), ""),
     (Filter(venue="kalshi", account="main"), "4"),
