@@ -255,5 +255,6 @@ def test_a_field_is_set_in_a_line() -> None:
 
 def test_held_entries_are_a_part_of_their_own() -> None:
     held, free = split_held(parse_expression("", NOW))
-    assert (held.where.states, free.where.states) == ({"in_doubt", "in_flight"}, {"pending"})
+    assert held.where.states == frozenset({"in_doubt", "in_flight"})
+    assert free.where.states == frozenset({"pending"})
     assert len(split_held(parse_expression("state:dismissed", NOW))) == 1

@@ -266,7 +266,7 @@ class QueueLoader:
     async def _renew_found(self, search: IncrementalSearch) -> RowsRead | None:
         """Read the found entries again and add the new ones that match, without repeating a long search."""
         window = self.window
-        if search.is_over and search.covered <= _SEARCH_AGAIN and (again := await self._searched_again(search)):
+        if self._is_short(search) and (again := await self._searched_again(search)):
             return again
         known, before = self._known, list(window.spots)
         come = await self.session.queue_order.newer(search.view, known, _NEWER_ROWS) if known is not None else ()
@@ -278,6 +278,10 @@ class QueueLoader:
         self.fresh += len(come)
         self.matching = search.found if search.is_over else None
         return RowsRead()
+
+    def _is_short(self, search: IncrementalSearch) -> bool:
+        by_text = any(one.field == "text" for one in search.query.where.every)
+        return search.is_over and search.covered <= _SEARCH_AGAIN and not by_text
 
     async def _searched_again(self, search: IncrementalSearch) -> RowsRead | None:
         """Repeat a short search, so that what somebody put back is listed again. None: the list has changed since."""

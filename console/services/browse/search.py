@@ -19,7 +19,7 @@ from console.services.browse.filter_match import fits
 
 BUDGET = 0.1  # seconds
 _FIND_SHARE = 0.7  # share of the time for finding candidates; the rest is for reading them
-_FIRST_STRETCH = 1000  # rows of the first look: what they hold is there at once
+_FIRST_STRETCH = 100  # rows of the first look: what they hold is there at once
 _LARGEST_STRETCH = 64_000
 _FRESH_PAGE = 50
 _MOST_FRESH = 400  # entries newer than the index that one search may read
@@ -32,7 +32,7 @@ class Cursor:
 
     below: int | None = None  # a row number of the index
     row_key: RowKey | None = None  # a row key of the store
-    size: int = 1000  # rows to look at next
+    size: int = 100  # rows to look at next
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Search:
 
 def _next_size(size: int, took: float, budget: float) -> int:
     if took > budget:
-        return max(_FIRST_STRETCH // 4, size // 2)
+        return max(_FIRST_STRETCH, size // 2)
     return min(_LARGEST_STRETCH, size * 2) if took < budget / 3 else size
 
 

