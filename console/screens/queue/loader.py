@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from backends.records import STATES, Counts, Filter, Halt, RowKey
+from backends.records import STATES, Counts, Entry, Filter, Halt, RowKey
 from backends.store import Partial
 from console.services.browse.filter_syntax import is_countable, parse_expression
 from console.services.browse.queue_order import QueueSection, View
@@ -78,6 +78,7 @@ class QueueLoader:
         self.is_paused = False  # the table shows a preview instead of this window
         self._known: RowKey | None = None  # the newest entry counted
         self._growing: set[str] = set()
+        self._newest: tuple[Entry, ...] = ()  # as of the last look at arrivals
         self._acts: LastActs | None = None  # read where the filter asks who acted
         self._listed: IncrementalSearch | None = None  # the search whose results the window holds
         self._followed: IncrementalSearch | None = None  # the search that `search_on` is reading
@@ -116,6 +117,7 @@ class QueueLoader:
         self.search = self._listed = None
         self.seen, self.fresh, self._known = None, 0, None
         self.window.start(QueueSection((), more=False))
+        self._newest = ()
         self._growing.clear()
         self._next_count = self._next_trend = 0.0
 
@@ -339,7 +341,28 @@ class QueueLoader:
             return None
         self._next_trend = time.monotonic() + _TREND_SECONDS
         page = await self.session.store.page(_EVERYTHING, limit=_TREND_ROWS, newest_first=True)
+        self._newest = page.entries
         return Arrivals([at for entry in page.entries if (at := occurred_at(entry))], not page.more)
+
+    def complete(self, before: str) -> tuple[int, list[str]]:
+        """What the filter's word at the cursor may become, by the rows that are at hand: nothing is read for it."""
+        from console.services.browse.filter_completion import completions, seen_values
+
+        session = self._session()
+        reasons = () if session is None else session.setting.config.reasons
+        entries = (*self._newest, *(spot.entry for spot in self.window.spots))
+        return completions(before, seen_values(entries, {"reason": reasons}))
+
+    async def settled_id(self) -> str | None:
+        """A line on an entry that has the id typed as the filter and is not open; None where there is none."""
+        query = self.view.query
+        asked = query.where.criteria
+        if len(asked) != 1 or asked[0].field not in ("text", "id") or asked[0].negated or query.by_class:
+            return None
+        text = self.text.strip().removeprefix("id:").strip('"')
+        found = await self.session.store.many(tuple(dict.fromkeys((text, text.lower()))))
+        hidden = [entry.state for entry in found.values() if entry.state not in query.where.states]
+        return f"1 {hidden[0].replace('_', ' ')} entry has this id: add state:all to see it" if hidden else None
 
     async def watch(self) -> AsyncIterator[Change]:
         """The store's change signals, no faster than they can be read after."""

@@ -45,6 +45,9 @@ class QueueScreen(ListingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._line.complete = self.loader.complete
+        self._line.remember = self.console.setup.remember_filter
+        self._line.recall(self.console.setup.filters)
         self.set_interval(1.0, self._tick)
         self.set_timer(_LATEST_SECONDS, self._begin)  # also where the terminal is too small to paint a row
         self.show_filter()
@@ -150,6 +153,8 @@ class QueueScreen(ListingScreen):
                 self.show_filter()
             case "typing" if self._line.purpose == "filter":
                 self._preview.typed(self._line.text.strip())
+                if self._line.offered:
+                    self.show_notice(line(untrusted("  ".join(self._line.offered), "accent")))
             case "typing":
                 pass
 
@@ -193,7 +198,13 @@ class QueueScreen(ListingScreen):
     async def _filtered(self) -> None:
         self.show_blank("searching")
         await self.load(self.loader.start)
+        await self.hint_at_settled()
         await self.load_counts(soon=True)
+
+    async def hint_at_settled(self) -> None:
+        """Say so where the id that was typed belongs to an entry that the filter leaves out."""
+        if not self.loader.window.spots and (hint := await self.loader.settled_id()):
+            self.show_notice(line(trusted(hint, "accent")))
 
     def do_sort(self) -> None:
         self.loader.reverse()

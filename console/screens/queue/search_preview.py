@@ -82,6 +82,7 @@ class Preview:
         loader = self._screen.loader
         await loader.look(loader.view)
         self._screen.table.seen = loader.seen
+        await self._screen.hint_at_settled()
 
     def give_up(self) -> None:
         """Restore the list and its cursor on Esc, then read what changed meanwhile."""
