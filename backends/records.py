@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from backends.criterion import Criterion, Pattern
 from backends.values import is_encodable, is_naive
 from backends.values import number as number
 from backends.values import parse_time as parse_time
@@ -82,24 +83,56 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries to read; `backends.filter_meaning` says what each field means."""
+    """Which entries to read, by what their row holds; `backends.filter_match` says what each field means.
+
+    The single fields are short for a criterion with one literal value.
+    """
 
     states: frozenset[State] = OPEN_STATES
     venue: str | None = None
     account: str | None = None
     market: str | None = None
     side: str | None = None
-    reason: str | None = None  # why an outbox gave a message up
+    failure: str | None = None  # why an outbox gave a message up
     since: datetime | None = None
     until: datetime | None = None
-    terms: tuple[str, ...] = ()  # each must occur in a searched column
-    without: tuple[str, ...] = ()  # none of these may occur
+    terms: tuple[str, ...] = ()  # texts that must be found
+    without: tuple[str, ...] = ()  # texts that must not
+    criteria: tuple[Criterion, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Asks for nothing but states."""
+        return self == Filter(states=self.states)
+
+    @property
+    def every(self) -> tuple[Criterion, ...]:
+        """Everything it asks of a row, as criteria."""
+        named = {name: getattr(self, name) for name in ("venue", "account", "market", "side", "failure")}
+        found = [Criterion(name, (Pattern.literal(text),)) for name, text in named.items() if text is not None]
+        if self.since is not None:
+            found.append(Criterion("age", sign=">=", limit=self.since))
+        if self.until is not None:
+            found.append(Criterion("age", sign="<", limit=self.until))
+        found += [Criterion("text", (Pattern.literal(text),)) for text in self.terms]
+        found += [Criterion("text", (Pattern.literal(text),), negated=True) for text in self.without]
+        return (*found, *self.criteria)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     entries: tuple[Entry, ...]
     more: bool  # there is at least one more beyond the last
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRows:
+    """The matches among the next rows in one direction, and how far that went."""
+
+    entries: tuple[Entry, ...]
+    reached: RowKey | None  # the last row looked at; None: there was none
+    looked: int
+    more: bool  # rows are left to look at
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from backends.records import (
     Note,
     Page,
     RowKey,
+    ScannedRows,
     Selection,
     StoreInfo,
     Version,
@@ -202,6 +203,11 @@ class Reads(Protocol):
         newest_first: bool = False,
     ) -> Page:
         """Entries in insertion order or its reverse, from just after `after` or up to just before `before`."""
+
+    async def scan(
+        self, where: Filter, *, most: int, after: RowKey | None = None, newest_first: bool = True
+    ) -> ScannedRows:
+        """The matches among the next `most` rows in these states: as quick where matches are rare."""
 
     async def get(self, entry_id: str) -> Entry | None: ...
 

@@ -36,6 +36,8 @@ class AppSetup:
     open_id: str | None = None
     recent: tuple[str, ...] = ()
     remember: Callable[[str], None] = field(default=lambda _: None)
+    filters: tuple[str, ...] = ()  # typed lately, oldest first
+    remember_filter: Callable[[str], None] = field(default=lambda _: None)
     dead_seconds: float = DEAD_SECONDS  # a new gate ignores keys for this long
     watch: bool = True
     loaded: Callable[[], None] = field(default=lambda: None)  # called after many long-lived objects were made

@@ -114,10 +114,6 @@ def _conditions(ask: IndexQuestion) -> tuple[str, list[object]]:
     if len(ask.states) < len(ALL_STATES):
         text += f" AND entry.state IN ({_marks(len(ask.states))})"
         given += [number for number, state in enumerate(ALL_STATES) if state in ask.states]
-    for column, name in (("venue", ask.venue), ("account", ask.account), ("market", ask.market)):
-        if name is not None:
-            text += f" AND entry.{column} = (SELECT n FROM name WHERE text = ?)"
-            given.append(name)
     return text, given
 
 

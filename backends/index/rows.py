@@ -198,9 +198,6 @@ class IndexQuestion:
     limit: int
     deadline: float
     states: frozenset[State] = OPEN_STATES
-    venue: str | None = None
-    account: str | None = None
-    market: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

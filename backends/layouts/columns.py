@@ -20,7 +20,6 @@ class LayoutColumns:
     origin: tuple[str, ...]  # where it failed; a filter by venue looks here
     account: str | None
     error: str
-    searched: tuple[str, ...]
     documents: frozenset[str]  # JSON
     types: Mapping[str, tuple[str, ...]]  # expected beginnings of a column's type; findings name the first
     degraded: Mapping[str, str] = field(default_factory=dict)

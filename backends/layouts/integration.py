@@ -36,7 +36,6 @@ FAILED_CALLS = LayoutColumns(
     origin=("providerId", "providerName"),
     account="tenantId",
     error="error",
-    searched=("error", "id", "providerId", "providerName", "tenantId", "originalRequest"),
     documents=frozenset({"originalRequest"}),
     types={
         "id": ("uuid", "text", "character varying"),

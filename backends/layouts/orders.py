@@ -23,7 +23,6 @@ COLUMNS = (
 REQUIRED = ANCHORS | {"captured_at", "venue_name", "market_id", "side", "quantity", "error"}
 WRITTEN = ("retry_count", "dismissed")  # no other column is ever written
 IDENTITY = tuple(name for name in COLUMNS if name not in WRITTEN)
-SEARCHED = ("error", "dlq_id", "client_order_id", "market_id", "action_json")
 DEGRADED = {
     "account_id": "accounts are not shown",
     "order_type": "the order type comes from the action alone",

@@ -32,7 +32,6 @@ DEAD = LayoutColumns(
     account=None,
     error="last_exception",
     reason="failure_reason",
-    searched=("last_exception", "id", "queue", "failure_reason", "headers", "timer_id", "payload"),
     documents=frozenset({"headers"}),
     types={
         "id": ("bigint", "integer"),

@@ -20,9 +20,21 @@ class Roles:
     account: str
     market: str
     side: str
-    reason: str
+    failure: str  # why an outbox gave a message up
     retries: str
-    searched: tuple[str, ...]
+    errors: tuple[str, ...]  # the error is the first of these that is filled
+    cid: str  # the client order id
+    kind: str  # the order type
+    layout: str
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Columns in which a text may be found; an id only if the text is all of it."""
+        return tuple(filter(None, (*self.errors, self.market, self.identity, self.cid)))
+
+    @property
+    def identity(self) -> str:
+        return "dlq_id" if self.layout == orders.NAME else "id"
 
     @property
     def venue(self) -> str:
@@ -49,9 +61,12 @@ def _order_roles(there: frozenset[str]) -> Roles:
         account=spelled("account_id"),
         market=spelled("market_id"),
         side=spelled("side"),
-        reason="",
+        failure="",
         retries=spelled("retry_count"),
-        searched=tuple(filter(spelled, orders.SEARCHED)),
+        errors=tuple(filter(None, [spelled("error")])),
+        cid=spelled("client_order_id"),
+        kind=spelled("order_type"),
+        layout=orders.NAME,
     )
 
 
@@ -63,7 +78,10 @@ def _other_roles(layout: LayoutColumns, names: tuple[str, ...]) -> Roles:
         account=spelled.get(layout.account or "", ""),
         market="",
         side="",
-        reason=spelled.get(layout.reason or "", ""),
+        failure=spelled.get(layout.reason or "", ""),
         retries=spelled.get(_RETRIES[layout.name], ""),
-        searched=tuple(spelled[name] for name in layout.searched if name in spelled),
+        errors=tuple(spelled[name] for name in (layout.error, layout.reason or "") if name in spelled),
+        cid="",
+        kind="",
+        layout=layout.name,
     )

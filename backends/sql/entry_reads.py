@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from backends.filter_match import fits_row
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
 from backends.ledger.schema import shown_state
-from backends.records import Counts, Entry, Filter, Page, RowKey, State, StoreInfo, readable
+from backends.records import Counts, Entry, Filter, Page, RowKey, ScannedRows, State, StoreInfo, readable, utc_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
-from backends.sql.filter_sql import answerable
+from backends.sql.filter_sql import FilterSQL
 from backends.sql.history import SQLHistory
 from backends.sql.postgres_columns import spelled
 
 T = TypeVar("T")
 _MANY = 1000  # ids in one query
+_EARLIEST_AMONG = 1000  # how many of the first pending matches are compared
+_MOST_ROWS = 2000  # rows read at once to be judged here
 
 
 class LayoutSelect(Protocol):
@@ -41,6 +44,8 @@ class PageWindow:
     place: RowKey | None
     descending: bool
     most: int
+    until: RowKey | None = None  # the last row, if there are not too many
+    unsure: bool = False  # only rows of which the database cannot tell whether they fit
 
 
 class EntryReads(SQLHistory, ABC, Generic[S]):
@@ -57,15 +62,55 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
         before: RowKey | None = None,
         newest_first: bool = False,
     ) -> Page:
-        asked = answerable(where, self._attached)
-        if asked is None:
-            return Page((), more=False)
         backwards = before is not None
         window = PageWindow(before if backwards else after, newest_first != backwards, limit + 1)
-        lane = self._slow if where.terms or where.without else self._quick
-        found = await self._read(lane, lambda link, as_text: self._ask_page(link, asked, window, as_text=as_text))
+        found = await self._fitting(where, window)
         entries = found[:limit]
         return Page(tuple(reversed(entries) if backwards else entries), len(found) > limit)
+
+    async def _fitting(self, where: Filter, window: PageWindow) -> list[Entry]:
+        """At most `window.most` entries that fit. What the database cannot tell is judged here, row by row."""
+        if where.is_open:
+            return await self._rows(self._quick, where, window)
+        lane = self._quick if self._filter_sql(where).is_exact and not window.unsure else self._slow
+        found: list[Entry] = []
+        asked = window
+        while True:
+            rows = await self._rows(lane, where, asked)
+            found += await self._judge(rows, where)
+            if len(rows) < asked.most or len(found) >= window.most:
+                return found[: window.most]
+            size = min(_MOST_ROWS, max(asked.most, 2 * len(rows) if not found else asked.most))
+            asked = replace(asked, place=rows[-1].row_key, most=size)
+
+    async def _rows(self, lane: ReadConnection, where: Filter, window: PageWindow) -> list[Entry]:
+        return await self._read(lane, lambda link, as_text: self._ask_page(link, where, window, as_text=as_text))
+
+    async def _judge(self, rows: list[Entry], where: Filter) -> list[Entry]:
+        """Those that fit, as the page has them. Cut values are read whole: a text may stand at their end."""
+        cut = tuple(entry.id for entry in rows if entry.clipped)
+        whole = await self.many(cut) if cut else {}
+        return [entry for entry in rows if fits_row(whole.get(entry.id, entry), where)]
+
+    async def scan(
+        self, where: Filter, *, most: int, after: RowKey | None = None, newest_first: bool = True
+    ) -> ScannedRows:
+        if where.is_open:
+            rows = await self._rows(self._slow, where, PageWindow(after, newest_first, most))
+            return ScannedRows(tuple(rows), rows[-1].row_key if rows else after, len(rows), len(rows) == most)
+        states = Filter(states=where.states)
+        edge = PageWindow(after, newest_first, most)
+        reached, looked = await self._read(self._slow, lambda link, _: self._ask_edge(link, states, edge))
+        if looked is None:
+            rows = await self._rows(self._slow, states, edge)
+            fitting = tuple(await self._judge(rows, where))
+            return ScannedRows(fitting, rows[-1].row_key if rows else after, len(rows), len(rows) == most)
+        rows = await self._rows(self._slow, where, replace(edge, most=most + 1, until=reached)) if looked else []
+        return ScannedRows(tuple(await self._judge(rows, where)), reached or after, looked, reached is not None)
+
+    async def _ask_edge(self, link: Connection, where: Filter, window: PageWindow) -> tuple[RowKey | None, int | None]:  # noqa: ARG002 - for layouts that can
+        """(the key of the last row of the window, how many rows it has); the count is None where nobody can tell."""
+        return None, None
 
     async def get(self, entry_id: str) -> Entry | None:
         return (await self.many((entry_id,))).get(entry_id)
@@ -93,18 +138,33 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
         return found
 
     async def counts(self, where: Filter) -> Counts:
-        asked = answerable(where, self._attached)
-        if asked is None:
-            return Counts({}, None)
-
         async def work(link: Connection, as_text: bool) -> Counts:
             select = await self._look(link, as_text=as_text)
-            unfiltered = asked == Filter(states=asked.states)
-            tally = await (self._tally_all(link, select) if unfiltered else self._tally(link, select, asked))
-            oldest = await self._ask_oldest(link, select, asked) if "pending" in asked.states else None
-            return Counts({state: count for state, count in tally.items() if state in asked.states}, oldest)
+            tally = await (self._tally_all(link, select) if where.is_open else self._tally(link, select, where))
+            pending: frozenset[State] = frozenset({"pending"})
+            exact = where.is_open or self._filter_sql(where).is_exact
+            only = replace(where, states=pending)
+            oldest = await self._ask_oldest(link, select, only) if exact and "pending" in where.states else None
+            return Counts({state: count for state, count in tally.items() if state in where.states}, oldest)
 
-        return await self._read(self._slow, work)
+        counted = await self._read(self._slow, work)
+        return counted if where.is_open or self._filter_sql(where).is_exact else await self._with_unsure(where, counted)
+
+    async def _with_unsure(self, where: Filter, sure: Counts) -> Counts:
+        """Adds the matches among the rows that the database could not judge."""
+        tally, window = dict(sure.by_state), PageWindow(None, descending=False, most=_MOST_ROWS, unsure=True)
+        while found := await self._fitting(where, window):
+            for entry in found:
+                tally[entry.state] = tally.get(entry.state, 0) + 1
+            if len(found) < window.most:
+                break
+            window = replace(window, place=found[-1].row_key)
+        oldest = None
+        if "pending" in where.states:
+            first = await self.page(replace(where, states=frozenset({"pending"})), limit=_EARLIEST_AMONG)
+            moment = roles(self.info.layout, self.info.columns).moment
+            oldest = min((at for one in first.entries if (at := utc_time(one.get(moment)))), default=None)
+        return Counts(tally, oldest)
 
     async def origins(self) -> frozenset[str]:
         role = roles(self.info.layout, self.info.columns)
@@ -152,6 +212,10 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
         """The SELECTs as the tables are now."""
 
     @abstractmethod
+    def _filter_sql(self, where: Filter) -> FilterSQL:
+        """What the database can say of a filter."""
+
+    @abstractmethod
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]: ...
 
     @abstractmethod
@@ -159,7 +223,7 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
 
     @abstractmethod
     async def _ask_tally(self, link: Connection, select: S, where: Filter) -> Sequence[Any]:
-        """(stored state, count) of what a filter means."""
+        """(stored state, count) of what surely fits a filter."""
 
     @abstractmethod
     async def _ask_totals(self, link: Connection, select: S) -> tuple[int, int]:

@@ -1,168 +1,316 @@
-"""Turns a filter into SQL over the order layout, and terms into patterns for every layout. Runs nothing."""
+"""Turns a filter into SQL. Runs nothing.
+
+A database folds case, spells numbers and reads times in its own way. So each criterion becomes two conditions: one that
+every match fulfils (`may`), and one that only matches fulfil (`surely`). Rows between them are judged in memory by
+`backends.filter_match`; where both are the same text, the database's answer is exact.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import UTC
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
-import sqlalchemy as sa
-from sqlalchemy.sql.elements import ColumnElement
-
-from backends.detect import Attached
-from backends.filter_meaning import Bound, Condition, Contains, Equals, conditions
-from backends.layouts import orders
-from backends.layouts.roles import roles
+from backends.criterion import Criterion, Pattern
+from backends.filter_match import ACTION, number_column, text_columns
+from backends.layouts.mask import MASKED
+from backends.layouts.orders import NAME as ORDERS
+from backends.layouts.roles import Roles
 from backends.records import Filter
-from backends.sql.postgres_columns import moment, text_value
-from backends.values import is_encodable, is_plain, to_bytes
+from backends.sql.postgres_columns import TIME_TYPES
 
 ESCAPE = "!"  # servers treat a backslash in different ways
+TRUE, FALSE = "1=1", "1=0"
+_LONGEST = 1000  # characters of a pattern that databases take without complaint
+_TEXTS = ("text", "character varying")
+_SPELLED_ALIKE = (*_TEXTS, "smallint", "integer", "bigint", "uuid")  # types whose text is the same here and there
+_EXACT_NUMBERS = ("smallint", "integer", "bigint", "numeric")
+_LARGEST_FLOAT = Decimal(2**53)
+_BLUR = timedelta(seconds=1)  # SQLite's Julian days are not exact
+_MARK = "\x01"
 
 
-def like(term: str) -> str:
-    return "%" + re.sub(f"([%_{ESCAPE}])", rf"{ESCAPE}\1", term) + "%"
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as SQL and with its declared type."""
+
+    sql: str
+    type: str
 
 
-def is_cased(term: str) -> bool:
-    """Whether the term has letters whose other case LIKE may not know."""
-    return not term.isascii() and any(len(_cases(char)) > 1 for char in term if not char.isascii())
+@dataclass(frozen=True, slots=True)
+class FilterSQL:
+    may: tuple[str, ...]  # all of these hold for every match
+    surely: tuple[str, ...]  # where all of these hold, it is a match
+    values: dict[str, tuple[object, str]]  # of the placeholders, each with its type on Postgres
+
+    @property
+    def is_exact(self) -> bool:
+        return self.may == self.surely
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Conditions of the rows that have to be judged in memory."""
+        return (*self.may, f"NOT (({' AND '.join(self.surely) or TRUE}) IS TRUE)")
 
 
-def glob(term: str) -> str:
-    return "*" + "".join(_class(char) or (f"[{char}]" if char in "*?[" else char) for char in term) + "*"
+def placed(sql: str, spell: Callable[[str], str]) -> str:
+    """The SQL with each placeholder spelled as the statement needs it."""
+    return re.sub(f"{_MARK}(\\w+){_MARK}", lambda match: spell(match[1]), sql)
 
 
-def regex(term: str) -> str:
-    return "".join(_class(char) or (f"\\{char}" if char in r".^$*+?()[]{}|\\" else char) for char in term)
+def filter_sql(where: Filter, role: Roles, columns: Callable[[str], Column], *, on_postgres: bool) -> FilterSQL:
+    """Everything but the states. `columns` gives a column by its name in the table."""
+    made = _Postgres(role, columns) if on_postgres else _SQLite(role, columns)
+    both = [made.both(asked) for asked in where.every]
+    may = tuple(dict.fromkeys(may for may, _ in both if may != TRUE))
+    surely = tuple(dict.fromkeys(surely for _, surely in both if surely != TRUE))
+    return FilterSQL(may, surely, made.values)
 
 
-def _class(char: str) -> str:
-    cases = _cases(char)
-    return f"[{cases}]" if len(cases) > 1 else ""
+def _any(conditions: Iterable[str]) -> str:
+    found = list(dict.fromkeys(one for one in conditions if one != FALSE))
+    if TRUE in found:
+        return TRUE
+    return f"({' OR '.join(found)})" if found else FALSE
 
 
-def _cases(char: str) -> str:
-    """The character in both cases; ß, for one, has no other case of one character."""
-    return "".join(dict.fromkeys(case for case in (char, char.lower(), char.upper()) if len(case) == 1))
+_Both = tuple[str, str]
 
 
-_Way = Literal["bytes", "cases", "like"]
-END_OF_TIME, START_OF_TIME = "'infinity'", "'-infinity'"  # outside every span, so that an infinite time lies in none
+def _either(choices: Sequence[_Both]) -> _Both:
+    return _any(may for may, _ in choices), _any(surely for _, surely in choices)
 
 
-def answerable(where: Filter, attached: Attached) -> Filter | None:
-    """The filter without what this database cannot hold; None if nothing could match."""
-    if attached.info.dialect == "sqlite":
-        return where
-    for asked in _conditions(where, attached):
-        match asked:
-            case Equals(text=text) | Contains(term=text, negated=False) if not is_plain(text):
-                return None
-            case _:
-                pass
-    if all(is_plain(text) for text in where.without):
-        return where
-    return replace(where, without=tuple(filter(is_plain, where.without)))
+def _denied(asked: _Both) -> _Both:
+    """A missing value makes a condition neither true nor false; an exclusion keeps such entries."""
+    may, surely = asked
+    return _not(surely), _not(may)
 
 
-def _conditions(where: Filter, attached: Attached) -> Iterator[Condition]:
-    return conditions(where, roles(attached.info.layout, attached.info.columns))
+def _not(condition: str) -> str:
+    return {TRUE: FALSE, FALSE: TRUE}.get(condition) or f"NOT ({condition} IS TRUE)"
 
 
-def key(where: Filter, attached: Attached) -> tuple[object, ...]:
-    """The part of a filter that changes the statement and not only its values."""
-    asked = _conditions(where, attached)
-    return (where.states, *((one.name, _way(one.term) if isinstance(one, Contains) else None) for one in asked))
+UNKNOWN: _Both = (TRUE, FALSE)
 
 
-def values(where: Filter, attached: Attached) -> dict[str, object]:
-    on_postgres = attached.info.dialect == "postgresql"
-    given: dict[str, object] = {}
-    for asked in _conditions(where, attached):
-        match asked:
-            case Equals():
-                given[asked.name] = _text(asked.text)
-            case Bound():
-                given[asked.name] = asked.limit if on_postgres else asked.limit.astimezone(UTC).isoformat()
-            case Contains():
-                given[asked.name] = _text(_sought(asked.term, on_postgres))
-    return given
+def like(pieces: Sequence[str]) -> str:
+    return "%".join(re.sub(f"([%_{ESCAPE}])", rf"{ESCAPE}\1", piece) for piece in pieces)
 
 
-def _text(value: str) -> str | bytes:
-    """SQLite takes text that is not Unicode as bytes, cast to text; Postgres never gets such a value."""
-    return value if is_encodable(value) else to_bytes(value)
+@dataclass(slots=True)
+class _Dialect:
+    """The conditions of one statement, and the values they take."""
+
+    role: Roles
+    columns: Callable[[str], Column]
+    values: dict[str, tuple[object, str]] = field(default_factory=dict)
+
+    def bind(self, value: object, kind: str) -> str:
+        name = f"f{len(self.values)}"
+        self.values[name] = (value, kind)
+        return f"{_MARK}{name}{_MARK}"
+
+    def both(self, asked: Criterion) -> _Both:
+        made = self._asked(asked)
+        return _denied(made) if asked.negated else made
+
+    def _asked(self, asked: Criterion) -> _Both:
+        match asked.field:
+            case "text":
+                return self._found(asked.choices[0])
+            case "error":
+                return self._in_error(asked)
+            case "age":
+                assert isinstance(asked.limit, datetime)
+                return self.moment(self.columns(self.role.moment), asked.sign, asked.limit)
+            case "qty" | "price" | "tries":
+                return self._number(asked)
+            case "id":
+                names = (self.role.identity, self.role.cid)
+                return UNKNOWN if asked.asks_for_nothing else self._whole(asked, tuple(filter(None, names)))
+            case "verb":
+                return UNKNOWN
+            case name if name.startswith(ACTION):
+                return UNKNOWN
+            case name:
+                return self._whole(asked, text_columns(name, self.role))
+
+    def _whole(self, asked: Criterion, names: tuple[str, ...]) -> _Both:
+        """One of the columns has one of the values."""
+        if not names:
+            return (TRUE, TRUE) if asked.asks_for_nothing else (FALSE, FALSE)
+        held = [self.columns(name) for name in names]
+        choices = [self.text(column, one) for one in asked.choices if not one.is_nothing for column in held]
+        if asked.asks_for_nothing:
+            empty = [self.nothing(column) for column in held]
+            choices.append((f"({' AND '.join(may for may, _ in empty)})", f"({' AND '.join(s for _, s in empty)})"))
+        return _either(choices)
+
+    def _in_error(self, asked: Criterion) -> _Both:
+        if len(self.role.errors) != 1 or asked.asks_for_nothing or any(map(self._may_be_masked, asked.choices)):
+            return UNKNOWN
+        column = self.columns(self.role.errors[0])
+        spelled = [Pattern(("", *one.pieces, "")) if one.is_literal else one for one in asked.choices]
+        both = _either([self.text(column, one) for one in spelled])
+        return both if self.role.layout == ORDERS else (both[0], FALSE)
+
+    def _found(self, text: Pattern) -> _Both:
+        if text.is_nothing:
+            return TRUE, TRUE
+        if self._may_be_masked(text):
+            return UNKNOWN
+        role = self.role
+        within = [self.columns(name) for name in (*role.errors, role.market) if name]
+        wholly = [self.columns(name) for name in (role.identity, role.cid) if name]
+        inside = Pattern(("", *text.pieces, ""))
+        both = _either([*(self.text(one, inside) for one in within), *(self.text(one, text) for one in wholly)])
+        return both if role.layout == ORDERS else (both[0], FALSE)
+
+    def _may_be_masked(self, asked: Pattern) -> bool:
+        """Whether it could be found in what stands for a credential, which the database does not know."""
+        return self.role.layout != ORDERS and any(map(_overlaps_mask, asked.pieces))
+
+    def _number(self, asked: Criterion) -> _Both:
+        name = number_column(asked.field, self.role)
+        try:
+            column = self.columns(name)
+        except KeyError:
+            found = asked.sign == ":" and asked.asks_for_nothing
+            return (TRUE, TRUE) if found else (FALSE, FALSE)
+        if asked.asks_for_nothing:
+            return UNKNOWN
+        limits = asked.numbers if asked.sign == ":" else (asked.limit,)
+        sign = "=" if asked.sign == ":" else f"{asked.sign.rstrip('=')}="
+        return _any(self.number(column, sign, one) for one in limits if isinstance(one, Decimal)), FALSE
+
+    def text(self, column: Column, asked: Pattern) -> _Both:
+        raise NotImplementedError
+
+    def nothing(self, column: Column) -> _Both:
+        raise NotImplementedError
+
+    def moment(self, column: Column, sign: str, limit: datetime) -> _Both:
+        raise NotImplementedError
+
+    def number(self, column: Column, sign: str, limit: Decimal) -> str:
+        """A condition that every equal or larger (smaller) number fulfils."""
+        raise NotImplementedError
 
 
-def _way(term: str) -> _Way:
-    if "\0" in term:
-        return "bytes"
-    return "cases" if is_cased(term) else "like"
+def _overlaps_mask(piece: str) -> bool:
+    """Whether a match of it could begin or end within the mask."""
+    mask = MASKED.casefold()
+    cuts = range(1, len(mask) + 1)
+    return piece in mask or mask in piece or any(piece.startswith(mask[-n:]) or piece.endswith(mask[:n]) for n in cuts)
 
 
-def _sought(term: str, on_postgres: bool) -> str:
-    match _way(term):
-        case "bytes":
-            return term
-        case "cases":
-            return regex(term) if on_postgres else glob(term)
-        case "like":
-            return like(term)
+def _is_ascii(asked: Pattern) -> bool:
+    return all(piece.isascii() and "\0" not in piece for piece in asked.pieces)
 
 
-def matching(where: Filter, attached: Attached) -> Iterator[ColumnElement[bool]]:
-    """Everything but the states."""
-    for asked in _conditions(where, attached):
-        match asked:
-            case Equals():
-                choices = [column_text(attached, name) == _asked(asked.name, attached) for name in asked.columns]
-                yield sa.or_(*choices) if choices else sa.false()
-            case Bound():
-                yield _within(attached, asked)
-            case Contains():
-                contains = _contains(attached, asked)
-                yield sa.not_(contains) if asked.negated else contains
+def _filled(held: str, asked: Pattern) -> str:
+    """A star alone stands for any value, and an empty text is none."""
+    return "" if any(asked.pieces) else f" AND {held} <> ''"
 
 
-def column_text(attached: Attached, name: str) -> ColumnElement[Any]:
-    column = f"{attached.found.quoted}.{orders.quoted(name)}"
-    if attached.info.dialect == "postgresql":
-        column = text_value(column, attached.column(name).type)
-    return sa.literal_column(column, sa.Text)
+def _size(asked: Pattern) -> int:
+    return sum(map(len, asked.pieces))
 
 
-def _asked(name: str, attached: Attached) -> ColumnElement[Any]:
-    if attached.info.dialect == "postgresql":
-        return sa.bindparam(name, type_=sa.Text)
-    return sa.cast(sa.bindparam(name, type_=sa.types.NullType()), sa.Text)
+class _SQLite(_Dialect):
+    """LIKE and NOCASE know the case of ASCII letters alone, and stop at a NUL."""
+
+    def text(self, column: Column, asked: Pattern) -> _Both:
+        held = column.sql
+        # A value that is no text, has other letters than ASCII's, a NUL or broken bytes is judged in memory.
+        odd = (
+            f"(typeof({held}) NOT IN ('text', 'null') OR length(CAST({held} AS BLOB)) <> length({held}) "
+            f"OR {held} GLOB '*[^' || char(1) || '-' || char(127) || ']*')"
+        )
+        if not _is_ascii(asked):
+            return odd, FALSE
+        if _size(asked) > _LONGEST:
+            return UNKNOWN
+        if asked.is_literal:
+            equal = f"{held} = {self.bind(asked.pieces[0], 'text')} COLLATE NOCASE"
+        else:
+            equal = f"{held} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
+        return f"({equal} OR {odd})", f"({equal} AND typeof({held}) = 'text')"
+
+    def nothing(self, column: Column) -> _Both:
+        return f"({column.sql} IS NULL OR {column.sql} = '' OR typeof({column.sql}) = 'blob')", (
+            f"({column.sql} IS NULL OR {column.sql} = '')"
+        )
+
+    def moment(self, column: Column, sign: str, limit: datetime) -> _Both:
+        """Julian days have a margin on both sides; what SQLite reads as a time and Python does not is not sure."""
+        at = f"coalesce(julianday({column.sql}), dlq_julianday({column.sql}))"
+        later, wide, narrow = sign.startswith(">"), ">=", ">"
+        if not later:
+            wide, narrow = "<=", "<"
+        try:
+            before, after = (limit - _BLUR, limit + _BLUR) if later else (limit + _BLUR, limit - _BLUR)
+        except OverflowError:
+            return UNKNOWN
+        may = f"{at} {wide} julianday({self._day(before)})"
+        day, rest = f"{column.sql} GLOB '[12][0-9][0-9][0-9]-[01][0-9]-[0-2][0-9]T", ":[0-5][0-9]:[0-5][0-9]*'"
+        plain = f"({day}[01][0-9]{rest} OR {day}2[0-3]{rest}) AND {column.sql} NOT LIKE '%-02-29T%'"
+        zoned = f"({column.sql} LIKE '%Z' OR {column.sql} GLOB '*[-+][0-2][0-9]:[0-5][0-9]')"
+        return may, f"({at} {narrow} julianday({self._day(after)}) AND {plain} AND {zoned})"
+
+    def _day(self, at: datetime) -> str:
+        return self.bind(at.astimezone(UTC).isoformat(), "text")
+
+    def number(self, column: Column, sign: str, limit: Decimal) -> str:
+        if abs(limit) > _LARGEST_FLOAT:
+            return TRUE
+        # The nearest float of a larger number is not smaller, so nothing is lost by comparing floats.
+        held, asked = column.sql, self.bind(float(limit), "double precision")
+        return f"({held} {sign} {asked} OR typeof({held}) NOT IN ('integer', 'real', 'null'))"
 
 
-def _within(attached: Attached, asked: Bound) -> ColumnElement[bool]:
-    column = f"{attached.found.quoted}.{orders.quoted(asked.column)}"
-    if attached.info.dialect == "postgresql":
-        limit = sa.bindparam(asked.name, type_=sa.TIMESTAMP(timezone=True))
-        at: ColumnElement[Any] = sa.literal_column(f"({moment(column, attached.column(asked.column).type)})")
-        if asked.is_lower:
-            return sa.and_(at >= limit, at < sa.literal_column(END_OF_TIME))
-        return sa.and_(at < limit, at > sa.literal_column(START_OF_TIME))
-    stored: ColumnElement[Any] = sa.literal_column(column)
-    here = sa.func.coalesce(sa.func.julianday(stored), sa.func.dlq_julianday(stored))
-    there = sa.func.julianday(sa.bindparam(asked.name, type_=sa.Text))
-    return here >= there if asked.is_lower else here < there
+class _Postgres(_Dialect):
+    def text(self, column: Column, asked: Pattern) -> _Both:
+        if not column.type.startswith(_SPELLED_ALIKE) or column.type.endswith("[]"):
+            return UNKNOWN
+        held = _text(column)
+        odd = f"{held} COLLATE \"C\" ~ ('[^' || chr(1) || '-' || chr(127) || ']')"
+        if not _is_ascii(asked):
+            return odd, FALSE
+        if _size(asked) > _LONGEST:
+            return UNKNOWN
+        folded = f'lower({held} COLLATE "C")'
+        if asked.is_literal:
+            equal = f"{folded} = {self.bind(asked.pieces[0], 'text')}"
+        else:
+            equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
+        return f"({equal} OR {odd})", f"({equal})"
+
+    def nothing(self, column: Column) -> _Both:
+        if not column.type.startswith(_SPELLED_ALIKE) or column.type.endswith("[]"):
+            return UNKNOWN
+        empty = f"coalesce({_text(column)}, '') = ''"
+        return empty, empty
+
+    def moment(self, column: Column, sign: str, limit: datetime) -> _Both:
+        if not column.type.startswith(TIME_TYPES) or column.type == "date":
+            return UNKNOWN
+        # Python knows no year after 9999, and no infinite time.
+        end = "< '9999-12-31 00:00:00+00'" if sign.startswith(">") else "> '0001-01-02 00:00:00+00'"
+        both = f"({column.sql} {sign} {self.bind(limit, 'timestamptz')} AND {column.sql} {end})"
+        return both, both
+
+    def number(self, column: Column, sign: str, limit: Decimal) -> str:
+        if column.type.startswith(_EXACT_NUMBERS):
+            return f"{column.sql} {sign} {self.bind(limit, 'numeric')}"
+        if column.type == "double precision" and abs(limit) <= _LARGEST_FLOAT:
+            return f"{column.sql} {sign} {self.bind(float(limit), 'double precision')}"
+        return TRUE
 
 
-def _contains(attached: Attached, asked: Contains) -> ColumnElement[bool]:
-    pattern, way = _asked(asked.name, attached), _way(asked.term)
-    texts = [sa.func.coalesce(column_text(attached, name), sa.literal_column("''")) for name in asked.columns]
-    if way == "bytes":  # SQLite's LIKE stops at a NUL; instr over bytes does not
-        part = sa.cast(pattern, sa.BLOB)
-        return sa.or_(*(sa.func.instr(sa.cast(text, sa.BLOB), part) > sa.literal_column("0") for text in texts))
-    on_postgres = attached.info.dialect == "postgresql"
-    if way == "cases":
-        return sa.or_(*(text.bool_op("~" if on_postgres else "GLOB")(pattern) for text in texts))
-    if on_postgres:
-        return sa.or_(*(text.ilike(pattern, escape=ESCAPE) for text in texts))
-    return sa.or_(*(text.like(pattern, escape=ESCAPE) for text in texts))
+def _text(column: Column) -> str:
+    return column.sql if column.type.startswith(_TEXTS) else f"CAST({column.sql} AS text)"

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from backends.detect import Attached, Candidate
 from backends.detect.foreign_code import described, foreign_calls
 from backends.engine import reader_engine, writer_engine
+from backends.filter_match import fits
 from backends.index.rows import venue_of
 from backends.ledger.schema import ledger, shown_state
 from backends.records import (
@@ -26,6 +27,7 @@ from backends.records import (
     Filter,
     Page,
     RowKey,
+    ScannedRows,
     Selection,
     State,
     StoreInfo,
@@ -59,11 +61,6 @@ class EntrySource(Protocol):
         """All entries, oldest first, as pending."""
 
     async def one(self, entry_id: str) -> Entry | None: ...
-
-    async def whole(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries with what `every` cut; `shortfall` says where that is too much."""
-
-    def fits(self, entry: Entry, where: Filter) -> bool: ...
 
     @property
     def removes(self) -> bool:
@@ -156,13 +153,15 @@ class RemoteStore(SQLPlanReads, SQLClaims, SQLWatch):
     async def _matching(self, entries: Iterable[Entry], where: Filter) -> list[Entry]:
         known = await self._known()
         stated = [replace(entry, state=known.state(entry)) for entry in entries]
-        if where.terms or where.without:
-            others = replace(where, terms=(), without=())
-            stated = [
-                replace(entry, state=known.state(entry))
-                for entry in await self._source.whole([one for one in stated if self._source.fits(one, others)])
-            ]
-        return [entry for entry in stated if self._source.fits(entry, where)]
+        return [entry for entry in stated if fits(entry, where)]
+
+    async def scan(
+        self, where: Filter, *, most: int, after: RowKey | None = None, newest_first: bool = True
+    ) -> ScannedRows:
+        page = await self.page(Filter(states=where.states), limit=most, after=after, newest_first=newest_first)
+        reached = page.entries[-1].row_key if page.entries else after
+        found = tuple(one for one in page.entries if fits(one, where))
+        return ScannedRows(found, reached, len(page.entries), page.more)
 
     async def get(self, entry_id: str) -> Entry | None:
         found = await self._source.one(entry_id)

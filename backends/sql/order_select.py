@@ -13,12 +13,13 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from backends.detect import Attached, Candidate
 from backends.layouts import orders
+from backends.layouts.roles import roles
 from backends.ledger.schema import HELD, ledger, shown_state
 from backends.records import CLIP, OPEN_STATES, Entry, Filter, RowKey, State, parse_time, readable
-from backends.sql import filter_sql as condition
 from backends.sql.connection import CompiledQuery, compiled
+from backends.sql.filter_sql import Column, FilterSQL, filter_sql, placed
 from backends.sql.ledger_access import present_sql
-from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
+from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value, text_value
 from backends.values import is_encodable, to_bytes
 
 Part = Literal["all", "dated", "undated"]
@@ -31,15 +32,18 @@ class RowRange:
 
     part: Part
     behind: RowKey | None
+    until: RowKey | None = None  # the last row; only of a stretch that is "all"
 
     @property
     def key(self) -> tuple[object, ...]:
         """The part that changes the statement and not only its values."""
-        return (self.part, None if self.behind is None else tuple(_kind(value) for value in self.behind))
+        ends = (None if end is None else tuple(map(_kind, end)) for end in (self.behind, self.until))
+        return (self.part, *ends)
 
     @property
     def values(self) -> Mapping[str, object]:
-        return {f"place_{n}": _bound(value) for n, value in enumerate(self.behind or ())}
+        ends = (("place", self.behind), ("until", self.until))
+        return {f"{name}_{n}": _bound(value) for name, end in ends for n, value in enumerate(end or ())}
 
 
 def _kind(value: object) -> str:
@@ -90,23 +94,29 @@ class RowOrder:
             missing = columns[0].is_(None)
             statement = statement.where(missing if stretch.part == "undated" else sa.not_(missing))
             columns = columns[1:] if stretch.part == "undated" else columns
+        here: Any = columns[0] if len(columns) == 1 else sa.tuple_(*columns)
         if stretch.behind is not None:
-            there = self._there(stretch.behind)[-len(columns) :]
-            here: Any = columns[0] if len(columns) == 1 else sa.tuple_(*columns)
-            limit: Any = there[0] if len(columns) == 1 else sa.tuple_(*there)
+            limit = self._limit(stretch.behind, "place", len(columns))
             statement = statement.where(here < limit if descending else here > limit)
+        if stretch.until is not None:
+            limit = self._limit(stretch.until, "until", len(columns))
+            statement = statement.where(here >= limit if descending else here <= limit)
         return statement.order_by(*(column.desc() if descending else column.asc() for column in columns))
 
-    def _there(self, place: RowKey) -> tuple[ColumnElement[Any], ...]:
+    def _limit(self, place: RowKey, name: str, columns: int) -> Any:
+        there = self._there(place, name)[-columns:]
+        return there[0] if columns == 1 else sa.tuple_(*there)
+
+    def _there(self, place: RowKey, name: str) -> tuple[ColumnElement[Any], ...]:
         if self.attached.by_rowid:
-            return (sa.bindparam("place_0", type_=sa.BigInteger),)
+            return (sa.bindparam(f"{name}_0", type_=sa.BigInteger),)
         if not self._on_postgres:
-            return tuple(_sqlite_value(f"place_{n}", value) for n, value in enumerate(place))
-        captured: ColumnElement[Any] = sa.bindparam("place_0", type_=sa.TIMESTAMP(timezone=True))
+            return tuple(_sqlite_value(f"{name}_{n}", value) for n, value in enumerate(place))
+        captured: ColumnElement[Any] = sa.bindparam(f"{name}_0", type_=sa.TIMESTAMP(timezone=True))
         if not isinstance(place[0], datetime):
             declared = self.attached.column("captured_at").type
-            captured = sa.cast(sa.bindparam("place_0", type_=sa.Text), _Named(declared))
-        return (captured, sa.bindparam("place_1", type_=sa.Text))
+            captured = sa.cast(sa.bindparam(f"{name}_0", type_=sa.Text), _Named(declared))
+        return (captured, sa.bindparam(f"{name}_1", type_=sa.Text))
 
     def placer(self) -> Callable[[Sequence[Any]], RowKey]:
         """A function from a row's values to its row key; the values begin with dlq_id and captured_at."""
@@ -189,11 +199,28 @@ class OrderSelect:
             joined = joined.outerjoin(attempt, holding)
         return statement.select_from(joined)
 
-    def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
-        statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where))
+    def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int, unsure: bool) -> CompiledQuery:
+        statement = self.select(whole=False, unfit=self._unfit(where)).where(*self.conditions(where, unsure=unsure))
         statement = self.order.apply(statement, stretch, descending=descending)
         # Not a parameter: Postgres plans better for a limit it knows.
         return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
+
+    def edge(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
+        """Selects the key of the last of the next `most` rows; nothing if there are fewer."""
+        if self.attached.by_rowid:
+            columns = self.order.columns()
+        else:
+            names = ("dlq_id", "captured_at")
+            columns = tuple(sa.literal_column(self._stored(name, whole=True)) for name in names)
+        statement = self.source(sa.select(*columns)).where(*self._states(where.states))
+        statement = self.order.apply(statement, stretch, descending=descending)
+        return compiled(_limited(statement, 1, most - 1), on_postgres=self.on_postgres)
+
+    def rest(self, where: Filter, stretch: RowRange, *, descending: bool, most: int) -> CompiledQuery:
+        """Selects how many of the next `most` rows there are."""
+        statement = self.source(sa.select(sa.literal_column("1"))).where(*self._states(where.states))
+        some = _limited(self.order.apply(statement, stretch, descending=descending), most, 0).subquery()
+        return compiled(sa.select(sa.func.count()).select_from(some), on_postgres=self.on_postgres)
 
     def by_ids(self, *, whole: bool) -> CompiledQuery:
         column = self.order.identity
@@ -207,9 +234,7 @@ class OrderSelect:
     def mentions(self) -> ColumnElement[bool]:
         """Rows that may name one of the `keys`: by id, by client order id, or as `said` in the action of a market."""
         among = {name: self._listed(name) for name in ("keys", "markets")}
-        texts = {
-            name: condition.column_text(self.attached, name) for name in _NAMING if name in self.attached.info.columns
-        }
+        texts = {name: _column_text(self.attached, name) for name in _NAMING if name in self.attached.info.columns}
         named: list[ColumnElement[bool]] = [
             sa.literal_column(self.order.identity).in_(sa.select(among["keys"].c.value))
         ]
@@ -286,8 +311,24 @@ class OrderSelect:
     def dismissed(self) -> ColumnElement[bool]:
         return _verbatim(f"NOT ({self.pending_sql})")
 
-    def conditions(self, where: Filter) -> list[ColumnElement[bool]]:
-        return [*self._states(where.states), *condition.matching(where, self.attached)]
+    def conditions(self, where: Filter, *, unsure: bool = False) -> list[ColumnElement[bool]]:
+        """What every match fulfils; with `unsure`, only rows of which the database cannot tell."""
+        made = row_filter(self.attached, where)
+        return [*self._states(where.states), *self._placed(made, made.unsure if unsure else made.may)]
+
+    def sure_conditions(self, where: Filter) -> list[ColumnElement[bool]]:
+        made = row_filter(self.attached, where)
+        return [*self._states(where.states), *self._placed(made, made.surely)]
+
+    def _placed(self, made: FilterSQL, conditions: Sequence[str]) -> list[ColumnElement[Any]]:
+        """With named parameters; a colon of the table's own name is none."""
+
+        def spell(name: str) -> str:
+            return f"CAST(:{name} AS {made.values[name][1]})" if self.on_postgres else f":{name}"
+
+        texts = (placed(one.replace(":", "\\:"), spell) for one in conditions)
+        found: list[Any] = [sa.text(f"({text})") for text in texts]
+        return found
 
     def _states(self, states: frozenset[State]) -> list[ColumnElement[bool]]:
         if len(states) == 5:
@@ -382,6 +423,31 @@ class OrderSelect:
     def _is_long(self) -> str:
         cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]
         return f"({' OR '.join(cut)})" if cut else "false"
+
+
+def _limited(statement: Any, most: int, skipped: int) -> Any:
+    """Not as parameters: Postgres plans better for a limit it knows."""
+    return statement.limit(sa.literal_column(str(int(most)))).offset(sa.literal_column(str(int(skipped))))
+
+
+def row_filter(attached: Attached, where: Filter) -> FilterSQL:
+    table, on_postgres = attached.found.quoted, attached.info.dialect == "postgresql"
+
+    def column(name: str) -> Column:
+        return Column(f"{table}.{orders.quoted(name)}", attached.column(name).type)
+
+    return filter_sql(where, roles(orders.NAME, attached.info.columns), column, on_postgres=on_postgres)
+
+
+def filter_values(made: FilterSQL) -> dict[str, object]:
+    return {name: value for name, (value, _) in made.values.items()}
+
+
+def _column_text(attached: Attached, name: str) -> ColumnElement[Any]:
+    column = f"{attached.found.quoted}.{orders.quoted(name)}"
+    if attached.info.dialect == "postgresql":
+        column = text_value(column, attached.column(name).type)
+    return sa.literal_column(column, sa.Text)
 
 
 def _verbatim(sql: str) -> ColumnElement[bool]:

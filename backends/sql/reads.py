@@ -14,17 +14,22 @@ import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
-from backends.records import Entry, Filter, parse_time
-from backends.sql import filter_sql
+from backends.records import Entry, Filter, RowKey, parse_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
-from backends.sql.order_select import OrderSelect, RowOrder
+from backends.sql.filter_sql import FilterSQL
+from backends.sql.order_select import OrderSelect, RowOrder, RowRange, filter_values, row_filter
 from backends.sql.postgres_columns import spelled
 from backends.values import is_plain, to_bytes
 
 _MOST_QUERIES = 500
 _EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
+
+
+def _stretches(shape: OrderSelect, window: PageWindow) -> list[RowRange]:
+    made = shape.order.stretches(window.place, descending=window.descending)
+    return [replace(one, until=window.until) for one in made] if window.until is not None else made
 
 
 class SQLReads(EntryReads[OrderSelect]):
@@ -47,17 +52,32 @@ class SQLReads(EntryReads[OrderSelect]):
 
     async def _page_rows(self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow) -> list[Any]:
         descending, most = window.descending, window.most
-        given = filter_sql.values(where, self._attached)
-        given["source"] = self._attached.found.shown
-        asked = (shape.with_ledger, shape.stray, shape.as_text, filter_sql.key(where, self._attached), descending, most)
+        made = self._filter_sql(where)
+        given = filter_values(made) | {"source": self._attached.found.shown}
+        ask = made.unsure if window.unsure else made.may
+        asked = (shape.with_ledger, shape.stray, shape.as_text, where.states, ask, descending, most)
         rows: list[Any] = []
-        for stretch in shape.order.stretches(window.place, descending=descending):
-            make = partial(shape.page, where, stretch, descending=descending, most=most)
+        for stretch in _stretches(shape, window):
+            make = partial(shape.page, where, stretch, descending=descending, most=most, unsure=window.unsure)
             query = self._query((*asked, stretch.key), make)
             rows += await link.fetch(query, {**given, **stretch.values})
             if len(rows) >= most:
                 break
         return rows[:most]
+
+    async def _ask_edge(self, link: Connection, where: Filter, window: PageWindow) -> tuple[RowKey | None, int | None]:
+        shape, descending = await self._shape(link), window.descending
+        stretches = _stretches(shape, window)
+        if len(stretches) != 1 or stretches[0].part != "all":
+            return None, None
+        [stretch] = stretches
+        given = {"source": self._attached.found.shown, **stretch.values}
+        key = (shape.with_ledger, shape.stray, where.states, descending, window.most, stretch.key)
+        make = partial(shape.edge, where, stretch, descending=descending, most=window.most)
+        if rows := await link.fetch(self._query(("edge", *key), make), given):
+            return ((rows[0][0],) if self._attached.by_rowid else shape.order.placer()(rows[0])), window.most
+        count = partial(shape.rest, where, stretch, descending=descending, most=window.most)
+        return None, int((await link.fetch(self._query(("rest", *key), count), given))[0][0])
 
     def _query(self, key: tuple[object, ...], make: Callable[[], CompiledQuery]) -> CompiledQuery:
         query = self._queries.get(key)
@@ -94,10 +114,13 @@ class SQLReads(EntryReads[OrderSelect]):
 
         return next((entry for entry in await self._read(self._slow, work) if entry.id == entry_id), None)
 
+    def _filter_sql(self, where: Filter) -> FilterSQL:
+        return row_filter(self._attached, where)
+
     async def _ask_tally(self, link: Connection, select: OrderSelect, where: Filter) -> Sequence[Any]:
         state = select.state()
-        statement = select.source(sa.select(state, sa.func.count())).where(*select.conditions(where)).group_by(state)
-        return (await link.execute(statement, filter_sql.values(where, self._attached))).fetchall()
+        statement = select.source(sa.select(state, sa.func.count())).where(*select.sure_conditions(where))
+        return (await link.execute(statement.group_by(state), filter_values(self._filter_sql(where)))).fetchall()
 
     async def _ask_totals(self, link: Connection, select: OrderSelect) -> tuple[int, int]:
         table = sa.select(sa.func.count()).select_from(select.table)
@@ -124,10 +147,9 @@ class SQLReads(EntryReads[OrderSelect]):
 
         Capture mostly follows insertion; only as many as are cheap to read are compared.
         """
-        only = replace(where, states=frozenset({"pending"}))
         captured = self._captured()
-        statement = select.source(sa.select(captured)).where(*select.conditions(only)).limit(_EARLIEST_AMONG)
-        given = filter_sql.values(where, self._attached)
+        statement = select.source(sa.select(captured)).where(*select.conditions(where)).limit(_EARLIEST_AMONG)
+        given = filter_values(self._filter_sql(where))
         for stretch in select.order.stretches(None, descending=False):
             rows = (await link.execute(select.order.apply(statement, stretch, descending=False), given)).fetchall()
             if rows:

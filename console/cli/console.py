@@ -53,9 +53,10 @@ def _is_served() -> bool:
 
 def _setup(context: Context) -> AppSetup:
     from console.app_setup import AppSetup
+    from console.settings.filter_history import FilterHistory
     from console.settings.recent_stores import Recent
 
-    store, recent = _store(context), Recent(os.environ)
+    store, recent, typed = _store(context), Recent(os.environ), FilterHistory(os.environ)
     return AppSetup(
         config=context.config,
         actor=context.actor,
@@ -70,6 +71,8 @@ def _setup(context: Context) -> AppSetup:
         open_id=context.args.open,
         recent=recent.read(),
         remember=recent.add,
+        filters=typed.read(),
+        remember_filter=typed.add,
         loaded=gc.freeze,  # a collection that looks at all of it would be felt at the keyboard
         keep=lambda settings: _keeper(context, settings),
     )

@@ -8,22 +8,23 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from decimal import Decimal
+from typing import TYPE_CHECKING, TextIO
 
 from backends import open_store
-from backends.records import OPEN_STATES, STATES, Actor, State
+from backends.records import OPEN_STATES, STATES, Actor, Entry, State
 from backends.store import BadTarget, Partial, Store, Unreachable
 from backends.target import PostgresTarget, parse_target
 from console import clock
 from console.cli.parser import UsageError
-from console.services.browse.filter_syntax import ExpressionError, parse_expression, says_state, unknown_fields
+from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
+from console.services.layout_fields import ORDERS
 from console.services.policy import limits_for_looking
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
-from console.text.durations import parse_moment
 from console.text.untrusted import safe, safe_block
 
 if TYPE_CHECKING:
@@ -106,6 +107,20 @@ def password_of(settings: StoreConfig, config: Config) -> str | None:
     return store_password(settings.name, target.user)
 
 
+# Each flag: where its value is kept, and the words of the filter language that it stands for.
+_FLAGS = {
+    "venue": ("venue", "venue:"),
+    "account": ("account", "account:"),
+    "market": ("market", "market:"),
+    "side": ("side", "side:"),
+    "category": ("category", "category:"),
+    "state": ("state", "state:"),
+    "group": ("group", "group:"),
+    "since": ("since", "since:"),
+    "until": ("until", "until:"),
+    "failure-reason": ("failure_reason", "failure:"),
+    "search": ("search", ""),
+}
 _CLOSED: frozenset[State] = frozenset(STATES) - OPEN_STATES
 DONE, REJECTED, USAGE, IN_DOUBT, NOT_ACTED, UNREACHABLE = 0, 1, 2, 3, 4, 5
 
@@ -134,6 +149,12 @@ class Context:
         """The types of the venues to which the config gives one."""
         return {name: venue.type for name, venue in self.config.venues.items() if venue.type}
 
+    def _worth(self, entry: Entry) -> Decimal | None:
+        """An order's value, as lists show it."""
+        from console.render.order_row import value_of
+
+        return value_of(entry, self.venue_types).notional if entry.layout == ORDERS else None
+
     def now(self) -> datetime:
         return clock.now()
 
@@ -154,7 +175,8 @@ class Context:
     @asynccontextmanager
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
-            yield Triage(store, self.actor, clock.now, await limits_for_looking(self.config, store))
+            limits = await limits_for_looking(self.config, store)
+            yield Triage(store, self.actor, clock.now, limits, self._worth)
 
     def session_settings(self, settings: StoreConfig, *, own_loops: bool) -> SessionSettings:
         """What a session on this store needs; secrets are read only when a venue or provider is asked."""
@@ -194,67 +216,21 @@ class Context:
         return ResendTools(self.actor, clock.now, self.config.providers, authorization, settings.hub_wait)
 
     def query(self, *, everything: bool = False, by_venue: bool = True) -> Query:
-        """The filters of the command line: the flags and, in the console's own language, --filter; all must hold."""
-        args, said = self.args, self._expression()
+        """The filters of the command line: the flags, each as its field with a quoted value, and --filter."""
+        args = self.args
+        given = {flag: getattr(args, dest, None) for flag, (dest, _) in _FLAGS.items()}
+        if not by_venue:
+            given["venue"] = None
+        said = [f"{_FLAGS[flag][1]}{quote(value)}" for flag, value in given.items() if value is not None]
+        closed = not everything and args.verb == "restore"
+        states = frozenset(STATES) if everything else _CLOSED if closed else OPEN_STATES
         try:
-            since = parse_moment(args.since, self.now()) if args.since else None
-            until = parse_moment(args.until, self.now()) if args.until else None
-        except ValueError as problem:
-            raise UsageError(str(problem)) from None
-        flags = {
-            "venue": args.venue if by_venue else None,
-            "account": args.account,
-            "market": args.market,
-            "side": args.side,
-            "reason": args.failure_reason,
-            "since": since,
-            "until": until,
-        }
-        where = said.where
-        for name, given in flags.items():
-            where = replace(where, **{name: self._once(name, given, getattr(where, name))})
-        terms = (*where.terms, args.search) if args.search else where.terms
-        where = replace(where, terms=terms, states=self._states(where.states, everything=everything))
-        category, group = (self._once(name, getattr(args, name), getattr(said, name)) for name in ("category", "group"))
-        return replace(said, where=where, category=category, group=group)
-
-    def _expression(self) -> Query:
-        text = self.args.filter or ""
-        try:
-            query = parse_expression(text, self.now())
+            return parse_expression(" ".join([*said, args.filter or ""]), self.now(), states)
         except ExpressionError as problem:
             raise UsageError(str(problem)) from None
-        if unknown := unknown_fields(text):
-            raise UsageError(f"no field {safe(unknown[0], 40)}: put the word in quotes to search it as text")
-        return query
-
-    def _once(self, name: str, given: Any, said: Any) -> Any:
-        if given is not None and said is not None:
-            raise UsageError(f"{name} is there twice: as --{name} and in --filter")
-        return said if given is None else given
-
-    def _states(self, said: frozenset[State], *, everything: bool) -> frozenset[State]:
-        if self.args.state:
-            return frozenset({self.args.state})
-        if says_state(self.args.filter or ""):
-            return said
-        if everything:
-            return frozenset(STATES)
-        return _CLOSED if self.args.verb == "restore" else said
 
     @property
     def has_filters(self) -> bool:
-        names = (
-            "filter",
-            "account",
-            "market",
-            "side",
-            "category",
-            "state",
-            "group",
-            "since",
-            "until",
-            "search",
-            "failure_reason",
-        )
-        return any(getattr(self.args, name, None) for name in names)
+        """Whether anything but --venue selects entries."""
+        names = ("filter", *(dest for flag, (dest, _) in _FLAGS.items() if flag != "venue"))
+        return any(getattr(self.args, name, None) is not None for name in names)

@@ -59,16 +59,16 @@ def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
     group = parser.add_argument_group("filters")
     if venue:
         group.add_argument("--venue", "--queue", "--provider", metavar="V")
-    group.add_argument("--filter", metavar="EXPR", help="the console's own language: 'venue:alpaca mark:poison age>1h'")
+    group.add_argument("--filter", metavar="EXPR", help="the console's own language: 'venue:alpaca age>1h !timeout'")
     group.add_argument("--account", "--tenant", metavar="A")
     group.add_argument("--market", metavar="M")
     group.add_argument("--side", metavar="S")
-    group.add_argument("--category", choices=CATEGORIES)
-    group.add_argument("--state", choices=STATES)
+    group.add_argument("--category", metavar="C", help=f"one of {' '.join(CATEGORIES)}")
+    group.add_argument("--state", metavar="S", help=f"one of {' '.join(STATES)} open all")
     group.add_argument("--group", metavar="FINGERPRINT")
-    group.add_argument("--since", metavar="WHEN", help="8h, or an ISO time")
+    group.add_argument("--since", metavar="WHEN", help="8h, 03:00 or an ISO time")
     group.add_argument("--until", metavar="WHEN")
-    group.add_argument("--search", metavar="TEXT")
+    group.add_argument("--search", metavar="TEXT", help="a text in the error or the market, or an id")
     group.add_argument("--failure-reason", metavar="R", help="of an outbox: max_deliveries, retry_terminal, rejected")
 
 

@@ -36,6 +36,7 @@ from console.text.untrusted import safe
 from venues import Mode
 
 _REQUEST = (
+    "filter",
     "override",
     "note",
     "venue",

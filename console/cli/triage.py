@@ -145,7 +145,7 @@ async def chosen_entries(context: Context, triage: Triage, *, by_venue: bool = T
     args = context.args
     ids = tuple(dict.fromkeys(args.ids))
     expect = getattr(args, "expect", None)
-    by_filter = context.has_filters or (getattr(args, "venue", None) and args.verb != "replay")
+    by_filter = context.has_filters or (getattr(args, "venue", None) is not None and args.verb != "replay")
     if ids and by_filter:
         raise UsageError("give ids or filters, not both")
     if ids:
@@ -153,7 +153,7 @@ async def chosen_entries(context: Context, triage: Triage, *, by_venue: bool = T
         if missing:
             raise no_such_entry(missing)
         entries = [found[entry_id] for entry_id in ids]
-    elif by_filter or (by_venue and getattr(args, "venue", None)):
+    elif by_filter or (by_venue and getattr(args, "venue", None) is not None):
         entries = list(await triage.select(context.query(by_venue=by_venue)))
         if expect is None:
             raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if that is what you mean")

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -92,13 +93,25 @@ class DismissReport(NamedTuple):
     settled: tuple[Chosen, ...]  # dismissed or replayed before
 
 
+def worth_by(config: Config) -> Callable[[Entry], Decimal | None]:
+    """An order's value as lists show it; None where it has none."""
+    types = {name: venue.type for name, venue in config.venues.items() if venue.type}
+
+    def worth(entry: Entry) -> Decimal | None:
+        from console.render.order_row import value_of
+
+        return value_of(entry, types).notional if LAYOUTS[entry.layout].has_worth else None
+
+    return worth
+
+
 class StoreSession:
     def __init__(self, setting: SessionSettings, store: Store) -> None:
         self.setting = setting
         self.store = store
         self._limits = LimitsInForce(setting.config, setting.store.environment)
         self._marks = MarksInForce(self._limits, setting.config.limits)
-        self.triage = Triage(store, setting.actor, setting.clock, self._marks)
+        self.triage = self._triage_on(store)
         self.queue_order = QueueOrder(store)
         self._index_status: IndexStatus | None = None
         self._making = asyncio.Lock()
@@ -226,7 +239,8 @@ class StoreSession:
             await store.aclose()
 
     def _triage_on(self, store: Store) -> Triage:
-        return Triage(store, self.setting.actor, self.setting.clock, self._marks)
+        setting = self.setting
+        return Triage(store, setting.actor, setting.clock, self._marks, worth_by(setting.config))
 
     async def is_approved(self, plan: SendPlan, request: str = "") -> bool:
         """Whether the second person has agreed; where not, the plan is put up for them.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -16,16 +17,24 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """`8h` means eight hours ago; anything else is an ISO time, in UTC unless it names a zone."""
+    """`8h` is eight hours ago, `03:00` the last one that has passed; else an ISO time. UTC unless it names a zone."""
     try:
         return now - parse_duration(text)
     except (ValueError, OverflowError):
         pass
+    if _CLOCK.fullmatch(text.strip()):
+        return _last(text.strip(), now)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write 8h, 2026-04-18 or 2026-04-18T14:32:15Z") from None
+        raise ValueError(f"{text!r} is no time: write 8h, 03:00, 2026-04-18 or 2026-04-18T14:32:15Z") from None
     return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def _last(text: str, now: datetime) -> datetime:
+    today = now.astimezone(UTC)
+    at = datetime.combine(today.date(), time.fromisoformat(text), UTC)
+    return at if at <= today else at - timedelta(days=1)
 
 
 def age(since: datetime, now: datetime) -> str:

@@ -5,6 +5,7 @@ Knows nothing of what the text is for, but that a target may hold a password: it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from textual import events
@@ -27,9 +28,14 @@ class PromptLine(Canvas):
         self._at = 0  # the cursor
         self._past: dict[Purpose, list[str]] = {"filter": [], "command": [], "target": []}
         self._back = 0  # how far back in the history
+        self.complete: Callable[[str], tuple[int, list[str]]] | None = None  # what may stand before the cursor
+        self.offered: list[str] = []  # what Tab could not choose between
+        self.remember: Callable[[str], None] = lambda _: None  # keeps a filter for the next time
 
-    def ask(self, purpose: Purpose, text: str = "") -> None:
+    def ask(self, purpose: Purpose, text: str = "", *, earlier: str = "") -> None:
+        """`earlier`: what ↑ brings back first, also where it was not typed here."""
         self.purpose, self.is_asking = purpose, True
+        self._keep(earlier)
         self._back = len(self._past[purpose])
         self._put(text)
 
@@ -38,7 +44,12 @@ class PromptLine(Canvas):
         self.is_asking = False
         self.show(line)
 
+    def recall(self, filters: tuple[str, ...]) -> None:
+        """The filters of earlier times, oldest first."""
+        self._past["filter"][:0] = filters
+
     def press(self, event: events.Key) -> Came:
+        self.offered = []
         match event.key:
             case "escape" | "ctrl+c":
                 self.is_asking = False
@@ -49,6 +60,8 @@ class PromptLine(Canvas):
                 return "given"
             case "up" | "down":
                 self._recall(-1 if event.key == "up" else 1)
+            case "tab":
+                self._complete()
             case _:
                 self._edit(event)
         return "typing"
@@ -94,12 +107,38 @@ class PromptLine(Canvas):
         before, after = untrusted(shown[hidden : self._at]), untrusted(shown[self._at :], limit=_LONGEST)
         self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))
 
+    def _complete(self) -> None:
+        """Insert what all candidates have in common, and offer them where there are several."""
+        if self.complete is None or self.purpose != "filter":
+            return
+        begins, found = self.complete(self.text[: self._at])
+        if not found:
+            return
+        common = found[0] if len(found) == 1 else _common(found)
+        typed = self.text[begins : self._at]
+        if len(found) == 1 and not common.endswith((":", ">")):
+            common += " "
+        if common.casefold().startswith(typed.casefold()) or len(found) == 1:
+            self._put(self.text[:begins] + common + self.text[self._at :], begins + len(common))
+        self.offered = found if len(found) > 1 else []
+
     def _remember(self) -> None:
-        past, text = self._past[self.purpose], self.text.strip()
-        if text and text not in past[-1:]:
-            past.append(text)
+        self._keep(self.text)
+        if self.purpose == "filter":
+            self.remember(self.text.strip())
+
+    def _keep(self, text: str) -> None:
+        past, kept = self._past[self.purpose], text.strip()
+        if kept and kept not in past[-1:]:
+            past.append(kept)
 
     def _recall(self, step: int) -> None:
         past = self._past[self.purpose]
         self._back = max(0, min(len(past), self._back + step))
         self._put(past[self._back] if self._back < len(past) else "")
+
+
+def _common(texts: list[str]) -> str:
+    """The beginning that all of these share."""
+    first, last = min(texts), max(texts)
+    return next((first[:at] for at, char in enumerate(first) if last[at : at + 1] != char), first)

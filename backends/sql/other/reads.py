@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,16 +12,17 @@ from backends.ledger.schema import SCHEMA, LedgerTables, shown_state
 from backends.records import CLIP, STATES, Entry, Filter, utc_time
 from backends.sql.connection import CompiledQuery, Connection, ReadConnection
 from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.sql.filter_sql import FilterSQL
 from backends.sql.other import naming
 from backends.sql.other.owner_row import OwnerRow, Removal
-from backends.sql.other.select import FilterQuestion, Select, matching
+from backends.sql.other.select import FilterQuestion, Select, placed_in, row_filter
 from backends.sql.postgres_columns import INFINITE, TIME_TYPES
 
 
 def state_tally(select: Select, where: Filter) -> CompiledQuery:
-    """Selects (state, count) of the entries that fit a filter."""
-    ask = FilterQuestion()
-    conditions = " AND ".join(matching(select.attached, where, ask))
+    """Selects (state, count) of the entries that surely fit a filter."""
+    ask, made = FilterQuestion(), row_filter(select.attached, where)
+    conditions = " AND ".join(placed_in(ask, made, made.surely))
     rows = f"{select.rows(each=False)} {f'WHERE {conditions}' if conditions else ''}"
     return ask.query(f"SELECT {select.joined_state}, count(*) {rows} GROUP BY 1")
 
@@ -134,7 +134,7 @@ class OtherReads(EntryReads[Select]):
 
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]:
         select = await self._look(link, as_text=as_text)
-        query = select.page(where, window.place, descending=window.descending, most=window.most)
+        query = select.page(where, window.place, descending=window.descending, most=window.most, unsure=window.unsure)
         rows = await link.fetch(query, {})
         return entries(select, rows, repeated=await self._repeated(link, select, rows))
 
@@ -155,6 +155,9 @@ class OtherReads(EntryReads[Select]):
         asked = frozenset(ids)
         return [one for one in entries(select, rows, whole=whole, repeated=repeated) if one.id in asked]
 
+    def _filter_sql(self, where: Filter) -> FilterSQL:
+        return row_filter(self._table, where)
+
     async def _ask_tally(self, link: Connection, select: Select, where: Filter) -> Sequence[Any]:
         return await link.fetch(state_tally(select, where), {})
 
@@ -166,8 +169,7 @@ class OtherReads(EntryReads[Select]):
         return await link.fetch(marked(select), {})
 
     async def _ask_oldest(self, link: Connection, select: Select, where: Filter) -> datetime | None:
-        only = replace(where, states=frozenset({"pending"}))
-        rows = await link.fetch(select.page(only, None, descending=False, most=1), {})
+        rows = await link.fetch(select.page(where, None, descending=False, most=1), {})
         moment = self._table.actual(self._table.layout.moment) or ""
         return utc_time(entries(select, rows)[0].get(moment)) if rows else None
 

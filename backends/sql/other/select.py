@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from backends.detect.other_layouts import OtherAttached
-from backends.filter_meaning import Bound, Contains, Equals, conditions
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
 from backends.ledger.schema import SCHEMA, SHOWN
 from backends.records import CLIP, OPEN_STATES, STATES, Filter, RowKey, State
 from backends.sql.connection import CompiledQuery
-from backends.sql.filter_sql import END_OF_TIME, ESCAPE, START_OF_TIME, is_cased, like, regex
+from backends.sql.filter_sql import Column, FilterSQL, filter_sql, placed
 from backends.sql.other import naming
-from backends.sql.postgres_columns import JOINED, PLAIN_TYPES, TIME_TYPES, moment, spelled, stored_value, text_value
+from backends.sql.postgres_columns import JOINED, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
 from backends.values import is_plain
 
 
@@ -39,48 +38,28 @@ class FilterQuestion:
         return CompiledQuery(text, names, dict(zip(names, self.values, strict=True)))
 
 
-def matching(attached: OtherAttached, where: Filter, ask: FilterQuestion) -> Iterator[str]:
-    """Everything but the states."""
-    for asked in conditions(where, roles(attached.layout.name, attached.info.columns)):
-        match asked:
-            case Equals():
-                text = ask.bind(asked.text, "text") if asked.columns else ""
-                yield _any([f"{_text(attached, name)} = {text}" for name in asked.columns])
-            case Bound():
-                at, limit = moment(*_column(attached, asked.column)), ask.bind(asked.limit, "timestamptz")
-                yield f"{at} {'>=' if asked.is_lower else '<'} {limit}"
-                yield f"{at} {f'< {END_OF_TIME}' if asked.is_lower else f'> {START_OF_TIME}'}"
-            case Contains():
-                yield f"{'NOT ' if asked.negated else ''}{_contains(attached, asked, ask)}"
+def row_filter(attached: OtherAttached, where: Filter) -> FilterSQL:
+    role = roles(attached.layout.name, attached.info.columns)
+
+    def column(name: str) -> Column:
+        if name == role.identity:
+            # An id that several rows have gets a suffix, which only the entry knows.
+            return Column(attached.sql("id"), "" if attached.ids_repeat else attached.part("id").type)
+        return Column(f"t.{quoted(name)}", attached.column(name).type)
+
+    return filter_sql(where, role, column, on_postgres=True)
 
 
-def _any(choices: Sequence[str]) -> str:
-    return f"({' OR '.join(choices)})" if choices else "false"
+def placed_in(ask: FilterQuestion, made: FilterSQL, conditions: Sequence[str]) -> list[str]:
+    """The conditions with their values bound to the statement."""
+    bound: dict[str, str] = {}
 
+    def spell(name: str) -> str:
+        if name not in bound:
+            bound[name] = ask.bind(*made.values[name])
+        return bound[name]
 
-def _column(attached: OtherAttached, name: str) -> tuple[str, str]:
-    """A column by the table's own name, as SQL and with its type."""
-    return f"t.{quoted(name)}", attached.column(name).type
-
-
-def _text(attached: OtherAttached, name: str) -> str:
-    return text_value(*_column(attached, name))
-
-
-def _contains(attached: OtherAttached, asked: Contains, ask: FilterQuestion) -> str:
-    cased = is_cased(asked.term)
-    bound, raw = ask.bind(regex(asked.term) if cased else like(asked.term), "text"), ""
-    holds = f"~ {bound}" if cased else f"ILIKE {bound} ESCAPE '{ESCAPE}'"
-    choices = []
-    for name in asked.columns:
-        column, declared = _column(attached, name)
-        text = _text(attached, name)
-        if declared == "bytea":
-            text = f"encode({column}, 'escape')"
-            raw = raw or ask.bind(asked.term.encode(), "bytea")
-            choices.append(f"position({raw} IN {column}) > 0")
-        choices.append(f"coalesce({text}, '') {holds}")
-    return _any(choices)
+    return [f"({placed(one, spell)})" for one in conditions]
 
 
 _PENDING: frozenset[State] = frozenset({"pending"})
@@ -170,8 +149,10 @@ class Select:
 
     # which entries
 
-    def conditions(self, where: Filter, ask: FilterQuestion) -> list[str]:
-        return [*self._states(where.states), *matching(self.attached, where, ask)]
+    def conditions(self, where: Filter, ask: FilterQuestion, *, unsure: bool = False) -> list[str]:
+        """What every match fulfils; with `unsure`, only rows of which the database cannot tell."""
+        made = row_filter(self.attached, where)
+        return [*self._states(where.states), *placed_in(ask, made, made.unsure if unsure else made.may)]
 
     def _states(self, states: frozenset[State]) -> Iterator[str]:
         """Written so that the planner expects most rows to be open and few to be settled."""
@@ -235,9 +216,11 @@ class Select:
         at = (column, moment.type if moment.type.startswith("timestamp") else "text")
         return (identity, at) if self.attached.by_number else (at, identity)
 
-    def page(self, where: Filter, place: RowKey | None, *, descending: bool, most: int) -> CompiledQuery:
+    def page(
+        self, where: Filter, place: RowKey | None, *, descending: bool, most: int, unsure: bool = False
+    ) -> CompiledQuery:
         ask, order = FilterQuestion(), self.order
-        conditions = self.conditions(where, ask)
+        conditions = self.conditions(where, ask, unsure=unsure)
         if place is not None:
             here = ", ".join(column for column, _ in order)
             marks = zip(place, order, strict=True)

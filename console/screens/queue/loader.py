@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from backends.records import STATES, Counts, Filter, Halt, RowKey
+from backends.records import STATES, Counts, Entry, Filter, Halt, RowKey
 from backends.store import Partial
-from console.services.browse.filter_syntax import parse_expression
+from console.services.browse.filter_syntax import is_countable, parse_expression
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import PAGE, Window
 from console.services.browse.sort import Sort
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from console.services.browse.incremental_search import IncrementalSearch
     from console.services.browse.ranking import Ranking, Weigh
     from console.services.session import StoreSession
+    from console.services.triage.last_act import LastActs
 
 
 _EVERYTHING = Filter(states=frozenset(STATES))
@@ -35,6 +36,7 @@ _COUNT_SECONDS = 1.0
 _TREND_SECONDS = 60.0
 _TREND_ROWS = 2000
 _NEWER_ROWS = 500
+_SEARCH_AGAIN = 5000  # rows of a search that is repeated when the store changes
 _SEARCH_AHEAD = 400  # a search stops here until somebody scrolls: up to this many matches are counted exactly
 
 Blank = Literal["searching", "unmatched", "empty"]
@@ -80,6 +82,8 @@ class QueueLoader:
         self.is_paused = False  # the table shows a preview instead of this window
         self._known: RowKey | None = None  # the newest entry counted
         self._growing: set[str] = set()
+        self._newest: tuple[Entry, ...] = ()  # as of the last look at arrivals
+        self._acts: LastActs | None = None  # read where the filter asks who acted
         self._listed: IncrementalSearch | None = None  # the search whose results the window holds
         self._followed: IncrementalSearch | None = None  # the search that `search_on` is reading
         self._next_count = 0.0
@@ -105,12 +109,18 @@ class QueueLoader:
     @property
     def view(self) -> View:
         query = parse_expression(self.text, self._clock())
-        return View(query if query.mark is None else replace(query, facts=self.facts), self.newest_first)
+        session = self._session()
+        worth = None if session is None else session.triage.worth
+        facts = self.facts if query.by_mark else None
+        return View(replace(query, facts=facts, acts=self._acts, worth=worth), self.newest_first)
 
     async def _fresh_view(self) -> View:
-        """The view with marks as they are now, where the filter asks for one."""
-        if self.view.query.mark is not None:
+        """The view with marks and acts as they are now, where the filter asks for them."""
+        query = self.view.query
+        if query.by_mark:
             self.facts = await self.session.triage.mark_facts()
+        if query.by_act:
+            self._acts = await self.session.triage.last_acts()
         return self.view
 
     def ready(self) -> bool:
@@ -118,10 +128,11 @@ class QueueLoader:
 
     def forget(self) -> None:
         """Drop everything known of the previous store."""
-        self.text, self.matching, self.counts, self.facts = "", None, None, None
+        self.text, self.matching, self.counts, self.facts, self._acts = "", None, None, None, None
         self.search = self._listed = self.ranking = None
         self.seen, self.fresh, self._known = None, 0, None
         self.window.start(QueueSection((), more=False))
+        self._newest = ()
         self._growing.clear()
         self._next_count = self._next_trend = 0.0
 
@@ -151,6 +162,9 @@ class QueueLoader:
         if search is not None:
             await self.look(view)
             rows = await self._step(search, anew=True)
+            if rows is not None and self._is_dense(search):
+                self.search = self._listed = None  # matches are frequent: the store's own pages are quick, both ways
+                return RowsRead()
             return None if rows is None else rows._replace(continues=not search.is_over)
         stretch = await self.session.queue_order.after(view, None, PAGE)
         if asked != (self.text, self.sort):
@@ -206,10 +220,14 @@ class QueueLoader:
         else:
             window.grow_above(stretch._replace(more=start > 0))
 
+    def _is_dense(self, search: IncrementalSearch) -> bool:
+        """Whether one step filled a page, and the store answers such a filter by itself."""
+        return not search.is_over and search.found >= PAGE and is_countable(search.query)
+
     async def search_for(self, view: View) -> IncrementalSearch | None:
         """An incremental search for the view; None where the store answers it by itself."""
         query = view.query
-        if not (query.where.terms or query.where.without or query.group):
+        if query.where.is_open and not query.by_class:
             return None
         from console.services.browse.incremental_search import IncrementalSearch
 
@@ -326,8 +344,10 @@ class QueueLoader:
         return RowsRead(self._blank(after))
 
     async def _renew_found(self, search: IncrementalSearch) -> RowsRead | None:
-        """Read the found entries again and add the new ones that match, without repeating the search."""
+        """Read the found entries again and add the new ones that match, without repeating a long search."""
         window = self.window
+        if self._is_short(search) and (again := await self._searched_again(search)):
+            return again
         known, before = self._known, list(window.spots)
         come = await self.session.queue_order.newer(search.view, known, _NEWER_ROWS) if known is not None else ()
         entries = await self.session.store.many(tuple(spot.entry.id for spot in before)) if before else {}
@@ -350,6 +370,27 @@ class QueueLoader:
             self._known = come[-1].row_key
         return rows
 
+    def _is_short(self, search: IncrementalSearch) -> bool:
+        by_text = any(one.field == "text" for one in search.query.where.every)
+        return search.is_over and search.covered <= _SEARCH_AGAIN and not by_text
+
+    async def _searched_again(self, search: IncrementalSearch) -> RowsRead | None:
+        """Repeat a short search, so that what somebody put back is listed again. None: the list has changed since."""
+        known, before = self._known, list(self.window.spots)
+        fresh = await self.search_for(await self._fresh_view())
+        if fresh is None:
+            return None
+        spots = await fresh.step(len(before) + PAGE)
+        come = await self.session.queue_order.newer(fresh.view, known, _NEWER_ROWS) if known is not None else ()
+        if not (search is self.search is self._listed) or self.window.spots != before or not fresh.is_over:
+            return None
+        self.search = self._listed = fresh
+        self.window.replace(list(spots), self.window.current)
+        self._known = come[-1].row_key if come else known
+        self.fresh += len(come)
+        self.matching = fresh.found
+        return RowsRead(self._blank(QueueSection(spots, more=False)))
+
     async def _count_fresh(self, view: View) -> None:
         if self._known is None:
             await self.look(view)
@@ -367,7 +408,9 @@ class QueueLoader:
         began = time.monotonic()
         store, view = self.session.store, self.view
         everything = await store.counts(_EVERYTHING)
-        if self.search is None:
+        if self.search is not None and not self.search.is_over and is_countable(view.query):
+            self.matching = await self._matching(view.query.where, everything)
+        elif self.search is None:
             by_class = view.query.by_class
             self.matching = None if by_class else await self._matching(view.query.where, everything)
         halt = await store.halted()
@@ -377,7 +420,7 @@ class QueueLoader:
         return CountsRead(everything, halt, store.shortfall if isinstance(store, Partial) else None, self.facts)
 
     async def _matching(self, where: Filter, everything: Counts) -> int:
-        if where == Filter(states=where.states):
+        if where.is_open:
             return sum(everything.by_state.get(state, 0) for state in where.states)
         return sum((await self.session.store.counts(where)).by_state.values())
 
@@ -387,7 +430,28 @@ class QueueLoader:
             return None
         self._next_trend = time.monotonic() + _TREND_SECONDS
         page = await self.session.store.page(_EVERYTHING, limit=_TREND_ROWS, newest_first=True)
+        self._newest = page.entries
         return Arrivals([at for entry in page.entries if (at := occurred_at(entry))], not page.more)
+
+    def complete(self, before: str) -> tuple[int, list[str]]:
+        """What the filter's word at the cursor may become, by the rows that are at hand: nothing is read for it."""
+        from console.services.browse.filter_completion import completions, seen_values
+
+        session = self._session()
+        reasons = () if session is None else session.setting.config.reasons
+        entries = (*self._newest, *(spot.entry for spot in self.window.spots))
+        return completions(before, seen_values(entries, {"reason": reasons}))
+
+    async def settled_id(self) -> str | None:
+        """A line on an entry that has the id typed as the filter and is not open; None where there is none."""
+        query = self.view.query
+        asked = query.where.criteria
+        if len(asked) != 1 or asked[0].field not in ("text", "id") or asked[0].negated or query.by_class:
+            return None
+        text = self.text.strip().removeprefix("id:").strip('"')
+        found = await self.session.store.many(tuple(dict.fromkeys((text, text.lower()))))
+        hidden = [entry.state for entry in found.values() if entry.state not in query.where.states]
+        return f"1 {hidden[0].replace('_', ' ')} entry has this id: add state:all to see it" if hidden else None
 
     async def watch(self) -> AsyncIterator[Change]:
         """The store's change signals, no faster than they can be read after."""

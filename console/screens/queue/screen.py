@@ -15,12 +15,11 @@ from console.render.order_row import summed
 from console.render.value import count, coverage, many, short_amounts
 from console.screens.action_screen import ListingScreen
 from console.screens.queue.search_preview import Preview
-from console.services.browse.filter_syntax import ExpressionError, parse_expression, unknown_fields
+from console.services.browse.filter_syntax import ExpressionError, parse_expression
 from console.services.browse.queue_window import Window
 from console.services.browse.sort import Sort, next_sort, parse_sort
 from console.services.layout_fields import LAYOUTS
 from console.text.durations import long_age
-from console.text.untrusted import safe
 from console.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
@@ -50,6 +49,9 @@ class QueueScreen(ListingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._line.complete = self.loader.complete
+        self._line.remember = self.console.setup.remember_filter
+        self._line.recall(self.console.setup.filters)
         self.set_interval(1.0, self._tick)
         self.set_timer(_LATEST_SECONDS, self._begin)  # also where the terminal is too small to paint a row
         self.show_filter()
@@ -110,9 +112,7 @@ class QueueScreen(ListingScreen):
             return
         loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
         if loader.text:
-            left = line(
-                trusted("filter: ", "dim"), untrusted(loader.text, "accent"), trusted(_misread(loader.text), "warning")
-            )
+            left = line(trusted("filter: ", "dim"), untrusted(loader.text, "accent"))
         elif window.spots:
             left = line(trusted("/ filter   space mark   ? all keys", "dim"))
         else:
@@ -139,7 +139,7 @@ class QueueScreen(ListingScreen):
         """`row 3 · 312 of 1,204 match · 14 new · 2.1M USD`"""
         loader, counts = self.loader, self.console.header_state.counts
         search = loader.search
-        if search is not None and not search.is_over and (search.query.where.terms or search.query.where.without):
+        if search is not None and not search.is_over and loader.matching is None:
             return self.searched(search)
         row = f"row {count(window.position)} · " if window.position is not None else ""
         if loader.matching is None:
@@ -186,6 +186,8 @@ class QueueScreen(ListingScreen):
                 self.show_filter()
             case "typing" if self._line.purpose == "filter":
                 self._preview.typed(self._line.text.strip())
+                if self._line.offered:
+                    self.show_notice(line(untrusted("  ".join(self._line.offered), "accent")))
             case "typing":
                 pass
 
@@ -204,7 +206,7 @@ class QueueScreen(ListingScreen):
                 self._preview.typed(self._line.text.strip())
 
     def do_filter(self) -> None:
-        self._line.ask("filter", f"{self.loader.text} " if self.loader.text else "")
+        self._line.ask("filter", earlier=self.loader.text)
         self._show_footer()
 
     def do_command(self) -> None:
@@ -229,7 +231,13 @@ class QueueScreen(ListingScreen):
     async def _filtered(self) -> None:
         self.show_blank("searching")
         await self.load(self.loader.start)
+        await self.hint_at_settled()
         await self.load_counts(soon=True)
+
+    async def hint_at_settled(self) -> None:
+        """Say so where the id that was typed belongs to an entry that the filter leaves out."""
+        if not self.loader.window.spots and (hint := await self.loader.settled_id()):
+            self.show_notice(line(trusted(hint, "accent")))
 
     def do_sort(self) -> None:
         has_worth = LAYOUTS[self.console.header_state.layout].has_worth
@@ -315,9 +323,3 @@ class QueueScreen(ListingScreen):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self.call_after_refresh(self.show_filter)
-
-
-def _misread(text: str) -> str:
-    """A warning about words that look like fields but are searched as text."""
-    names = unknown_fields(text)
-    return f"  {safe(names[0], 20)}: is searched as text" if names else ""

@@ -12,6 +12,7 @@ from textual.timer import Timer
 
 from console.render.line import line, trusted
 from console.services.browse.filter_syntax import FIELDS, ExpressionError, parse_expression
+from console.services.browse.filter_words import UnclosedQuote, words
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import Window
 from console.services.triage.triage import Query
@@ -81,6 +82,7 @@ class Preview:
         loader = self._screen.loader
         await loader.look(loader.view)
         self._screen.table.seen = loader.seen
+        await self._screen.hint_at_settled()
 
     def give_up(self) -> None:
         """Restore the list and its cursor on Esc, then read what changed meanwhile."""
@@ -120,12 +122,12 @@ class Preview:
 
 
 def _searched(text: str, now: datetime) -> Query | None:
-    """The query of a text; None while it has no words or ends in half of a field's name."""
-    words = text.split()
-    if not words or any(name.startswith(words[-1]) for name in (*FIELDS, "age")):
-        return None
+    """The query of a text; None while its last word is a field's, half of its name included."""
     try:
+        found = words(text)
         query = parse_expression(text, now)
-    except ExpressionError:
+    except (UnclosedQuote, ExpressionError):
         return None  # Enter reports what is wrong
-    return query if query.where.terms and query.mark is None else None
+    if not found or found[-1].name or any(name.startswith(found[-1].raw.lower()) for name in FIELDS):
+        return None
+    return None if query.by_class else query

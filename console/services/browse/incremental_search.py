@@ -31,12 +31,20 @@ class IncrementalSearch:
         self.total: int | None = None
         self.found = 0
         self.is_over = False
+        self._is_read = False  # nothing is left to look at
         self._index_status = index_status
         self._store = store
         self._listed: set[str] = set()
         self._cursor: Cursor | None = None
         self._below = 1 << 62
         self._has_begun = False
+        self._left: list[Entry] = []  # found and not handed out yet
+
+    @property
+    def _lists_members(self) -> bool:
+        """Whether the index knows every member of a group."""
+        progress = self._index_status.progress
+        return self._index_status.is_trusted and progress is not None and progress.built
 
     @property
     def query(self) -> Query:
@@ -44,12 +52,12 @@ class IncrementalSearch:
 
     @staticmethod
     def suits(view: View, index_status: IndexStatus) -> bool:
-        """True for a text search, and for a group whose members the index lists. Stores answer other views directly."""
-        where = view.query.where
-        if not view.newest_first:
+        """True for whatever a store may have to look for row by row."""
+        query = view.query
+        if not view.newest_first or query.ids is not None:
             return False
         built = index_status.is_trusted and index_status.progress is not None and index_status.progress.built
-        return bool(where.terms or where.without) or (view.query.group is not None and built)
+        return not query.where.is_open or query.by_class or (query.group is not None and built)
 
     async def step(self, limit: int) -> tuple[ListedEntry, ...]:
         """Up to `limit` further matches, found within the time budget of one step."""
@@ -58,9 +66,12 @@ class IncrementalSearch:
             self._has_begun = True
             found += await self._held()
         for part, query in self._free():
-            entries = await self._more(query, max(1, limit - len(found)))
-            found += [ListedEntry(part, entry) for entry in self._fresh(entries)]
-        self.is_over = self.is_over or not self._free()
+            wanted = max(1, limit - len(found))
+            entries = self._fresh(self._left or await self._more(query, wanted))
+            self._left = entries[wanted:]
+            self._listed.difference_update(entry.id for entry in self._left)
+            found += [ListedEntry(part, entry) for entry in entries[:wanted]]
+        self.is_over = (self._is_read or not self._free()) and not self._left
         self.found += len(found)
         return tuple(found)
 
@@ -100,7 +111,7 @@ class IncrementalSearch:
         return not self.view.query.by_class or matches(classified(entry), self.view.query)
 
     async def _more(self, query: Query, limit: int) -> list[Entry]:
-        if query.group is not None and not (query.where.terms or query.where.without):
+        if query.group is not None and query.where.is_open and self._lists_members:
             try:
                 return await self._members(query, query.group)
             except (NoIndex, IndexUnavailable):
@@ -110,14 +121,14 @@ class IncrementalSearch:
         self.covered = got.covered if got.source == "index" else self.covered + got.covered
         self.total = got.total
         self._cursor = got.next
-        self.is_over = got.next is None
+        self._is_read = got.next is None
         entries = await uncut(self._store, got.entries) if query.by_class else got.entries
         return [entry for entry in entries if self._is_meant(entry)]
 
     async def _members(self, query: Query, group: str) -> list[Entry]:
         reader = self._index_status.reader
         page = await reader.newest(group, query.where.states, below=self._below, limit=_MEMBERS)
-        self.is_over = len(page) < _MEMBERS
+        self._is_read = len(page) < _MEMBERS
         if not page:
             return []
         self._below = page[-1][0]

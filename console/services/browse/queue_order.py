@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from backends.records import Entry, Filter, Page, RowKey
+from backends.records import Entry, Page, RowKey
 from backends.store import Store
 from console.services.browse.filter_syntax import HELD, split_held
 from console.services.triage.triage import Query, classified, few_of, matches, standing, uncut
@@ -102,7 +102,7 @@ class QueueOrder:
         self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
     ) -> tuple[list[Entry], bool, RowKey | None]:
         """(entries in reading direction, whether more follow, how far the store was read)."""
-        is_held = query.where == Filter(states=query.where.states) and query.where.states <= HELD
+        is_held = query.where.is_open and query.where.states <= HELD
         if is_held or query.ids is not None:
             known = await (self._few(view, query) if query.ids is not None else self.held(view, query))
             held = [entry for entry in known if _fits(entry, query)]

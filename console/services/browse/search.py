@@ -1,7 +1,7 @@
-"""Text search within a time budget; each result says how much of the store it covers.
+"""Search within a time budget; each result says how much of the store it covers.
 
-With an index, its trigrams name candidates and the store's rows confirm them. Without one, it reads the newest entries
-until the time is up. Knows neither SQL nor screens.
+For a text, the trigrams of an index name candidates and the store's rows confirm them. Anything else, and a text
+without an index, is looked for in the newest rows until the time is up. Knows neither SQL nor screens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from console.services.browse.filter_match import fits
 
 BUDGET = 0.1  # seconds
 _FIND_SHARE = 0.7  # share of the time for finding candidates; the rest is for reading them
-_SCAN_PAGE = 100
+_FIRST_STRETCH = 100  # rows of the first look: what they hold is there at once
+_LARGEST_STRETCH = 64_000
 _FRESH_PAGE = 50
 _MOST_FRESH = 400  # entries newer than the index that one search may read
 _MOST_GRAMS = 300
@@ -31,6 +32,7 @@ class Cursor:
 
     below: int | None = None  # a row number of the index
     row_key: RowKey | None = None  # a row key of the store
+    size: int = 100  # rows to look at next
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Search:
     ) -> SearchResult:
         """One page of entries that match `where`."""
         began = time.monotonic()
-        if self._reader is not None and not (cursor is not None and cursor.row_key is not None):
+        needed = required_texts(where)
+        if needed and self._reader is not None and not (cursor is not None and cursor.row_key is not None):
             try:
                 progress = await self._reader.progress()
                 if progress is not None and progress.searchable:
@@ -67,38 +70,41 @@ class Search:
         return await self._scan(where, limit, budget, cursor)
 
     async def _scan(self, where: Filter, limit: int, budget: float, cursor: Cursor | None) -> SearchResult:
-        """Reads the newest entries until the time is up. Matches terms here: a store's query cannot be stopped."""
+        """Looks at the newest rows, a stretch at a time, until the time is up. A stretch grows while it is quick."""
         began = time.monotonic()
-        row_key = cursor.row_key if cursor else None
+        row_key, size = (cursor.row_key, cursor.size) if cursor else (None, _FIRST_STRETCH)
         found: list[Entry] = []
         covered, more = 0, True
         while more and len(found) < limit and (covered == 0 or time.monotonic() < began + budget):
-            page = await self._store.page(
-                Filter(states=where.states), limit=_SCAN_PAGE, after=row_key, newest_first=True
-            )
-            for entry in page.entries:
-                covered += 1
-                row_key = entry.row_key
-                if fits(await self._whole(entry, where), where):
-                    found.append(entry)
-                    if len(found) == limit:
-                        break
-            more = page.more or row_key != (page.entries[-1].row_key if page.entries else row_key)
-        seconds = time.monotonic() - began
+            start = time.monotonic()
+            got = await self._store.scan(where, most=size, after=row_key)
+            found += got.entries
+            covered, more, row_key = covered + got.looked, got.more, got.reached
+            size = _next_size(size, time.monotonic() - start, budget)
         return SearchResult(
             entries=tuple(found),
             covered=covered,
             total=None if more else covered,
-            complete=not more or len(found) == limit,
+            complete=not more or len(found) >= limit,
             source="store",
-            next=Cursor(row_key=row_key) if more else None,
-            seconds=seconds,
+            next=Cursor(row_key=row_key, size=size) if more else None,
+            seconds=time.monotonic() - began,
         )
 
-    async def _whole(self, entry: Entry, where: Filter) -> Entry:
-        if entry.clipped and (where.terms or where.without):
-            return await self._store.get(entry.id) or entry
-        return entry
+
+def _next_size(size: int, took: float, budget: float) -> int:
+    if took > budget:
+        return max(_FIRST_STRETCH, size // 2)
+    return min(_LARGEST_STRETCH, size * 2) if took < budget / 3 else size
+
+
+def required_texts(where: Filter) -> tuple[str, ...]:
+    """Texts, folded, of which every match holds each in its error, its market or an id."""
+    found: list[str] = []
+    for asked in where.every:
+        if asked.field in ("text", "error") and not asked.negated and len(asked.choices) == 1:
+            found += [piece for piece in asked.choices[0].pieces if piece]
+    return tuple(found)
 
 
 class _Hunt:
@@ -154,9 +160,6 @@ class _Hunt:
             limit=max(_FRESH_PAGE, 2 * self._limit),
             deadline=self._began + (self._ends - self._began) * _FIND_SHARE,
             states=where.states,
-            venue=where.venue,
-            account=where.account,
-            market=where.market,
         )
 
     @property
@@ -189,13 +192,11 @@ class _Hunt:
 
     async def _expression(self) -> str | None:
         """The index query for the terms; None if a term occurs nowhere in the index."""
-        terms = self._where.terms
+        terms = required_texts(self._where)
         parts = [part for part in (expression(terms),) if part]
         for term in terms:
             if 0 < len(term) < GRAM:
-                grams = await self._reader.grams(
-                    term.lower(), limit=_MOST_GRAMS, deadline=time.monotonic() + self._left * 0.3
-                )
+                grams = await self._reader.grams(term, limit=_MOST_GRAMS, deadline=time.monotonic() + self._left * 0.3)
                 if grams is not None and not grams:
                     return None
                 if grams is not None:

@@ -6,16 +6,15 @@ A retry is only queued by the hub. Its end shows in the entry: gone = it succeed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
 
 from backends.layouts.mask import masked_document, masked_text
-from backends.records import Entry, Filter, readable
+from backends.records import Entry, readable
 from backends.store import ActRefused, BadTarget, Change, OnSuccess, Store, StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
-from console.services.browse.filter_match import fits
 from console.services.layout_fields import INTEGRATION
 from console.services.resend.hub_list import HubLook, Sleep, whole_list
 from console.settings.secret_names import hub_set
@@ -28,7 +27,6 @@ T = TypeVar("T")
 _POLL_SECONDS = 5.0
 _DELETE_WAITS = (0.5, 2.0)  # seconds before each further try; deleting twice does no harm
 _LONGEST_WAIT = 10.0
-_MOST_FETCHED = 500  # entries that a search fetches one by one
 
 
 class HubSource:
@@ -40,7 +38,6 @@ class HubSource:
         self.columns: tuple[str, ...] = COLUMNS
         self.hub = hub
         self._unlisted: str | None = None  # what the list left out
-        self._unsearched = 0  # entries whose requests a search did not look at
         self._untold: set[str] = set()  # entries whose requests were asked for, and that the hub does not tell
         self._on_dismiss = on_dismiss
         self._sleep = sleep
@@ -48,9 +45,6 @@ class HubSource:
     @property
     def shortfall(self) -> str | None:
         told = [self._unlisted] if self._unlisted else []
-        if self._unsearched:
-            text = f"the requests of {self._unsearched:,} entries are not searched"
-            told.append(f"{text}: the hub's list does not tell them")
         if self._untold:
             one = len(self._untold) == 1
             which = "request of 1 entry is" if one else f"requests of {len(self._untold):,} entries are"
@@ -59,7 +53,7 @@ class HubSource:
 
     async def every(self) -> tuple[Entry, ...]:
         there = await _answered(whole_list(self.hub, self._sleep))
-        self._unlisted, self._unsearched, self._untold = there.shortfall, 0, set()
+        self._unlisted, self._untold = there.shortfall, set()
         return tuple(sorted(map(entry_of, there.items.values()), key=lambda entry: entry.row_key))
 
     async def one(self, entry_id: str) -> Entry | None:
@@ -72,15 +66,6 @@ class HubSource:
             return None  # not shown; whether it is gone is asked where that counts
         except VenueError as problem:
             raise Unreachable(str(problem)) from None
-
-    async def whole(self, entries: Sequence[Entry]) -> list[Entry]:
-        cut = [entry for entry in entries if entry.clipped]
-        found = {entry.id: await self.one(entry.id) or entry for entry in cut[:_MOST_FETCHED]}
-        self._unsearched = len(cut) - len(found)
-        return [found.get(entry.id, entry) for entry in entries]
-
-    def fits(self, entry: Entry, where: Filter) -> bool:
-        return fits(entry, where)
 
     @property
     def removes(self) -> bool:

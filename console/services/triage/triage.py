@@ -11,8 +11,10 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 
+from backends.criterion import Criterion
 from backends.layouts.mask import masked_error
 from backends.records import ActContext, Actor, Ancestor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
 from backends.store import ActRefused, RepeatedId, Store, TellsApart
@@ -21,11 +23,13 @@ from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import LAYOUTS, stored_error, varying
 from console.services.triage.gone import gone_entry
+from console.services.triage.last_act import LastActs
 from console.services.triage.lineage import ancestors_of
 from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
 from console.services.triage.poison import Poison, poison_among
 from console.text.untrusted import safe
 
+Worth = Callable[[Entry], Decimal | None]  # an order's value, where it can be told without asking a venue
 CHUNK = 500  # entries in the first transaction
 _LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
 _BUSY_SHARE = 0.6  # share of the time this may write while somebody else writes too
@@ -91,17 +95,31 @@ class ClassifiedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A filter the store evaluates, and the category, group and mark, which are evaluated here."""
+    """A filter the store evaluates, and what only the console knows of an entry, which is evaluated here.
+
+    `category`, `group` and `mark` are short for a criterion with one literal value.
+    """
 
     where: Filter = field(default_factory=Filter)
     category: str | None = None
     group: str | None = None
     mark: str | None = None
-    facts: MarkFacts | None = None  # what the mark is judged by; `Triage.resolved` reads it
+    classes: tuple[Criterion, ...] = ()  # of category, group, mark, reason, operator and notional
+    facts: MarkFacts | None = None  # what marks are judged by; `Triage.resolved` reads it
+    acts: LastActs | None = field(default=None, compare=False)  # what reason and operator are judged by; likewise
+    worth: Worth | None = field(default=None, compare=False)  # an order's value
 
     @property
     def by_class(self) -> bool:
-        return not (self.category is self.group is self.mark is None)
+        return bool(self.classes) or not (self.category is self.group is self.mark is None)
+
+    @property
+    def by_mark(self) -> bool:
+        return self.mark is not None or any(one.field == "mark" for one in self.classes)
+
+    @property
+    def by_act(self) -> bool:
+        return any(one.field in ("reason", "operator") for one in self.classes)
 
     @property
     def ids(self) -> tuple[str, ...] | None:
@@ -181,13 +199,42 @@ def recorded_retries(events: tuple[AuditEvent, ...]) -> int:
 def matches(row: ClassifiedEntry, query: Query) -> bool:
     if query.mark is not None and not (query.facts is not None and query.facts.has(row, query.mark)):
         return False
-    return query.category in (None, row.category) and query.group in (None, row.fingerprint)
+    if query.category not in (None, row.category) or query.group not in (None, row.fingerprint):
+        return False
+    return all(_holds(row, asked, query) for asked in query.classes)
+
+
+def _holds(row: ClassifiedEntry, asked: Criterion, query: Query) -> bool:
+    match asked.field:
+        case "category":
+            return asked.fits_texts([row.category])
+        case "group":
+            return asked.fits_texts([row.fingerprint])
+        case "mark":
+            return asked.fits_texts(query.facts.marks(row) if query.facts is not None else ())
+        case "notional":
+            return asked.fits_number(query.worth(row.entry) if query.worth is not None else None)
+        case name:
+            act = query.acts.of(row.entry.id) if query.acts is not None else None
+            if act is None:
+                return asked.fits_texts(())
+            reason = act.reason if row.entry.state == "dismissed" else None
+            return asked.fits_texts([act.operator if name == "operator" else reason or ""])
 
 
 class Triage:
-    def __init__(self, store: Store, actor: Actor, clock: Clock, limits: MarkLimits | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        actor: Actor,
+        clock: Clock,
+        limits: MarkLimits | None = None,
+        worth: Worth | None = None,
+    ) -> None:
         self.store = store
         self.actor = actor
+        self.worth = worth
+        self._acts = LastActs()
         self.limits: MarkLimits = limits or UsualLimits()
         self._clock = clock
         self._last_dismissed: tuple[str, ...] = ()
@@ -196,10 +243,15 @@ class Triage:
         return await mark_facts(self.store, self.limits, self._clock())
 
     async def resolved(self, query: Query) -> Query:
-        """The query with what its mark is judged by."""
-        if query.mark is None or query.facts is not None:
-            return query
-        return replace(query, facts=await self.mark_facts())
+        """The query with what its marks, acts and values are judged by."""
+        query = replace(query, worth=query.worth or self.worth)
+        if query.by_mark and query.facts is None:
+            query = replace(query, facts=await self.mark_facts())
+        return replace(query, acts=await self.last_acts()) if query.by_act else query
+
+    async def last_acts(self) -> LastActs:
+        await self._acts.read(self.store)
+        return self._acts
 
     async def stream(
         self, query: Query, *, whole: bool = True, limit: int | None = None

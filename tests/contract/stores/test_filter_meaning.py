@@ -30,13 +30,13 @@ ROWS = (
 # What each filter means, as the numbers of the rows.
 MEANING = [
     (Filter(), "01234"),
-    (Filter(venue="alpaca"), "02"),
-    (Filter(venue="ALPACA"), ""),
+    (Filter(venue="alpaca"), "023"),
+    (Filter(venue="ALPACA"), "023"),
     (Filter(venue=""), ""),
     (Filter(account="main"), "04"),
-    (Filter(account=""), "2"),
+    (Filter(account=""), "12"),
     (Filter(account="nobody"), ""),
-    (Filter(reason="rejected"), ""),
+    (Filter(failure="rejected"), ""),
     (Filter(venue="kalshi", account="main"), "4"),
     (Filter(since=BASE + 2 * SECOND), "234"),
     (Filter(until=BASE + 2 * SECOND), "01"),

@@ -68,9 +68,9 @@ async def test_counts_of_messages_agree_with_what_is_listed(postgres_db: str) ->
     assert (await store.counts(EVERYTHING)).by_state == recount(await walk(store))
     by_queue = Filter(states=EVERYTHING.states, venue="orders")
     assert (await store.counts(by_queue)).by_state == recount(await walk(store, by_queue))
-    by_reason = Filter(reason="retry_terminal")
+    by_reason = Filter(failure="retry_terminal")
     assert (await store.counts(by_reason)).open == len(await walk(store, by_reason)) == 19
-    assert await walk(store, Filter(reason="rejected")) == []
+    assert await walk(store, Filter(failure="rejected")) == []
     await rig.aclose()
 
 

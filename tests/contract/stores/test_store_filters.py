@@ -49,7 +49,7 @@ async def test_each_field(store_rig: Rig) -> None:
     assert await last(store, Filter(market="BTC/USDT")) == "2"
     assert await last(store, Filter(side="sell")) == "34"
     assert await last(store, Filter(venue="kalshi", side="sell")) == "4"
-    assert await last(store, Filter(venue="KALSHI")) == ""
+    assert await last(store, Filter(venue="KALSHI")) == "04"
     assert await last(store, Filter(venue="")) == ""
     assert await last(store, Filter(venue="kalshi", side="sell", market="nothing")) == ""
 
@@ -125,7 +125,7 @@ async def test_since_understands_text_on_postgres(postgres_store: PostgresRig) -
     found = await store.page(Filter(since=start, until=start + timedelta(minutes=1)), limit=99)
     assert {entry.get("captured_at") for entry in found.entries} == set(MIXED)
     early = await store.page(Filter(until=start), limit=99)
-    assert [entry.get("captured_at") for entry in early.entries] == ["2026-02-30T00:00:00Z"], "read as the 2nd of March"
+    assert early.entries == (), "a day that does not exist is no time"
     assert (await store.counts(Filter(since=start))).open == len(MIXED)
     assert len(await walk(store, limit=2)) == len(spellings)
 
@@ -149,10 +149,10 @@ async def test_search(store_rig: Rig) -> None:
     assert await last(store, Filter(terms=("\\",))) == "2"
     assert await last(store, Filter(terms=("g! a",))) == "6"
     assert await last(store, Filter(terms=("%",))) == "0"
-    assert await last(store, Filter(terms=("NEEDLE",))) == "3456"
-    assert await last(store, Filter(terms=("needle", "503"))) == "345"
-    assert await last(store, Filter(terms=("503",), without=("needle-",))) == "35"
-    assert await last(store, Filter(without=("needle", "100"))) == "2"
+    assert await last(store, Filter(terms=("NEEDLE",))) == "3"
+    assert await last(store, Filter(terms=("needle", "503"))) == "3"
+    assert await last(store, Filter(terms=("503",), without=("needle-",))) == "345"
+    assert await last(store, Filter(without=("needle", "100"))) == "2456"
     assert await last(store, Filter(terms=("'; DROP TABLE order_dlq; --",))) == ""
     assert await last(store, Filter(terms=("",))) == "0123456"
 
