@@ -17,6 +17,9 @@ from backends.store import Unreachable
 # Of an authentication request: https://www.postgresql.org/docs/current/protocol-message-formats.html
 _OK = 0
 _METHODS = {3: "password", 5: "md5", 7: "gss", 9: "sspi", 10: "scram-sha-256"}
+# What may come next. The driver does not survive a step of a login that has not begun.
+_NEXT = {None: frozenset({_OK, *_METHODS}), 7: {8, _OK}, 8: {8, _OK}, 9: {8, _OK}, 10: {11}, 11: {12}}
+_SIZES = {_OK: 9, 3: 9, 5: 13}  # of the whole message, where it is fixed
 _LONGEST = 30_000  # no message before the end of a login is longer
 _HEAD = 5
 
@@ -72,7 +75,7 @@ class LoginGuard(asyncio.Protocol):
         self._watch = watch
         self._transport: Any = None
         self._waiting = b""
-        self._asked = False
+        self._last: int | None = None  # the request before this one
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -103,11 +106,13 @@ class LoginGuard(asyncio.Protocol):
                 return
 
     def _pass_request(self, message: bytes) -> bool:
-        allowed = self._watch.check_request(_code(message), asked_before=self._asked)
-        self._asked = True
-        if not allowed:
+        code, size = _code(message), len(message)
+        expected = code in _NEXT.get(self._last, {_OK}) and size == _SIZES.get(code, max(size, 9))
+        if not expected or not self._watch.check_request(code, asked_before=self._last is not None):
             self._transport.abort()
-        return allowed
+            return False
+        self._last = code
+        return True
 
     def _step_aside(self) -> None:
         rest, self._waiting = self._waiting, b""
