@@ -52,6 +52,7 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's 
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 DLQ_DAMAGED=2000 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
 	@DLQ_DAMAGED=2000 DLQ_HOSTILE=10000 $(BIN)/python -m pytest tests/cli/test_hostile_sqlite.py tests/cli/test_hostile_strings.py
 	@DLQ_EVERY_CELL=1 $(BIN)/python -m pytest tests/contract/venues/test_faults.py
+	@DLQ_CATALOGS=500 $(BIN)/python -m pytest tests/faults/test_hostile_catalogs.py
 	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
 
 mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of the tree: the tests must see each of them

@@ -19,7 +19,9 @@ _HARMLESS = ("random", "random_normal", "clock_timestamp", "timeofday", "gen_ran
 # of its indexes, partition keys and statistics. Trusted is what belongs to a superuser or to the reading role itself.
 _FOREIGN = f"""
 WITH RECURSIVE roots(rel) AS (
-  SELECT CAST(CAST(name AS regclass) AS oid) FROM unnest(CAST(:tables AS text[])) name
+  SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE concat('"', replace(n.nspname, '"', '""'), '"."', replace(c.relname, '"', '""'), '"')
+    = ANY(CAST(:tables AS text[]))
   UNION SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p', 'v')),
 rels(rel, is_root) AS (

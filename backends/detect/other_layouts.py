@@ -131,16 +131,8 @@ async def report(
         findings=tuple(findings),
     )
     own = tuple(spelt.items())
-    return OtherAttached(
-        info,
-        found,
-        by_rowid=False,
-        layout=layout,
-        spelt=own,
-        outboxes=there,
-        reads_outboxes=not runs,
-        ids_repeat=ids_repeat,
-    )
+    made = OtherAttached(info, found, by_rowid=False, layout=layout, spelt=own, outboxes=there, ids_repeat=ids_repeat)
+    return replace(made, reads_outboxes=not runs)
 
 
 def _order(moment: str, *, by_number: bool, ids_repeat: bool) -> str:

@@ -14,7 +14,19 @@ from backends.sql.other.store import IntegrationStore
 from backends.store import ActRefused, Claim, ClaimRefused, Intent, Result
 from console.services.layout_fields import days_left, occurred_at, origin, request_line, stored_credentials
 from tests.support.integration import BASE, CAMEL, FOLDED, SNAKE, IntegrationRig, entries, entry_id, failed_row
-from tests.support.store import ACTOR, EVERYTHING, OTHER, ids, only, recount, verdict, walk, walk_back, why
+from tests.support.store import (
+    ACTOR,
+    EVERYTHING,
+    OTHER,
+    ids,
+    only,
+    recount,
+    table_findings,
+    verdict,
+    walk,
+    walk_back,
+    why,
+)
 
 INTENT = Intent("live", "prov-1", "key-1", b"{}", "hash")
 
@@ -34,7 +46,7 @@ async def test_found_however_its_columns_are_spelt(rig: IntegrationRig, names: l
     store = await rig.store()
     assert (store.info.layout, store.info.table) == ("integration", "calls_that_failed")
     assert store.info.columns == tuple(names)
-    assert [finding.code for finding in store.info.findings] == ["no-created-index", "rows-stay"]
+    assert [finding.code for finding in table_findings(store)] == ["no-created-index", "rows-stay"]
     (first,) = await entries(store, entry_id(1))
     assert first.names == tuple(names)
     assert (origin(first), request_line(first)) == ("Acme Pay", "POST /v1/charges?expand=1")
@@ -227,7 +239,7 @@ async def test_times_without_a_zone_are_utc(rig: IntegrationRig) -> None:
     assert days_left(found, datetime(2026, 4, 19, tzinfo=UTC)) == 29
     assert (await store.counts(Filter())).oldest_pending == datetime(2026, 4, 18, tzinfo=UTC)
     assert await ids(store, Filter(since=datetime(2026, 4, 18, 1, tzinfo=UTC))) == []
-    assert {one.code: one.text.rpartition(": ")[2] for one in store.info.findings} == {
+    assert {one.code: one.text.rpartition(": ")[2] for one in table_findings(store)} == {
         "changed-type": "read as UTC",
         "no-created-index": "pages of a large store are slow",
         "no-soft-delete": "on_success = soft-delete cannot be done, replay is refused",

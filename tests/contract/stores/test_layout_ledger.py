@@ -8,7 +8,18 @@ from backends.sql.other.store import IntegrationStore, OutboxStore
 from tests.support.integration import IntegrationRig
 from tests.support.integration import entry_id as call_id
 from tests.support.outbox import OutboxRig
-from tests.support.store import ACTOR, EVERYTHING, INTENT, PostgresRig, attempt_on, entry_of, recount, walk, why
+from tests.support.store import (
+    ACTOR,
+    EVERYTHING,
+    INTENT,
+    PostgresRig,
+    attempt_on,
+    entry_of,
+    recount,
+    table_findings,
+    walk,
+    why,
+)
 
 OLD = "DROP TABLE dlq_console.settled"
 
@@ -22,7 +33,7 @@ async def test_an_older_ledger_is_completed_by_the_next_act(postgres_db: str) ->
     await rig.aclose()
     await rig.sql(OLD)
     store = await rig.store()
-    assert [finding.code for finding in store.info.findings] == []
+    assert [finding.code for finding in table_findings(store)] == []
     assert [entry.state for entry in await walk(store)] == ["pending", "pending"]
     assert (await store.counts(EVERYTHING)).by_state == {"pending": 2, "dismissed": 0}
     entry = await store.get(made[0])
@@ -40,7 +51,7 @@ async def test_orders_do_not_need_what_an_older_ledger_lacks(postgres_db: str) -
     await attempt_on(store, 0)
     await rig.sql(OLD)
     again = await rig.open()
-    assert [finding.code for finding in again.info.findings] == ["ledger-older"]
+    assert [finding.code for finding in table_findings(again)] == ["ledger-older"]
     assert (await entry_of(again, 0)).state == "in_flight"
     await again.note("dlq_0000000000000001", ACTOR, why())
     assert (await rig.open()).info.findings == store.info.findings

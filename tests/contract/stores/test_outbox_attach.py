@@ -13,7 +13,7 @@ from backends.layouts import orders
 from backends.records import Filter, Selection
 from backends.store import ActRefused
 from tests.support.outbox import OutboxRig, dead_row, requeue
-from tests.support.store import ACTOR, EVERYTHING, ids, walk, why
+from tests.support.store import ACTOR, EVERYTHING, ids, table_findings, walk, why
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def test_found_by_its_columns_whatever_its_name(rig: OutboxRig) -> None:
     await rig.tables(outbox="events", dlq="Graveyard of events", schema="shop")
     store = await rig.store()
     assert (store.info.layout, store.info.table) == ("outbox", "shop.Graveyard of events")
-    assert store.info.findings == ()
+    assert table_findings(store) == ()
     assert store.check_requeue() == "shop.events"
 
 
@@ -56,8 +56,8 @@ async def test_a_table_without_timers_is_read_and_replayed(rig: OutboxRig) -> No
     del row["timer_id"]
     await rig.dead(row)
     store = await rig.store()
-    assert [finding.code for finding in store.info.findings] == ["missing-column"]
-    assert "timer_id" in store.info.findings[0].text
+    assert [finding.code for finding in table_findings(store)] == ["missing-column"]
+    assert "timer_id" in table_findings(store)[0].text
     assert "timer_id" not in store.info.columns
     await requeue(store, "1")
     assert [made["timer_id"] for made in await rig.outbox_rows()] == [None]
@@ -96,20 +96,20 @@ async def test_what_the_packages_own_tables_have_is_missed_and_made_by_the_findi
     for index in ("outbox_dlq_queue_failed_idx", "outbox_pending_idx", "outbox_leased_idx"):
         await rig.sql(f"DROP INDEX {index}")
     await rig.sql("ALTER TABLE outbox DROP CONSTRAINT outbox_lease_ck")
-    found = (await rig.store()).info.findings
+    found = table_findings(await rig.store())
     assert [one.code for one in found] == ["no-queue-index", "no-lease-check", "no-fetch-index", "no-lease-index"]
     for finding in found:
         await rig.sql(finding.sql)
-    assert (await rig.store()).info.findings == ()
+    assert table_findings(await rig.store()) == ()
 
 
 async def test_an_index_of_a_partitioned_table_is_made_as_postgres_can(rig: OutboxRig) -> None:
     await rig.tables(dlq=None)
     await rig.partitioned()
-    (finding,) = [one for one in (await rig.store()).info.findings if one.sql]
+    (finding,) = [one for one in table_findings(await rig.store()) if one.sql]
     assert finding.code == "no-queue-index"
     await rig.sql(finding.sql)
-    assert [one.code for one in (await rig.store()).info.findings] == ["ids-may-repeat"]
+    assert [one.code for one in table_findings(await rig.store())] == ["ids-may-repeat"]
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ async def test_of_several_outboxes_the_config_names_one(rig: OutboxRig) -> None:
     await rig.tables(outbox="events", dlq=None)
     await rig.dead(1, 2)
     undecided = await rig.store()
-    assert [finding.code for finding in undecided.info.findings] == ["several-outboxes"]
+    assert [finding.code for finding in table_findings(undecided)] == ["several-outboxes"]
     with pytest.raises(ActRefused, match=r"several outboxes .*outbox_table"):
         await requeue(undecided, "1")
     nowhere = await rig.store(outbox_table="nowhere")
-    assert [finding.code for finding in nowhere.info.findings] == ["no-outbox"]
+    assert [finding.code for finding in table_findings(nowhere)] == ["no-outbox"]
     with pytest.raises(ActRefused, match="there is no such outbox"):
         await requeue(nowhere, "1")
     decided = await rig.store(outbox_table="events")
-    assert decided.info.findings == ()
+    assert table_findings(decided) == ()
     await requeue(decided, "1")
     await requeue(await rig.store(outbox_table="public.outbox"), "2")
     assert [row["payload"] for row in await rig.outbox_rows("events")] == [b'{"n": 1}']

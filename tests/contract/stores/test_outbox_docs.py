@@ -11,7 +11,7 @@ import pytest
 
 from backends.records import Selection
 from tests.support.outbox import OutboxRig, dead_row, entry, requeue
-from tests.support.store import ACTOR, EVERYTHING, ids, why
+from tests.support.store import ACTOR, EVERYTHING, ids, table_findings, why
 
 PARTITIONS, DELETE, INDEXES = re.findall(
     r"```sql\n(.*?)```", Path(__file__).parents[3].joinpath("docs/outbox.md").read_text(), re.DOTALL
@@ -32,7 +32,7 @@ async def test_partitions_are_made_used_and_dropped(rig: OutboxRig) -> None:
     months = [datetime(2026, month, 17, tzinfo=UTC) for month in (11, 12)]
     await rig.dead(*(dead_row(n, failed_at=month) for n, month in enumerate(months)))
     store = await rig.store()
-    assert [one.code for one in store.info.findings] == ["ids-may-repeat"]
+    assert [one.code for one in table_findings(store)] == ["ids-may-repeat"]
     await requeue(store, "1")
     await rig.sql("DROP TABLE outbox_dlq_2026_11")
     assert await ids(store, EVERYTHING) == ["2"]
@@ -55,4 +55,4 @@ async def test_the_indexes_can_be_made(rig: OutboxRig) -> None:
     await rig.tables()
     async with rig.connect() as connection:
         await connection.execute(INDEXES)
-    assert (await rig.store()).info.findings == ()
+    assert table_findings(await rig.store()) == ()

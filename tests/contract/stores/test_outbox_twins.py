@@ -12,7 +12,7 @@ from backends.records import Filter, Selection
 from backends.store import ActRefused, ClaimRefused, RepeatedId, Requeued
 from console.services.triage.triage import Triage
 from tests.support.outbox import BASE, OutboxRig, dead_row, entry, requeue, settled_rows
-from tests.support.store import ACTOR, EVERYTHING, ids, only, recount, walk, walk_back, why
+from tests.support.store import ACTOR, EVERYTHING, ids, only, recount, table_findings, walk, walk_back, why
 
 OLD, NEW = "1@2026-04-18T14:32:16Z", "1@2026-04-18T14:32:20.5Z"
 
@@ -43,7 +43,7 @@ async def test_a_repeated_id_is_told_apart_and_a_single_one_stays_as_it_is(rig: 
         NEW: b'{"n": 5}',
         "2": b'{"n": 2}',
     }
-    assert [finding.code for finding in store.info.findings] == ["no-queue-index", "ids-may-repeat"]
+    assert [finding.code for finding in table_findings(store)] == ["no-queue-index", "ids-may-repeat"]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])

@@ -24,13 +24,14 @@ from tests.support.store import (
     entry_of,
     order_row,
     pick,
+    table_findings,
     walk,
     why,
 )
 
 
 def codes(store: SQLStore) -> set[str]:
-    return {finding.code for finding in store.info.findings} - {"busy-timeout"}
+    return {finding.code for finding in table_findings(store)} - {"busy-timeout"}
 
 
 def finding(store: SQLStore, code: str) -> Finding:
