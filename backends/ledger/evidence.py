@@ -118,7 +118,7 @@ def _age(now: float, event: float, row: object) -> float:
 def switch_sql(audit: str, index: str, mark: int) -> str:
     """The bodies of the last events that set or lifted the halt, the newest first."""
     return (
-        f"SELECT a.body FROM {index} e JOIN {audit} a ON a.seq = e.seq WHERE e.mark = {mark} "
+        f"SELECT a.body, e.seq FROM {index} e JOIN {audit} a ON a.seq = e.seq WHERE e.mark = {mark} "
         f"ORDER BY e.seq DESC LIMIT {SWITCHES}"
     )
 
