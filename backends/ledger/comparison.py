@@ -233,4 +233,6 @@ def _os_user(event: Mapping[str, Any]) -> str:
 
 def _text(value: object) -> str | None:
     """The text as a column keeps it."""
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return value  # as almost all are, and a chain has many
     return None if value is None else storable(str(value))

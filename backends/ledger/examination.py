@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from backends.ledger.audit_chain import Head, Verifier
@@ -21,6 +22,7 @@ from backends.ledger.comparison import (
     policy_differences,
 )
 from backends.ledger.names import SWITCH_MARK
+from backends.records import Chained
 from backends.store import Store
 
 _TRIES = 5  # looks at a store in which somebody acts meanwhile
@@ -45,9 +47,8 @@ async def examine(store: Store, expected: Head | None = None) -> Examined:
     verifier, record = Verifier(expected), ChainRecord()
     for _ in range(_TRIES):
         async for block in store.chain(verifier.head.count):
-            if not await asyncio.to_thread(verifier.feed, block):
+            if not await asyncio.to_thread(_fed, verifier, record, block):
                 return Examined(verifier.head, verifier.finish())
-            await asyncio.to_thread(record.feed, block)
         if problem := verifier.finish():
             return Examined(verifier.head, problem)
         seen = await _compared(store, record)
@@ -57,6 +58,13 @@ async def examine(store: Store, expected: Head | None = None) -> Examined:
             named = [*seen.named, *(await _named(store, record) if seen.attempts or seen.notes else ())]
             return Examined(verifier.head, None, tuple(named[:MOST_NAMED]))
     return Examined(verifier.head, None, busy=True)
+
+
+def _fed(verifier: Verifier, record: ChainRecord, block: Sequence[Chained]) -> bool:
+    if not verifier.feed(block):
+        return False
+    record.feed(block)
+    return True
 
 
 async def _compared(store: Store, record: ChainRecord) -> _Seen:

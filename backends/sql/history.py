@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from backends.detect import Attached
 from backends.ledger import audit_chain as chain
-from backends.ledger.evidence import bodies_of, halt_of, switch_sql
-from backends.ledger.migrations import LedgerShape
+from backends.ledger.evidence import halt_of, switch_sql
+from backends.ledger.migrations import LedgerShape, is_older
 from backends.ledger.names import SWITCH_MARK
 from backends.ledger.schema import LedgerTables
 from backends.ledger.stored_type import required
@@ -115,18 +115,22 @@ class SQLHistory:
         return tuple(Note(*row) for row in rows)
 
     async def halted(self) -> Halt | None:
-        halt = self._book.halt
-        last = sa.text(switch_sql(self._book.audit.fullname, self._book.audit_entry.fullname, SWITCH_MARK))
-
-        def asked() -> sa.Executable:
-            """The events decide; an earlier version's are not indexed before somebody acts."""
-            is_indexed = self._found.has("approval", "asked_event")
-            return last if is_indexed else sa.select(halt.c.since, halt.c.operator, halt.c.note)
-
-        rows = await self._ledger_rows(asked)
-        if rows and len(rows[0]) > 1:
-            return Halt(*rows[0])
-        return halt_of(bodies_of(rows))
+        """By the events; an earlier version's are not indexed before somebody acts."""
+        halt, book = self._book.halt, self._book
+        switches = switch_sql(book.audit.fullname, book.audit_entry.fullname, SWITCH_MARK)
+        last = sa.text(
+            f"SELECT m.value, s.body FROM {book.meta.fullname} m LEFT JOIN ({switches}) s ON 1 = 1 "
+            "WHERE m.key = 'schema_version' ORDER BY s.seq DESC"
+        )
+        if not await self._quick.run(self._has_ledger):
+            return None
+        if self._found.has("approval", "asked_event"):
+            rows = await self._ledger_rows(last)
+            if not rows or not is_older(rows[0][0], self._found):
+                return halt_of([row[1] for row in rows])
+            self._found = LedgerShape(self._attached.info.dialect)  # a backup brought an older ledger back
+        rows = await self._ledger_rows(sa.select(halt.c.since, halt.c.operator, halt.c.note))
+        return Halt(*rows[0]) if rows else None
 
     async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         async for block in self.chain(after):
