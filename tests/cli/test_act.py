@@ -51,7 +51,7 @@ def test_a_role_that_cannot_read_the_ledger_is_not_told_that_all_is_well(dlq: Dl
     for looking in (("list",), ("show", ONE), ("export", "--format", "csv")):
         ran = dlq(*looking, "--db", auditor)
         assert ran.code == 0
-        assert "in doubt or replayed shows as pending" in ran.err
+        assert "in doubt, replayed or halted is unknown" in ran.err
 
 
 def test_restore_takes_it_back(dlq: Dlq, make: Make) -> None:

@@ -76,4 +76,5 @@ def test_what_is_not_known_is_a_question_mark_and_an_open_breaker_is_named() -> 
     assert "Acme              3       ?      ?     0s       –      0" in text
     assert text[text.index("Acme              3       ?      ?     0s       –      0") + 1] == "  breaker open"
     assert "trend: unknown until the index was kept for a minute" in text
+    assert "! halt unknown, in doubt unknown, poisoned unknown" in text
     assert any(line.startswith("PROVIDERS") for line in text)

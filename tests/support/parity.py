@@ -365,7 +365,7 @@ async def _replayed(place: StoreSession, act: Act) -> Trace:
         return _traced(act, plan.planned(), dry_run=True)
     if plan.count and not await place.is_approved(plan):
         # The gate stays open until the second person has agreed; a command ends, and says of each why it stays.
-        return _traced(act, plan.refused(f"needs a second person: {plan.needs_second}"))
+        return _traced(act, plan.refused(f"needs a second person: {plan.needs_second}; {place.way_out}"))
     return _traced(act, await _run(place.replay_work(plan, act.note)))
 
 
