@@ -94,7 +94,7 @@ def test_no_column_repeats_a_word_and_the_error_grows(layout: str, size: int) ->
 
 def test_at_80_columns_a_market_stands_whole() -> None:
     shown = line(entry(market_id="BTC/USDT", venue_name="ccxt:binance", side="sell", quantity=2.5, price=92641.0), 76)
-    assert "binance  SELL 2.5 BTC/USDT @92,641 " in shown
+    assert "binance  SELL 2.5 BTC/USDT @92,641.0 " in shown
     assert "232k" in shown
 
 

@@ -37,6 +37,7 @@ _TREND_SECONDS = 60.0
 _TREND_ROWS = 2000
 _NEWER_ROWS = 500
 _SEARCH_AGAIN = 5000  # rows of a search that is repeated when the store changes
+_RANK_ROWS = 2_000  # entries that a ranking reads before it is shown again
 _SEARCH_AHEAD = 400  # a search stops here until somebody scrolls: up to this many matches are counted exactly
 
 Blank = Literal["searching", "unmatched", "empty"]
@@ -190,8 +191,11 @@ class QueueLoader:
 
     async def _rank_on(self, ranking: Ranking) -> AsyncGenerator[RowsRead]:
         while ranking is self.ranking and not ranking.is_over:
+            before = len(ranking)
             await ranking.step()
-            if (rows := await self._ranked_again(ranking)) is not None:
+            if not ranking.is_over and before // _RANK_ROWS == len(ranking) // _RANK_ROWS:
+                yield RowsRead(cursor=False)
+            elif (rows := await self._ranked_again(ranking)) is not None:
                 yield rows
             await asyncio.sleep(0)
 

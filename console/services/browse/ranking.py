@@ -18,7 +18,7 @@ from console.services.browse.sort import Sort
 from console.services.layout_fields import origin, tries
 
 MOST = 10_000  # entries that are ranked; more are counted and said
-STEP = 1_000  # entries read at once
+STEP = 500  # entries read at once: more would delay a key
 _HELD_MOST = 200
 Weigh = Callable[[Entry], Decimal | None]
 
