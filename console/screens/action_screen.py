@@ -141,7 +141,9 @@ class ActingScreen(FramedScreen):
         from console.screens.people.approvals import ApprovalsScreen
 
         if self.attached_session() is not None:
-            self.app.push_screen(ApprovalsScreen())
+            opened = ApprovalsScreen()
+            self.app.push_screen(opened)
+            opened.ignore_keys("*")  # keys typed ahead are meant for nothing that is there
 
     def do_copy(self) -> None:
         from console.screens.external_tools import copy

@@ -33,7 +33,11 @@ def dismiss(screen: ActingScreen) -> None:
         screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
     reasons = reasons_for(session.store.info.layout, screen.console.setup.config.reasons)
-    lines = [] if surplus_rows(reasons) else sample(screen, list(free), most=SAMPLE - _AT_STAKE)
+    lines = (
+        []
+        if surplus_rows(reasons)
+        else sample(screen, list(free), most=SAMPLE - _AT_STAKE - bool(held) - bool(settled))
+    )
     if held:
         lines.append(line(trusted(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
     if settled:

@@ -16,6 +16,7 @@ from console.screens.entry import EntryScreen
 from console.screens.error_dialog import Dialog
 from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.gate import DEAD_SECONDS, Gate
+from console.screens.people.approvals import ApprovalsScreen
 from tests.screens.test_gates import states
 from tests.screens.test_replay_actions import over, stage_with
 from tests.support.app import (
@@ -88,7 +89,7 @@ async def gate_stands(pilot: Pilot[Any], app: ConsoleApp, heard: list[str], capi
     assert typed(app) == ""
 
 
-@pytest.mark.parametrize("capital", list("DRNPHmS"))
+@pytest.mark.parametrize("capital", list("DRNHmS"))
 async def test_a_burst_behind_a_capital_is_the_gates_and_does_nothing(stage: Stage, capital: str) -> None:
     before = await states(stage)
     app = stage.console()
@@ -100,7 +101,7 @@ async def test_a_burst_behind_a_capital_is_the_gates_and_does_nothing(stage: Sta
         burst(app, f"{capital}{ANSWERS}")
         await gate_stands(pilot, app, heard, capital)
         assert app.header_state.mode == "paper"
-        assert app.header_state.halt is None
+        assert (app.header_state.halt is None) == (capital != "H"), "which halts at once"
         assert app.activity.run is None
     assert await states(stage) == before
 
@@ -232,17 +233,14 @@ async def test_held_enter_begins_one_batch(tmp_path: Path, venue: Exchange) -> N
     assert len(venue.orders) == 2
 
 
-async def test_a_second_answer_while_the_first_is_judged_does_nothing(stage: Stage) -> None:
-    """Looking up the approval takes a moment: a repeated Enter must not ask twice."""
-    stage.changes = {"dead_seconds": 0.0}
+async def test_a_burst_behind_p_opens_the_list_and_does_nothing_there(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "P")
-        burst(app, "abc" + "\r" * 5)
-        await until(pilot, lambda: on_queue(app))
+        burst(app, f"P{ANSWERS}q")
         await settled(pilot)
-        assert "no such plan" in notice(app)
+        assert isinstance(app.screen, ApprovalsScreen), "no key behind it quits, or opens anything"
+        assert app.return_code is None
 
 
 async def test_a_dialog_that_comes_unasked_is_not_closed_by_typing(stage: Stage) -> None:

@@ -102,7 +102,7 @@ async def test_c_on_a_pending_entry_shows_what_the_venue_has_of_it(tmp_path: Pat
     placed = venue.place(symbol="MSFT", side="buy", qty="11", limit_price="100.25", client_order_id="cid-1")
     stage = stage_with(tmp_path, venue, [order(1)])
     app = stage.console()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "C")
         await until(pilot, lambda: "found" in screen_text(app))
@@ -115,6 +115,21 @@ async def test_c_on_a_pending_entry_shows_what_the_venue_has_of_it(tmp_path: Pat
         assert await bodies(app) == []
         assert app.activity.run is None
     assert set((await states(stage)).values()) == {"pending"}
+
+
+async def test_the_venues_order_stands_beside_ours_and_what_differs_has_a_sign(tmp_path: Path, venue: Exchange) -> None:
+    venue.place(symbol="MSFT", side="buy", qty="99", limit_price="100.25", client_order_id="cid-1")
+    stage = stage_with(tmp_path, venue, [order(1)])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "C")
+        await until(pilot, lambda: "at the venue" in screen_text(app))
+        shown = [" ".join(row.split()) for row in screen_text(app).replace("│", " ").splitlines()]
+        assert "this entry at the venue" in shown
+        assert "≠ quantity 11.0 99" in shown
+        assert "side buy buy" in shown, "what is equal has no sign"
+        assert any("→ next D (handled-at-venue) if that order is this one" in row for row in shown)
 
 
 async def test_c_on_several_gives_a_row_for_each(tmp_path: Path, venue: Exchange) -> None:
@@ -436,3 +451,25 @@ async def test_what_was_left_in_flight_is_settled(tmp_path: Path, venue: Exchang
         await answer(pilot, "settle")
         await until(pilot, lambda: on_queue(app))
     assert set((await states(stage)).values()) == {"pending"}
+
+
+@pytest.mark.parametrize("digit", ["1", "2"])
+async def test_settling_takes_at_most_six_keys_besides_the_note_and_the_word(
+    tmp_path: Path, venue: Exchange, digit: str
+) -> None:
+    stage = stage_with(tmp_path, venue, [order(1, market_id="DROP")])
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await in_doubt(pilot)
+        blind(venue)
+        keys = ["S", digit, *(["enter"] if digit == "1" else [])]  # no order id is known
+        await press(pilot, "S")
+        await until(pilot, lambda: "press 1 or 2" in screen_text(app))
+        await press(pilot, *keys[1:])
+        for text in ("seen on the broker's page", "settle"):
+            await answer(pilot, text)
+            keys.append("enter")
+        assert len(keys) <= 6
+        await until(pilot, lambda: on_queue(app))
+        assert "settled: " in notice(app)

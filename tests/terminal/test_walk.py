@@ -47,17 +47,17 @@ def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
     terminal.press("R")
     terminal.opened(f"Replay {len(SENT)} entries · PAPER", f"type {len(SENT)} to send")
     terminal.press(*str(len(SENT)), "enter")
-    terminal.shows("PAPER over", "replay finished", "in doubt", "C: the venue is asked")
+    terminal.shows("PAPER · done", "replay finished", "in doubt", "C: the venue is asked")
     assert sorted(states())[:1] == ["in_doubt"]
     assert states().count("replayed") == len(SENT) - 1
-    terminal.back("PAPER over")
+    terminal.back("PAPER · done")
     terminal.shows("in doubt 1")
 
 
 def _reconcile(terminal: Terminal) -> None:
     terminal.press("C")
-    terminal.shows("PAPER over", "reconcile finished", "accepted")
-    terminal.back("PAPER over")
+    terminal.shows("PAPER · done", "reconcile finished", "accepted")
+    terminal.back("PAPER · done")
     terminal.shows("in doubt 0", f"pending {BULK} ")
 
 

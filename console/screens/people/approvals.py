@@ -19,7 +19,7 @@ from console.widgets.choice_list import ChoiceList
 from console.widgets.text_pane import TextPane
 
 _TICK_SECONDS = 1.0
-_NOTHING = "Nothing waits for a second person. A plan that needs one appears here by itself."
+_NOTHING = "Nothing waits for a second person; a plan that does appears by itself."
 _SENT = ("replayed", "in_doubt", "in_flight")
 
 
@@ -74,7 +74,8 @@ class ApprovalsScreen(FramedScreen):
         text = (
             f"{waiting:,} for you to look at and sign" if waiting else _NOTHING if not self._asked else "none for you"
         )
-        self._head.show(line(trusted("What waits for a second person   ", "strong"), trusted(text)))
+        title = "What waits for a second person   " if self._asked else ""
+        self._head.show(line(trusted(title, "strong"), trusted(text)))
         self._list.put([(name, waiting_choice(one.plan, one.state, now)) for name, one in self._asked.items()])
         self._show_story()
 
