@@ -17,9 +17,9 @@ def numbers(ran: Ran) -> str:
 
 @pytest.fixture
 def target(make: Make) -> str:
-    old = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
+    old = datetime.now(UTC) - timedelta(hours=2)
     wanted = {"venue_name": "Kalshi", "side": "sell", "quantity": 100000.0, "price": 0.9, "captured_at": old}
-    fresh = {"captured_at": datetime.now(UTC).isoformat()}
+    fresh = {"captured_at": datetime.now(UTC)}
     return str(
         make(
             [
