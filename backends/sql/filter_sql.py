@@ -17,6 +17,7 @@ from backends.criterion import Criterion, Pattern
 from backends.filter_match import ACTION, number_column, text_columns
 from backends.layouts.mask import MASKED
 from backends.layouts.orders import NAME as ORDERS
+from backends.layouts.orders import sqlite_affinity
 from backends.layouts.roles import Roles
 from backends.records import Filter
 from backends.sql.postgres_columns import TIME_TYPES
@@ -225,12 +226,7 @@ class _SQLite(_Dialect):
     """LIKE and NOCASE know the case of ASCII letters alone, and stop at a NUL."""
 
     def text(self, column: Column, asked: Pattern) -> _Both:
-        held = column.sql
-        # A value that is no text, has other letters than ASCII's, a NUL or broken bytes is judged in memory.
-        odd = (
-            f"(typeof({held}) NOT IN ('text', 'null') OR length(CAST({held} AS BLOB)) <> length({held}) "
-            f"OR {held} GLOB '*[^' || char(1) || '-' || char(127) || ']*')"
-        )
+        held, odd = column.sql, self._odd(column, asked)
         if not _is_ascii(asked):
             return odd, FALSE
         if _size(asked) > _LONGEST:
@@ -240,6 +236,21 @@ class _SQLite(_Dialect):
         else:
             equal = f"{held} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal} AND typeof({held}) = 'text')"
+
+    def _odd(self, column: Column, asked: Pattern) -> str:
+        """True of a value that is no text, or has a NUL, other letters than ASCII's or broken bytes, and might fit.
+
+        Numbers sort before every text and bytes after it, which costs less than typeof. Folding makes no text shorter.
+        Broken bytes are shown as escapes, so that they fit only what has a backslash.
+        """
+        held = column.sql
+        kind = f"{held} >= x''" if sqlite_affinity(column.type) == "text" else f"{held} >= x'' OR {held} < ''"
+        wide = f"length(CAST({held} AS BLOB)) <> length({held})"
+        if asked.is_literal:
+            wide = f"(length({held}) <= {_size(asked)} AND {wide})"
+        if any("\\" in piece for piece in asked.pieces) or not any(asked.pieces):
+            wide = f"{wide} OR {held} GLOB '*[^' || char(1) || '-' || char(127) || ']*'"
+        return f"({kind} OR {wide})"
 
     def nothing(self, column: Column) -> _Both:
         return f"({column.sql} IS NULL OR {column.sql} = '' OR typeof({column.sql}) = 'blob')", (
