@@ -109,14 +109,14 @@ async def doctor_verb(context: Context) -> int:
         print(json.dumps(report))
         return DONE
     enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
-    print(f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}")
+    print(f"store      {safe(info.label)}\nlayout     {info.layout} in {safe(info.table)}, pages by {info.order}")
     print(f"read-only  {'yes' if info.read_only else 'no'} ({enforced})")
     states = [f"{count} {state}" for state, count in counts.by_state.items() if count]
     print(f"entries    {', '.join(states) or 'none'}")
     if retention := _RETENTION.get(info.layout):
         print(f"retention  {retention}")
     if halted:
-        print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
+        print(f"halt       since {safe(halted.since)} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
     for finding in info.findings:
         print(f"finding    {finding.code}: {safe_block(finding.text)}")
         if finding.sql:
