@@ -142,6 +142,7 @@ class Config:
 
 
 _LARGEST = 1_000_000  # bytes of a config
+_MOST_DOTS = 500  # in a line: tomllib takes minutes for a key of many parts
 
 
 def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
@@ -159,6 +160,8 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
         raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
     if others:
         raise ConfigError(f"{others} may change the config {path}: chmod go-w takes that away, of it or of its folder")
+    if any(text.count(b".") > _MOST_DOTS for text in raw.split(b"\n")):
+        raise ConfigError(f"the config {path} is not valid TOML: a line has more than {_MOST_DOTS} dots")
     try:
         document = tomllib.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as problem:  # tomllib's own error, and Python's about bytes and long numbers
