@@ -8,6 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from backends.store import Unreachable
+
 
 class DamagedValue(sqlite3.DatabaseError):
     """The ledger holds what no console wrote there; read as SQLite's own report of a damaged file."""
@@ -25,7 +27,7 @@ def check_types(metadata: sa.MetaData) -> None:
 def required(value: Any) -> Any:
     """The value of a column that is never empty in a ledger that a console wrote."""
     if value is None:
-        raise DamagedValue
+        raise Unreachable("the console's ledger in this store is damaged: restore it from a backup")
     return value
 
 

@@ -31,7 +31,8 @@ async def archive_verb(context: Context) -> int:
     if args.json:
         print(json.dumps({**told, "head": made.head, "digest": made.digest}))
         return DONE
-    print(f"archived {made.entries} entries, {made.attempts} attempts, {made.events} audit events to {made.path}")
+    where = safe(str(made.path))
+    print(f"archived {made.entries} entries, {made.attempts} attempts, {made.events} audit events to {where}")
     print(f"head {made.head}\ndigest {made.digest}")
     print("dlq: nothing was deleted; keep the digest elsewhere, it proves the whole bundle", file=sys.stderr)
     return DONE
@@ -46,5 +47,5 @@ def _verify(path: Path, *, as_json: bool) -> int:
         print(f"sound: {verdict.entries} entries, {verdict.events} audit events\nhead {verdict.head}")
         print(f"digest {verdict.digest}")
     for problem in verdict.problems:
-        print(f"dlq: {path}: {safe(problem)}", file=sys.stderr)
+        print(f"dlq: {safe(str(path))}: {safe(problem)}", file=sys.stderr)
     return DONE if verdict.sound else REJECTED if verdict.is_bundle else USAGE

@@ -184,7 +184,7 @@ async def _examined(context: Context) -> _Examined:
 def _doctor_lines(found: _Examined) -> Iterator[str]:
     info = found.info
     enforced = "enforced by the database" if info.read_only_enforced_by == "database" else "client-side only"
-    yield f"store      {info.label}\nlayout     {info.layout} in {info.table}, pages by {info.order}"
+    yield f"store      {safe(info.label)}\nlayout     {info.layout} in {safe(info.table)}, pages by {info.order}"
     yield f"read-only  {'yes' if info.read_only else 'no'} ({enforced})"
     states = [f"{count} {state}" for state, count in (found.entries or {}).items() if count]
     yield f"entries    {'unknown: not read' if found.entries is None else ', '.join(states) or 'none'}"

@@ -201,7 +201,7 @@ async def index_verb(context: Context) -> int:
                 return DONE
             agreed = await keeping.build(Teller(as_json=args.json))
         except IndexUnavailable as problem:
-            print(f"dlq: {problem}", file=sys.stderr)
+            print(f"dlq: {safe(str(problem))}", file=sys.stderr)
             return NOT_ACTED
         entries = sum((await store.counts(EVERYTHING)).by_state.values())
     if not agreed:

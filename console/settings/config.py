@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from backends.layouts.columns import Options
-from console.settings.file_safety import who_may_write
+from console.settings.file_safety import read_regular, who_may_replace
 from console.settings.layout_settings import (
     HUB_WAIT,
     STORE_SETTINGS,
@@ -141,14 +141,17 @@ class Config:
         return self.venues.get(name, VenueConfig())
 
 
+_LARGEST = 1_000_000  # bytes of a config
+_MOST_DOTS = 500  # in a line: tomllib takes minutes for a key of many parts
+
+
 def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
     """Reads `--config`, else DLQ_CONFIG, else the file in XDG_CONFIG_HOME. A file that was named must exist."""
     named = given or environ.get("DLQ_CONFIG")
     path = Path(named).expanduser() if named else _default_path(environ)
     try:
-        raw = path.read_bytes()
-        # A file that somebody named lies where they chose; nobody looks at the folder of the default one.
-        others = who_may_write(path) or (None if named else who_may_write(path.parent))
+        raw = read_regular(path, _LARGEST)
+        others = who_may_replace(path)
     except FileNotFoundError:
         if named:
             raise ConfigError(f"no such config file: {path}") from None
@@ -157,9 +160,11 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
         raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
     if others:
         raise ConfigError(f"{others} may change the config {path}: chmod go-w takes that away, of it or of its folder")
+    if any(text.count(b".") > _MOST_DOTS for text in raw.split(b"\n")):
+        raise ConfigError(f"the config {path} is not valid TOML: a line has more than {_MOST_DOTS} dots")
     try:
         document = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except (ValueError, RecursionError) as problem:  # tomllib's own error, and Python's about bytes and long numbers
         raise ConfigError(f"the config {path} is not valid TOML: {problem}") from None
     return _Reader(path).read(document)
 

@@ -17,7 +17,7 @@ import keyring
 import keyring.errors
 from keyring.backend import KeyringBackend
 
-from console.settings.file_safety import who_may_write
+from console.settings.file_safety import who_may_replace
 from console.settings.secret_names import SetName, hub_set, provider_set, venue_set
 from console.settings.secret_remedies import field_missing, set_missing
 from console.text.untrusted import safe
@@ -253,7 +253,7 @@ def _owner_only(path: Path) -> str:
         status = path.stat()
         if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
             raise SecretError(f"{path} must belong to you and be readable by you alone (chmod 600)")
-        if others := who_may_write(path.parent):
+        if others := who_may_replace(path.parent):
             raise SecretError(f"{others} may change the credentials in {path.parent}: chmod go-w takes that away")
         return path.read_text("utf-8").rstrip("\r\n")
     except OSError as problem:

@@ -369,6 +369,15 @@ def test_read_only_acts_on_nothing(console: Any, exchange: Exchange) -> None:
     assert exchange.requests == before, "not even a probe"
 
 
+def test_a_live_replay_under_read_only_reads_no_secret(console: Any, exchange: Exchange) -> None:
+    pool = console([order(1)])
+    asked, before = pool.folder / "vault.json.read", exchange.requests
+    ran = pool("replay", ident(1), "--live", "--yes", "--read-only")
+    assert (ran.code, asked.exists(), exchange.requests == before) == (4, False, True), ran
+    assert pool("replay", ident(1), "--live", "--yes", "--dry-run").code in (0, 4)
+    assert asked.exists(), "the keyring of the test notes when it is asked"
+
+
 def test_a_store_that_is_not_there_is_five(console: Any, tmp_path: Path) -> None:
     pool = console([order(1)])
     pool.target = str(tmp_path / "nowhere.db")

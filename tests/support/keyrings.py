@@ -25,6 +25,7 @@ class FileKeyring(KeyringBackend):
         Path(os.environ["DLQ_TEST_VAULT"]).write_text(json.dumps(items))
 
     def get_password(self, service: str, username: str) -> str | None:
+        Path(f"{os.environ['DLQ_TEST_VAULT']}.read").touch()  # it was asked
         return self._read().get(f"{service}|{username}")
 
     def set_password(self, service: str, username: str, password: str) -> None:

@@ -86,3 +86,16 @@ def test_credentials_in_a_folder_that_others_may_write_are_refused(tmp_path: Pat
     folder.chmod(0o777)
     with pytest.raises(SecretError, match="everybody may change the credentials"):
         Vault(folder, {}).kept(venue_set("alpaca", None, "paper"), ("api_key", "secret_key"))
+
+
+def test_a_folder_on_the_way_counts_too(tmp_path: Path) -> None:
+    """Whoever may rename a folder can put another one, with another config, in its place."""
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    path = written(deep, "")
+    assert load_config(str(path), {}).path == path
+    for folder in (deep, deep.parent, deep.parent.parent):
+        folder.chmod(0o777)
+        with pytest.raises(ConfigError, match="everybody may change the config"):
+            load_config(str(path), {})
+        folder.chmod(0o755)

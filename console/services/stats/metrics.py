@@ -13,7 +13,7 @@ from console.services.stats.alerts import OF_LEDGER, RULES, Alert
 from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import RETRY_STEPS, Tally, VenueTally
 from console.services.stats.trend import SIGNS, DepthTrend, DepthTrends
-from console.text.untrusted import code_of, is_forbidden
+from console.text.untrusted import code_of, is_forbidden, is_harmless
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 CATEGORIES = ("transient", "schema", "business", "integration")
@@ -196,7 +196,7 @@ def _labels(labels: Labels) -> str:
 def escape(value: str) -> str:
     """Escapes a label value. A venue's name may hold anything: line ends, quotes, what a terminal acts on."""
     text = readable(value)
-    if not text.isprintable():
+    if not is_harmless(text):
         text = "".join(code_of(one) if is_forbidden(one) and one != "\n" else one for one in text)
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
