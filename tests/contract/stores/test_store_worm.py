@@ -8,11 +8,11 @@ from backends.layouts import orders
 from backends.layouts.create import make_store
 from backends.sql.store import SQLStore
 from backends.store import BadTarget
-from tests.support.store import ACTOR, PostgresRig, Rig, SQLiteRig, entry_of, ids, order_row, pick, why
+from tests.support.store import ACTOR, PostgresRig, Rig, SQLiteRig, entry_of, ids, order_row, pick, table_findings, why
 
 
 def holes(store: SQLStore) -> set[str]:
-    return {finding.code for finding in store.info.findings} - {"busy-timeout", "journal-mode"}
+    return {finding.code for finding in table_findings(store)} - {"busy-timeout", "journal-mode"}
 
 
 async def refused(rig: Rig, statement: str, *args: object) -> None:
