@@ -164,7 +164,7 @@ async def test_a_role_that_cannot_read_the_ledger_looks_and_is_told(postgres_sto
     auditor = await postgres_store.role("auditor", "SELECT ON order_dlq")
     store = await postgres_store.open(target=auditor)
     (finding,) = [one for one in store.info.findings if one.code == "ledger-unreadable"]
-    assert "in doubt or replayed shows as pending" in finding.text
+    assert "in doubt, replayed or halted is unknown" in finding.text
     assert len(await ids(store)) == 2
     assert await store.attempts(FIRST) == ()
     assert await store.halted() is None
