@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Sequence
 
 from backends.ledger.audit_chain import Head
 from backends.ledger.examination import examine
 from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
-from backends.records import STATES, Filter, number, readable
+from backends.records import STATES, Filter, Finding, StoreInfo, number, readable
 from backends.store import Store, Unreachable
 from console.cli.context import DONE, REJECTED, Context, say
 from console.cli.output import event_pairs, history_json, history_lines, json_row, plain_entry, stored_number
@@ -121,6 +122,11 @@ async def doctor_verb(context: Context) -> int:
         print(f"retention  {retention}")
     if halted:
         print(f"halt       since {halted.since} by {safe_block(halted.operator)}: {safe_block(halted.note)}")
+    _print_roles(info, findings)
+    return DONE
+
+
+def _print_roles(info: StoreInfo, findings: Sequence[Finding]) -> None:
     if info.login:
         acting = "" if info.login == info.role else f", acting as {info.role}"
         can = f"may not read {', '.join(info.unread)}" if info.unread else "may read everything it needs"
@@ -133,7 +139,6 @@ async def doctor_verb(context: Context) -> int:
     for name, sql in info.role_sql:
         print(f"grants     {_GRANTS[name]}")
         _print_sql(sql)
-    return DONE
 
 
 _GRANTS = {

@@ -30,7 +30,7 @@ _BLIND = "Unknown: this role cannot read the console's ledger. `dlq doctor` prin
 
 
 @dataclass(slots=True)
-class Person:
+class OperatorTally:
     """What one operator did. `os_user` is the identity; `operator` is a label anybody may choose."""
 
     operator: str
@@ -61,7 +61,7 @@ class ShiftActivity:
         self._since = since
         self._modes: dict[tuple[str, int], str] = {}  # mode of each attempt, by entry id and attempt number
         self.seq = 0
-        self.people: dict[tuple[str, str], Person] = {}
+        self.people: dict[tuple[str, str], OperatorTally] = {}
         self.moments: list[ActivityMoment] = []
         self.reconciles: Counter[tuple[str, str]] = Counter()
         self.refusals: Counter[str] = Counter()
@@ -130,10 +130,10 @@ class ShiftActivity:
             return self._modes.get(key, _UNKNOWN)
         return self._modes.pop(key, _UNKNOWN)
 
-    def _person(self, who: Mapping[str, Any]) -> Person:
+    def _person(self, who: Mapping[str, Any]) -> OperatorTally:
         key = (str(who.get("operator", "?")), str(who.get("os_user", "?")))
         if key not in self.people:
-            self.people[key] = Person(*key)
+            self.people[key] = OperatorTally(*key)
         return self.people[key]
 
 
