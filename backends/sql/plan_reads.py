@@ -122,20 +122,19 @@ class SQLPlanReads(SQLPolicy):
                 who = {"os_user": storable(actor.os_user), "plan": plan_hash}
                 await tx.call("ask_approval", actor, tx.about((), why, detail), **who, **told)
             else:
-                await self._ask(tx, plan_hash, told, actor, why, detail)
+                await self._ask(tx, {**told, "plan": plan_hash}, actor, why, detail)
 
         await self.writing.run(work)
 
     async def _ask(
         self,
         tx: Transaction,
-        plan_hash: str,
         told: Mapping[str, str],
         actor: Actor,
         why: ActContext,
         detail: Mapping[str, object],
     ) -> None:
-        approval, now = self._book.approval, self._clock_now
+        approval, now, plan_hash = self._book.approval, self._clock_now, told["plan"]
         ((moment,),) = await tx.rows(f"SELECT {SQLITE_NOW}")
         kept = {"document": digest(told["document"]), "request": digest(told["request"]), "moment": moment}
         said = {"plan": plan_hash, "summary": told["summary"], "asked_for": told["asked_for"]}
