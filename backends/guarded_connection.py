@@ -39,7 +39,11 @@ class GuardedConnection(aiosqlite.Connection):
         self._since = float("inf")
 
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._is_stuck or not self._running or not self._connection:
+        if self._is_stuck:
+            if getattr(fn, "__name__", "") in ("close", "rollback"):
+                return None  # its thread does so once the statement ends
+            raise Stuck
+        if not self._running or not self._connection:
             raise ValueError("Connection closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
