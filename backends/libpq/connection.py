@@ -210,6 +210,8 @@ async def _dial(
         if watch.problem is not None:
             raise watch.problem from None
         raise
+    except AttributeError:  # the driver's, for a server that does not tell its version
+        raise Unreachable(f"{target.label_of(server)} does not speak like Postgres") from None
     connection._loop = loop  # asyncio keeps its tasks by loop, and knows nothing of the stand-in
     return connection
 

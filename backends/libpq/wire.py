@@ -22,6 +22,8 @@ _NEXT = {None: frozenset({_OK, *_METHODS}), 7: {8, _OK}, 8: {8, _OK}, 9: {8, _OK
 _SIZES = {_OK: 9, 3: 9, 5: 13}  # of the whole message, where it is fixed
 _LONGEST = 30_000  # no message before the end of a login is longer
 _HEAD = 5
+# Until the server is ready for a query: anything else, or an odd length, would keep the driver busy for ever.
+_KINDS = frozenset({b"R", b"S", b"K", b"N", b"E", b"Z", b"v"})
 
 
 class LoginWatch:
@@ -92,7 +94,7 @@ class LoginGuard(asyncio.Protocol):
         self._waiting += data
         while len(self._waiting) >= _HEAD:
             kind, size = self._waiting[:1], int.from_bytes(self._waiting[1:_HEAD], "big") + 1
-            if not _HEAD <= size <= _LONGEST:
+            if kind not in _KINDS or not _HEAD <= size <= _LONGEST:
                 self._transport.abort()  # no Postgres: what it says is not passed on
                 return
             if len(self._waiting) < size:
@@ -101,7 +103,7 @@ class LoginGuard(asyncio.Protocol):
             if kind == b"R" and not self._pass_request(message):
                 return
             self.inner.data_received(message)
-            if kind == b"R" and _code(message) == _OK:
+            if kind == b"Z":
                 self._step_aside()
                 return
 
