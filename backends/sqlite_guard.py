@@ -27,7 +27,7 @@ _SETTINGS = (
 _ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only", "synchronous", "foreign_keys"})
 # These only read, even with an argument; SQLAlchemy resets read_uncommitted on close, and it affects only reads.
 _HARMLESS_PRAGMAS = frozenset(
-    {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "read_uncommitted"}
+    {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "database_list", "read_uncommitted"}
 )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote
 
-from backends.libpq.conninfo import URI_HELP, parse_uri, parse_words
-from backends.libpq.keyword import KEYWORDS, SECRETS, nearest
-from backends.libpq.settings import ConnectionSettings, ServerAddress, resolved
 from backends.store import BadTarget
 from backends.values import is_encodable, readable
+
+if TYPE_CHECKING:
+    from backends.libpq.settings import ConnectionSettings, ServerAddress
 
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -79,7 +80,7 @@ Target = SQLiteTarget | PostgresTarget
 def parse_target(text: str, environ: Mapping[str, str] | None = None) -> Target:
     """Raises BadTarget, whose message never repeats what could be a password."""
     if _is_words(text):
-        return _postgres(parse_words, text, environ)
+        return _postgres(text, environ, as_words=True)
     scheme, separator, rest = text.partition("://")
     if not separator:
         return _path(text)
@@ -88,7 +89,7 @@ def parse_target(text: str, environ: Mapping[str, str] | None = None) -> Target:
             _check_text(text)
             return _sqlite(rest)
         case "postgresql" | "postgres":
-            return _postgres(parse_uri, rest, environ)
+            return _postgres(rest, environ)
         case _:
             raise BadTarget("unknown kind of target: give a path, sqlite:///path or postgresql://user@host/db")
 
@@ -103,6 +104,8 @@ def _is_words(text: str) -> bool:
     first = _FIRST_WORD.match(text)
     if first is None:
         return False
+    from backends.libpq.keyword import KEYWORDS, nearest  # what reads connection strings is not needed for a file
+
     return first[1] in KEYWORDS or (nearest(first[1]) is not None and not _is_there(Path(text)))
 
 
@@ -113,6 +116,8 @@ def _path(text: str) -> SQLiteTarget:
         raise BadTarget("the target holds control characters")
     # A "no such file" would repeat the text, which may hold a password.
     if _LIKE_A_DSN.search(text) and not _is_there(Path(text)):
+        from backends.libpq.conninfo import URI_HELP
+
         raise BadTarget(f"that looks like a DSN, but cannot be read as one: {URI_HELP}")
     try:
         return SQLiteTarget(Path(text).expanduser())
@@ -140,9 +145,13 @@ def _sqlite(rest: str) -> SQLiteTarget:
     return SQLiteTarget(Path(name), immutable=bool(options))
 
 
-def _postgres(parse: Callable[[str], dict[str, str]], text: str, environ: Mapping[str, str] | None) -> PostgresTarget:
+def _postgres(text: str, environ: Mapping[str, str] | None, *, as_words: bool = False) -> PostgresTarget:
+    from backends.libpq.conninfo import parse_uri, parse_words
+    from backends.libpq.keyword import SECRETS
+    from backends.libpq.settings import resolved
+
     _check_text(text)
-    said = parse(text)
+    said = parse_words(text) if as_words else parse_uri(text)
     settings, password = resolved(said, os.environ if environ is None else environ)
     kept = tuple((key, value) for key, value in said.items() if key not in SECRETS)
     return PostgresTarget(kept, settings, password)

@@ -21,7 +21,6 @@ from console import clock
 from console.cli.parser import UsageError
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
 from console.services.layout_fields import ORDERS
-from console.services.policy import limits_for_looking
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
@@ -175,6 +174,8 @@ class Context:
     @asynccontextmanager
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
+            from console.services.policy import limits_for_looking
+
             limits = await limits_for_looking(self.config, store)
             yield Triage(store, self.actor, clock.now, limits, self._worth)
 

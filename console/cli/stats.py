@@ -21,7 +21,8 @@ from dataclasses import replace
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from threading import BoundedSemaphore, Thread, Timer
+from queue import Empty, SimpleQueue
+from threading import Thread, Timer
 from typing import Any
 
 from backends.index import IndexUnavailable, Progress, Reader
@@ -393,26 +394,30 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, where: tuple[str, int], answer: object) -> None:
         self.answer = answer
-        self._free = BoundedSemaphore(_MOST_CLIENTS)
+        self._free: SimpleQueue[None] = SimpleQueue()  # a place for each client
+        for _ in range(_MOST_CLIENTS):
+            self._free.put(None)
         if ":" in where[0]:
             self.address_family = socket.AF_INET6
         super().__init__(where, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        try:
+            self._free.get_nowait()
+        except Empty:
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no further thread can be started
-            self._free.release()
+            self._free.put(None)
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._free.put(None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Silent: a client that went away or was dropped is nobody's fault, and a traceback would hold values."""

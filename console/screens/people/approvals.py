@@ -14,6 +14,7 @@ from console.screens.frame import FramedScreen
 from console.screens.gates.approve import ApproveGate, ApproveSteps
 from console.services.session import WAITS_SECONDS, StoreSession
 from console.services.triage.approvals import WaitingPlan, waiting_plan
+from console.text.untrusted import safe
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.text_pane import TextPane
@@ -115,7 +116,7 @@ class ApprovalsScreen(FramedScreen):
 
         def answered(plan: str | None) -> None:
             if plan is not None:
-                self.show_notice(line(trusted(f"approved: {plan[:8]}; the one who asked can send it now", "good")))
+                self.show_notice(line(trusted(f"approved: {safe(plan, 8)}; the one who asked can send it now", "good")))
 
         self.app.push_screen(ApproveGate(one.plan, _steps(session)), answered)
 

@@ -13,7 +13,7 @@ from backends.records import OPEN_STATES
 from console.render.line import Line, joined, line, spread, trusted, untrusted, width
 from console.render.order_row import summed
 from console.render.value import count, coverage, many, short_amounts
-from console.screens.action_screen import ListingScreen
+from console.screens.queue.listing import ListingScreen
 from console.screens.queue.search_preview import Preview
 from console.services.browse.filter_syntax import ExpressionError, parse_expression
 from console.services.browse.queue_window import Window

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from backends.criterion import Criterion
 from backends.layouts.mask import masked_error
@@ -23,11 +24,13 @@ from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import LAYOUTS, stored_error, varying
 from console.services.triage.gone import gone_entry
-from console.services.triage.last_act import LastActs
 from console.services.triage.lineage import ancestors_of
 from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
 from console.services.triage.poison import Poison, poison_among
 from console.text.untrusted import safe
+
+if TYPE_CHECKING:
+    from console.services.triage.last_act import LastActs
 
 Worth = Callable[[Entry], Decimal | None]  # an order's value, where it can be told without asking a venue
 CHUNK = 500  # entries in the first transaction
@@ -234,7 +237,7 @@ class Triage:
         self.store = store
         self.actor = actor
         self.worth = worth
-        self._acts = LastActs()
+        self._acts: LastActs | None = None
         self.limits: MarkLimits = limits or UsualLimits()
         self._clock = clock
         self._last_dismissed: tuple[str, ...] = ()
@@ -250,6 +253,10 @@ class Triage:
         return replace(query, acts=await self.last_acts()) if query.by_act else query
 
     async def last_acts(self) -> LastActs:
+        if self._acts is None:
+            from console.services.triage.last_act import LastActs
+
+            self._acts = LastActs()
         await self._acts.read(self.store)
         return self._acts
 
