@@ -64,9 +64,7 @@ class ApprovalsScreen(FramedScreen):
             return
         asked = [one for one in await session.store.approvals() if min(one.asked_ago, _ago(one)) <= WAITS_SECONDS]
         mine = f"{session.setting.actor.os_user}|{session.info.role}"
-        read = [
-            AskedPlan(waiting_plan(one), await _standing(session, one, mine), one.asked_by == mine) for one in asked
-        ]
+        read = [AskedPlan(waiting_plan(one), await _standing(session, one, mine)) for one in asked]
         self._asked = {one.plan.plan: one for one in sorted(read, key=lambda one: one.state != "waits for you")}
         self._show()
 
