@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from console.cli.context import say
-from console.render.gates.waiting import waiting_line, waiting_order
+from console.render.gates.waiting import waiting_line, waiting_order, waiting_rows
 from console.render.order_text import market_text, order_text
 from console.render.plan import Entries, said_lines
 from console.render.value import place
@@ -47,7 +47,7 @@ def json_result(ended: EntryOutcome) -> str:
 def say_waiting(plan: WaitingPlan) -> None:
     """Everything that is approved, line by line."""
     say(waiting_line(plan))
-    for row in plan.orders:
+    for row in waiting_rows(plan):
         say(f"  {safe(waiting_order(row), 4000)}")
 
 

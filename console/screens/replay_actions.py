@@ -48,6 +48,7 @@ def replay(screen: ActingScreen) -> None:
 
     def answered(answer: Confirmed | None) -> None:
         if answer is not None:
+            screen.console.queue.people.forget(answer.plan.hash)
             work = _telling(answer.lost, session.replay_work(answer.plan, answer.note))
             total = answer.plan.size + len(answer.lost)
             screen.console.begin(new_run("replay", mode if session.has_modes else REAL, total, work))
@@ -192,6 +193,7 @@ def _resume(screen: ActingScreen, session: StoreSession, halt: Halt) -> None:
         elif resumed.outcome == "not-halted":
             screen.warn("somebody has resumed this store already")
         else:
+            screen.console.queue.people.forget("resume approved")
             screen.show_notice(line(trusted("resumed", "good")))
 
     def answered(answer: str | None) -> None:

@@ -37,9 +37,14 @@ def waiting_line(plan: WaitingPlan) -> str:
     )
 
 
+def waiting_rows(plan: WaitingPlan) -> list[Row]:
+    """Every order as the asker saw it, with where it goes."""
+    return [{**row, **plan.places.get(str(row.get("dlq_id")), {})} for row in plan.orders]
+
+
 def places_text(plan: WaitingPlan) -> str:
     """`alpaca main, kalshi events, … 3 more`"""
-    tally = Counter(_place(row) for row in plan.orders)
+    tally = Counter(_place(row) for row in waiting_rows(plan))
     shown = [place for place, _ in tally.most_common(_PLACES) if place]
     more = len(tally) - len(shown)
     return ", ".join([*shown, *([f"… {more} more"] if shown and more > 0 else [])])
@@ -117,7 +122,7 @@ def waiting_page(plan: WaitingPlan, now: datetime) -> list[PageRow]:
         rows.append(("gross", line(trusted(value.amounts(plan.gross), "strong"))))
     if places := places_text(plan):
         rows.append(("goes to", line(trusted(places))))
-    orders = [PageRow(_order_line(row), str(row.get("dlq_id"))) for row in plan.orders]
+    orders = [PageRow(_order_line(row), str(row.get("dlq_id"))) for row in waiting_rows(plan)]
     return [*(PageRow(one) for one in columns(rows, indent=0)), PageRow(()), *orders]
 
 
@@ -144,7 +149,7 @@ def _order_line(row: Row) -> Line:
 def waiting_row_lines(plan: WaitingPlan, entry_id: str) -> list[Line]:
     """One order in full, as the asker saw it."""
     rows: list[tuple[str, Line]] = []
-    for row in plan.orders:
+    for row in waiting_rows(plan):
         if str(row.get("dlq_id")) == entry_id:
             rows += _fields(row)
     return columns(rows)

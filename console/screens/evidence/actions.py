@@ -158,6 +158,7 @@ async def _settle(
         screen.queue_asks(report.plan, f"settling {attempt.entry_id}", "S again, then type settle")
     else:
         drafts.pop(_key(attempt), None)
+        screen.console.queue.people.forget(f"settling {attempt.entry_id} approved")
     if gate.is_current:
         gate.told(report)
     else:

@@ -38,6 +38,10 @@ class PeopleWatch:
         self._asked[plan] = what, then
         self.read()
 
+    def forget(self, done: str) -> None:
+        """It was done: what was asked for, by its plan or in its words, is told no more."""
+        self._asked = {plan: told for plan, told in self._asked.items() if done not in (plan, told[0])}
+
     def store_changed(self) -> None:
         self.read()
         for screen in self._screen.app.screen_stack:
@@ -71,6 +75,8 @@ class PeopleWatch:
         """Say that somebody approved what was asked for here; a gate that waits for it says so itself."""
         for plan, (what, then) in tuple(self._asked.items()):
             approval = await session.store.approval(plan)
+            if plan not in self._asked:
+                continue  # done meanwhile
             if approval is None or approval.asked_ago > WAITS_SECONDS:
                 self._asked.pop(plan, None)
             elif approval.approved_by is not None:

@@ -135,9 +135,9 @@ class ReplayPlan:
         """What a second person approves: every order that goes, by its hash, and as the asker saw it."""
         orders = {step.command.entry_id: step.hash for step in self.steps}
         gross = {currency: f"{amount:f}" for currency, amount in self.gross.items()}
-        told = [row_of(one) for one in self.planned() if one.outcome == "planned"]
-        rows = [row | _place_row(step) for row, step in zip(told, self.steps, strict=True)]
-        return json_line({"mode": self.mode, "gross": gross, "orders": orders, "rows": rows})
+        rows = [row_of(one) for one in self.planned() if one.outcome == "planned"]
+        places = {step.command.entry_id: _place_row(step) for step in self.steps}
+        return json_line({"mode": self.mode, "gross": gross, "orders": orders, "rows": rows, "places": places})
 
     def is_covered_by(self, document: str) -> bool:
         """Whether everything it does was in an approved plan: the same orders, or fewer, and worth hardly more."""

@@ -7,7 +7,7 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
@@ -51,6 +51,7 @@ class WaitingPlan:
     gross: Mapping[str, Decimal]
     orders: tuple[Mapping[str, object], ...]
     summary: str
+    places: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # venue, account and host of each entry
 
     @property
     def row(self) -> dict[str, object]:
@@ -90,6 +91,7 @@ def waiting_plan(asked: Approval) -> WaitingPlan:
         gross={name: amount for name, text in _pairs(gross) if (amount := number(text)) is not None},
         orders=tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else (),
         summary=asked.summary,
+        places={name: held for name, held in _pairs(told.get("places")) if isinstance(held, dict)},
     )
 
 
