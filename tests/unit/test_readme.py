@@ -20,7 +20,7 @@ def test_the_key_table_is_the_registrys() -> None:
 def test_every_command_of_the_contract_is_there() -> None:
     contract = {"list", "show", "replay", "reconcile", "dismiss", "restore", "approve", "secrets", "audit", "metrics"}
     contract |= {"check", "halt", "resume", "doctor", "export", "groups", "report", "archive", "practice", "init"}
-    contract |= {"demo", "serve", "completions", "help", "settle", "ask", "index"}
+    contract |= {"demo", "serve", "completions", "help", "settle", "ask", "index", "policy"}
     assert contract <= set(words(build_parser()))
 
 
