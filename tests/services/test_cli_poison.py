@@ -57,7 +57,7 @@ def test_the_filter_finds_it(pool: Console) -> None:
     assert list(marks(pool, "--filter", "mark:poison venue:kalshi")) == []
     assert list(marks(pool, "--filter", "mark:poison", "--venue", "alpaca")) == [ident(1)]
     for words, text in (
-        (("--filter", "mark:venom"), "mark is one of: poison stale may-have-arrived"),
+        (("--filter", "mark:venom"), "no mark venom: there are poison stale may-have-arrived"),
         (("--filter", "venue:a", "--venue", "b"), "venue is there twice"),
         (("--filter", "colour:red"), "no field colour"),
     ):
