@@ -12,7 +12,7 @@ from tests.support.orders import row
 
 def numbers(ran: Ran) -> str:
     assert ran.code == 0, ran.err
-    return "".join(str(one["dlq_id"])[-1] for one in ran.rows)
+    return "".join(sorted(str(one["dlq_id"])[-1] for one in ran.rows))  # their order differs by engine
 
 
 @pytest.fixture

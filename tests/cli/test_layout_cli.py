@@ -110,7 +110,7 @@ async def test_an_outbox_is_listed_shown_and_exported(outbox: OutboxRig, tmp_pat
     assert len((await dlq("export", "--format", "jsonl")).rows) == 2
     report = json.loads((await dlq("doctor", "--json")).out)
     codes = [finding["code"] for finding in report["findings"]]
-    assert (report["layout"], report["table"], codes) == ("outbox", "outbox_dlq", ["superuser"])
+    assert (report["layout"], report["table"], codes) == ("outbox", "outbox_dlq", ["superuser", "advisory"])
 
 
 async def test_an_outbox_is_replayed_and_dismissed(outbox: OutboxRig, tmp_path: Path) -> None:

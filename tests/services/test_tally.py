@@ -21,7 +21,19 @@ from tests.support.http_server import Loopback
 from tests.support.index import indexed, plain
 from tests.support.integration import IntegrationRig, entry_id, failed_row
 from tests.support.outbox import OutboxRig, dead_row
-from tests.support.store import ACTOR, BASE, INTENT, PostgresRig, Rig, attempt_on, order_row, pick, sqlite_rig, why
+from tests.support.store import (
+    ACTOR,
+    BASE,
+    INTENT,
+    PostgresRig,
+    Rig,
+    attempt_on,
+    order_row,
+    pick,
+    set_event_times,
+    sqlite_rig,
+    why,
+)
 from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 from venues.credentials import Credentials
 
@@ -167,7 +179,9 @@ async def test_a_hub_behind_its_api_is_tallied_alike(postgres_db: str) -> None:
         store = await open_hub(HubStore(server.url, postgres_db), Credentials({"token": TOKEN}), read_only=False)
         third = await store.get(entry_id(3))
         assert third is not None
-        await store.dismiss(Selection.of([third]), ACTOR, replace(why(), at=NOW - timedelta(minutes=4.5)))
+        acted = NOW - timedelta(minutes=4.5)
+        await store.dismiss(Selection.of([third]), ACTOR, replace(why(), at=acted))
+        await set_event_times(postgres_db, lambda _: acted)
         found = await tally.counted(store, NOW, Config())
         assert {name: venue.depth for name, venue in found.venues.items()} == {"Acme Pay": 2, "Other Ltd": 0}
         assert (found.poisoned, found.words.origin) == (0, "provider")

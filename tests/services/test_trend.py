@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from backends.index import IndexBuilder, IndexWriter
@@ -20,7 +19,18 @@ from console.services.stats.trend import DepthTrend, DepthTrends, Moves, depth_t
 from console.settings.config import Config
 from tests.support.index import SMALL_STEPS, Indexed, indexed
 from tests.support.integration import IntegrationRig, failed_row
-from tests.support.store import ACTOR, BASE, INTENT, PostgresRig, Rig, entry_of, order_row, pick, sqlite_rig
+from tests.support.store import (
+    ACTOR,
+    BASE,
+    INTENT,
+    PostgresRig,
+    Rig,
+    entry_of,
+    order_row,
+    pick,
+    set_event_times,
+    sqlite_rig,
+)
 
 NOW = BASE + timedelta(hours=1)
 
@@ -63,19 +73,8 @@ def at(minutes: float) -> ActContext:
 
 
 async def set_back(target: str) -> None:
-    """On Postgres the database tells the time of an act: give the events the times that their operations name."""
-    if not target.startswith("postgresql"):
-        return
-    connection = await asyncpg.connect(target)
-    try:
-        await connection.execute("ALTER TABLE dlq_console.audit DISABLE TRIGGER ALL")
-        for seq, body in await connection.fetch("SELECT seq, body FROM dlq_console.audit"):
-            event = json.loads(body)
-            minutes = float(event["operation"].removeprefix("op-"))
-            told = json.dumps(event | {"at": ago(minutes).isoformat()}).encode()
-            await connection.execute("UPDATE dlq_console.audit SET body = $2 WHERE seq = $1", seq, told)
-    finally:
-        await connection.close()
+    """Give the events the times that their operations name."""
+    await set_event_times(target, lambda operation: ago(float(operation.removeprefix("op-"))))
 
 
 async def replayed(store: Store, number: int, minutes: float) -> None:

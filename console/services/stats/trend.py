@@ -138,7 +138,8 @@ async def rebuilt(store: Store, tally: Tally, moves: Moves) -> DepthTrends:
             still[one.venue] -= one.is_open
     depths, overall = list[Mapping[str, int]](), list[int]()
     for at in moments:
-        then = Counter(one.venue for one in touched if one.was_open(at))
+        # The store's clock may be ahead of ours: what it has recorded has happened by now.
+        then = Counter(one.venue for one in touched if (one.is_open if at == tally.at else one.was_open(at)))
         depths.append({name: max(0, count + then[name]) for name, count in still.items()})
         overall.append(sum(depths[-1].values()) + then[None])
     return _trends(depths, overall)
