@@ -229,8 +229,9 @@ CHANGES: dict[str, tuple[str, str]] = {
         "venue_order_id is x",
     ),
     "a planted attempt": (
-        "INSERT INTO {attempt} SELECT 99, source, entry_id, 7, mode, 1, venue, client_order_id, payload, payload_hash, "
-        "started_at, operator, os_user, token, 'rejected', NULL, NULL, NULL, NULL, NULL, NULL FROM {attempt} "
+        "INSERT INTO {attempt} (id, source, entry_id, attempt_no, mode, rehearsal, venue, client_order_id, payload, "
+        "payload_hash, started_at, operator, os_user, token, state) SELECT 99, source, entry_id, 7, mode, 1, venue, client_order_id, payload, payload_hash, "
+        "started_at, operator, os_user, token, 'rejected' FROM {attempt} "
         "WHERE state = 'accepted'",
         f"attempt 7 of {FIRST}: the chain does not know it",
     ),
