@@ -37,7 +37,7 @@ async def test_the_frame_and_the_queue_say_unknown(tmp_path: Path) -> None:
         assert ("open 2" in text, "halt unknown" in text) == (True, True)
         assert "in doubt 0" not in text
         assert "no order stands at the venue" not in text
-        assert "whether it was sent again is unknown" in " ".join(text.split())
+        assert "UNKNOWN · whether it was sent again" in " ".join(text.split())
         await press(pilot, "f")
         await until(pilot, lambda: "states unknown" in screen_text(app), "groups")
         assert "in doubt unknown" in screen_text(app)
