@@ -54,12 +54,12 @@ def _filters(layout: str) -> tuple[tuple[str, str], ...]:
     words = LAYOUTS[layout].words
     return (
         ("some text", f"in {words.searched}"),
-        ("!timeout", "not there; !venue:x excludes a value"),
+        ("!timeout", f"not there; !{words.origin}:x excludes a value"),
         (words.example, f"also {words.filters} category: group: mark: reason: operator: id: error:"),
         ("state:in_doubt", _STATES),
         ("age>1h  age<15m", "older, younger; also since:8h until:2026-04-18"),
-        ("notional>50k", "also qty price tries; >= <= < and : for equal"),
-        ('venue:a,b*  venue:""', "either, * for anything; has none"),
+        *((("notional>50k", "also qty price tries; >= <= < and : for equal"),) if LAYOUTS[layout].has_worth else ()),
+        (f'{words.origin}:a,b*  {words.origin}:""', "either, * for anything; has none"),
     )
 
 
