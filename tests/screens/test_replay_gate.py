@@ -46,7 +46,7 @@ async def test_it_counts_what_it_sends_and_groups_what_it_holds_by_reason(tmp_pa
         shown = await planned(pilot)
         assert "sends 8 · 1 as a test, then 5, then 2; at most" in shown
         assert "holds 5: unparsable 3 · notional 2" in shown
-        assert "✗ buy 2000 MSFT @ 100.25 gtc  alpaca · main  notional: " in shown, "the order, not only its id"
+        assert "✗ buy 2,000 MSFT @ 100.25 gtc  alpaca · main  notional: " in shown, "the order, not only its id"
 
 
 async def test_a_reason_stands_in_the_first_sight_on_the_smallest_screen(tmp_path: Path, venue: Exchange) -> None:

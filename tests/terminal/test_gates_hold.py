@@ -19,7 +19,6 @@ _BOMBS = (
     "R1\r",
     "D9x\r1\r",
     "mlive\rR",
-    "Hbecause\r",
     "U1\r",
     "Nnoted\r",
     "C1\r",
@@ -98,23 +97,31 @@ def test_keys_right_behind_a_gates_key_are_the_gates(tmp_path: Path, venue: Exch
         terminal.opened("Dismiss 1 entry")
         terminal.press("1", "1", "enter")
         terminal.shows("1 dismissed", "pending 1 ")
-        for gate in "DRNPHmS":
+        for gate in "DRNmS":
             terminal.type(f"{gate}zzz")
             terminal.opened()
             terminal.settle()
             assert "brought back" not in terminal.text, gate
             terminal.back("esc cancels")
             terminal.shows("pending 1 ")
+        terminal.type("Pzzz")
+        terminal.shows("Nothing waits for a second person")
+        assert "brought back" not in terminal.text
+        terminal.back("Nothing waits for a second person")
         terminal.type("Czzz")
         terminal.shows("The venue's word on 1 entry", "Nothing was written")
         assert "brought back" not in terminal.text
         terminal.back("esc closes")
+        terminal.type("Hzzz\r")  # halts at once; the rest is at most the note
+        terminal.shows("HALT by")
+        assert "brought back" not in terminal.text
         assert sorted(desk.states().values()) == ["dismissed", "pending"]
+        assert venue.posts == []
 
 
 def test_a_flood_of_acting_keys_acts_on_nothing(desk: Desk, venue: Exchange) -> None:
     """At 1,000 a second, among them every right answer."""
-    keys = itertools.cycle("DR1\r1\r1\rCUN1\r1\rHmP1\rlive\r")
+    keys = itertools.cycle("DR1\r1\r1\rCUN1\r1\rmP1\rlive\r")
     with desk.open() as terminal:
         _attached(terminal)
         for _ in range(int(FLOOD_SECONDS * 100)):
