@@ -85,7 +85,7 @@ LEDGER: tuple[Mutation, ...] = (
     ),
     _claims.but(
         "a halt refuses nothing",
-        "if await tx.ask(send.halted):",
+        "if await tx.is_halted():",
         "if False:",
         "store_claims::test_halt_is_checked_again_with_the_intent",
     ),

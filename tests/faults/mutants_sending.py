@@ -96,8 +96,8 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _attempt.but(
         "a halt is a refusal",
-        'if taken.code == "halt":',
-        'if taken.code == "halted":',
+        'if taken.code in ("halt", "policy"):',
+        'if taken.code == "policy":',
         "submit::test_what_happened_since_the_plan_stops_it_before_anything_is_sent",
     ),
     _attempt.but(
@@ -198,14 +198,14 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _submit.but(
         "not judged before its intent",
-        "        if (guard := self._unfit(context)) is not None:\n            return await self._give_up",
-        "        if (guard := self._unfit(context)) is not None and False:\n            return await self._give_up",
+        "if (guard := self._unfit(context) or await self._over(context)) is not None:",
+        "if (guard := await self._over(context)) is not None:",
         "send_path_held::test_limits_that_change_at_the_last_moment_hold_it",
     ),
     _submit.but(
         "not judged after its intent",
-        "if (guard := await self._unfit_since(context, judged_at)) is not None:",
-        "if (guard := await self._unfit_since(context, judged_at)) is not None and False:",
+        "guard = await self._unfit_since(context, judged_at) or await",
+        "guard = await",
         "send_path_held::test_limits_that_change_at_the_last_moment_hold_it",
     ),
     _submit.but(
@@ -228,8 +228,8 @@ SENDING: tuple[Mutation, ...] = (
     ),
     _submit.but(
         "the key's digest is not kept",
-        "            key_digest=context.lane.client.key_digest,\n        )\n        return await self._ledger.intend",
-        '            key_digest="",\n        )\n        return await self._ledger.intend',
+        "            key_digest=context.lane.client.key_digest,\n            policy=",
+        '            key_digest="",\n            policy=',
         "send_path_wire::test_the_account_is_kept_with_the_attempt_and_no_claim_stays",
     ),
     _submit.but(

@@ -41,7 +41,7 @@ def _page_through(terminal: Terminal) -> None:
         before = terminal.text
         terminal.press("pgdn")
         terminal.until(partial(_differs, terminal, before), "the next page")
-        terminal.settle(0.03)
+        terminal.settle(0.2)  # the frame may come before the rows
         seen |= set(_TAG.findall(terminal.text))
     assert wanted - seen == set()
 

@@ -59,8 +59,8 @@ def test_a_terminal_that_reads_nothing_costs_no_outcome(desk: Desk, venue: Excha
         terminal.settle()  # what was painted for other sizes
         terminal.resize(Size(80, 24))
         terminal.settle()
-        terminal.shows("PAPER over", "accepted")
-        terminal.back("PAPER over")
+        terminal.shows("PAPER · done", "accepted")
+        terminal.back("PAPER · done")
         terminal.press("q")
         assert terminal.ended() == 0
         assert _is_clean(terminal)

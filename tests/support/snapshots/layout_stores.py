@@ -94,7 +94,11 @@ async def fill_outbox(target: str) -> None:
         done = await store.requeue("1", (await _entry(store, "1")).version, ANN, _why(8, "replay"))
         assert isinstance(done, Requeued)
         await store.dismiss(Selection.of([await _entry(store, "2")]), ANN, _why(6, "stale"))
-        await store.note("9", ANN, _why(1, None, "the instrument was renamed: ask research"))
+        noted = _why(1, None, "the instrument was renamed: ask research")
+        await store.note("9", ANN, noted)
+        # The database tells the time of a note; a picture needs one that stays.
+        await rig.sql("ALTER TABLE dlq_console.note DISABLE TRIGGER ALL")
+        await rig.sql(f"UPDATE dlq_console.note SET at = '{noted.at.isoformat()}'")
     finally:
         await store.aclose()
 
