@@ -230,7 +230,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "a planted attempt": (
         "INSERT INTO {attempt} (id, source, entry_id, attempt_no, mode, rehearsal, venue, client_order_id, payload, "
-        "payload_hash, started_at, operator, os_user, token, state) SELECT 99, source, entry_id, 7, mode, 1, venue, client_order_id, payload, payload_hash, "
+        "payload_hash, started_at, operator, os_user, token, state) "
+        "SELECT 99, source, entry_id, 7, mode, 1, venue, client_order_id, payload, payload_hash, "
         "started_at, operator, os_user, token, 'rejected' FROM {attempt} "
         "WHERE state = 'accepted'",
         f"attempt 7 of {FIRST}: the chain does not know it",

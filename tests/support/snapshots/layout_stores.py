@@ -20,6 +20,7 @@ from tests.support.app import ANN, NOW
 from tests.support.integration import IntegrationRig, entry_id, failed_row
 from tests.support.outbox import OutboxRig, dead_row
 from tests.support.snapshots.order_store import StillStage, StillWorkplace
+from tests.support.store import set_event_times
 from tests.support.venue.hub import TOKEN
 from venues.credentials import Credentials
 
@@ -96,9 +97,10 @@ async def fill_outbox(target: str) -> None:
         await store.dismiss(Selection.of([await _entry(store, "2")]), ANN, _why(6, "stale"))
         noted = _why(1, None, "the instrument was renamed: ask research")
         await store.note("9", ANN, noted)
-        # The database tells the time of a note; a picture needs one that stays.
+        # The database tells the time of an act; a picture needs one that stays.
         await rig.sql("ALTER TABLE dlq_console.note DISABLE TRIGGER ALL")
         await rig.sql(f"UPDATE dlq_console.note SET at = '{noted.at.isoformat()}'")
+        await set_event_times(target, lambda operation: _why(int(operation, 16) / 10, None).at)
     finally:
         await store.aclose()
 
