@@ -32,7 +32,7 @@ async def test_a_person_works_in_the_browser(tmp_path: Path) -> None:
             (tmp_path / "page.png").write_bytes(await page.picture())
             await page.press("D")
             await page.until("market-closed")
-            await page.insist("1", "type 1 to dismiss:")
+            await page.insist("1", "type 1 to dismiss")
             await page.press("1", "Enter")
             await page.until("1 dismissed")
             assert page.faults == []

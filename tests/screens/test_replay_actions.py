@@ -141,8 +141,8 @@ async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exc
         await press(pilot, "D")
         assert "reconcile (C) first" in notice(app)
         await pilot.press("C")
+        await until(pilot, lambda: "reconcile finished" in screen_text(app))
         await over(pilot)
-        assert "reconcile finished" in screen_text(app)
     assert set((await states(stage)).values()) == {"replayed"}
     assert len(venue.orders) == 2
 
