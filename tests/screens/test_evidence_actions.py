@@ -67,8 +67,8 @@ async def test_what_is_in_doubt_is_reconciled_without_a_typed_number(tmp_path: P
         await settled(pilot)
         await in_doubt(pilot)
         await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await over(pilot)
-        assert isinstance(app.screen, BatchScreen)
         assert "reconcile finished" in screen_text(app)
     assert set((await states(stage)).values()) == {"replayed"}
     assert len(venue.posts) == 1, "reconciling sends nothing"
