@@ -277,6 +277,11 @@ class Halt:
     operator: str
     note: str
 
+    @property
+    def text(self) -> str:
+        """Why nothing is sent, and what lifts it."""
+        return f"halt set by {self.operator}" + (f": {self.note}" if self.note else " (dlq resume lifts it)")
+
 
 ApprovalVerdict = Literal["approve", "self-approved", "refused-approval"]  # kinds of the event that answers an ask
 

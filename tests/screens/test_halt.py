@@ -75,3 +75,12 @@ async def test_a_note_comes_too_late_for_a_halt_that_was_resumed(stage: Stage) -
         await answer(pilot, "mine")
         await until(pilot, lambda: "the note was not kept" in notice(app))
     assert await halt_note(stage) is None, "a late note halts nothing again"
+
+
+async def test_the_note_on_a_halt_says_that_leaving_it_takes_nothing_back(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "H")
+        await until(pilot, lambda: "enter or esc: no note" in screen_text(app))
+        assert "esc cancels" not in screen_text(app)

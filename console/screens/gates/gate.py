@@ -38,6 +38,7 @@ _PAUSE_SECONDS = 0.25  # keys typed ahead end with a pause this long
 
 class Gate(ModalScreen[Answer | None], inherit_bindings=False):
     AUTO_FOCUS = None
+    WAY_OUT = " esc cancels "  # what the frame of the gate says of leaving it
 
     def __init__(self, title: Line, *, live: bool = False) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_class(self._live, "-live")
         self.entitle(self._title)
-        self._box.border_subtitle = Content(" esc cancels ")
+        self._box.border_subtitle = Content(self.WAY_OUT)
         self.begin()
 
     def on_resize(self) -> None:

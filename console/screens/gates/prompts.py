@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual.content import Content
-
 from console.render.line import Line, line, trusted
 from console.screens.gates.gate import Gate
 
@@ -38,9 +36,7 @@ class WordGate(Gate[str]):
 class NoteGate(WordGate):
     """Asks for a note on what is done already; it may stay empty, and esc takes nothing back."""
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._box.border_subtitle = Content(" enter or esc: no note ")
+    WAY_OUT = " enter or esc: no note "
 
     def _enter(self, *, flooded: bool) -> None:
         if flooded or self.typed.strip():

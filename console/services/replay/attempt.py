@@ -151,7 +151,7 @@ class AttemptLedger:
         except StoreError as problem:
             return f"whether one is set cannot be read: {problem}"
         self.halted = self.halted or halt is not None
-        return None if halt is None else f"halt set by {halt.operator}: {halt.note}"
+        return None if halt is None else halt.text
 
     async def begin(
         self,

@@ -149,7 +149,7 @@ def blocking(entry_id: str, facts: Facts) -> list[Guard]:
     """Guards that hold whatever the operator says."""
     found: list[Guard] = []
     if facts.halt is not None:
-        found.append(Guard("halt", f"halt set by {facts.halt.operator}: {facts.halt.note}"))
+        found.append(Guard("halt", facts.halt.text))
     if facts.paper_store and facts.mode == "live":
         found.append(
             Guard("paper-store", "the config or the policy calls this store paper: nothing goes out live from it")

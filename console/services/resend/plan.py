@@ -104,7 +104,7 @@ def sorted_out(
     left: list[EntryOutcome] = []
     for entry in entries:
         if halt is not None:
-            left.append(EntryOutcome(entry.id, "refused", None, detail=f"halt set by {halt.operator}: {halt.note}"))
+            left.append(EntryOutcome(entry.id, "refused", None, detail=halt.text))
         elif entry.state in ("in_doubt", "in_flight"):
             text = f"{entry.state.replace('_', ' ')}: reconcile or settle it first"
             left.append(EntryOutcome(entry.id, "refused", None, detail=text))
