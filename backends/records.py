@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from dlq_sink.record import ERROR_LIMIT as ERROR_LIMIT
+from dlq_sink.record import DeadLetteredOrder as DeadLetteredOrder
+from dlq_sink.record import new_dlq_id as new_dlq_id
+from dlq_sink.values import is_encodable, is_naive
+from dlq_sink.values import number as number
+from dlq_sink.values import parse_time as parse_time
+from dlq_sink.values import readable as readable
+from dlq_sink.values import storable as storable
+from dlq_sink.values import utc_time as utc_time
+
 from backends.criterion import Criterion, Pattern
-from backends.values import is_encodable, is_naive
-from backends.values import number as number
-from backends.values import parse_time as parse_time
-from backends.values import readable as readable
-from backends.values import storable as storable
-from backends.values import utc_time as utc_time
 
 CLIP = 4096  # characters or bytes of a value that a page carries; `get` gives it whole
-ERROR_LIMIT = 1000  # characters of an error that a sink stores
 State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
 STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
 OPEN_STATES: frozenset[State] = frozenset({"pending", "in_flight", "in_doubt"})
+Origin = Literal["entry", "intent"]
+ENGINE_SEND = 0  # the number of an attempt that the engine made itself, known by its intent
 Version = tuple[object, ...]  # the mutable columns of a row as last seen
 RowKey = tuple[object, ...]  # where a row stands in insertion order
-
-
-def new_dlq_id() -> str:
-    return f"dlq_{secrets.token_hex(8)}"
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetteredOrder:
-    """An order whose submit failed, as an engine writes it."""
-
-    dlq_id: str
-    captured_at: datetime
-    venue_name: str
-    account_id: str | None
-    market_id: str
-    side: str
-    quantity: float
-    order_type: str
-    price: float | None
-    client_order_id: str | None
-    error: str
-    retry_count: int = 0
-    dismissed: bool = False
-    action_json: str = ""
-
-    def __post_init__(self) -> None:
-        if self.captured_at.utcoffset() is None:
-            raise ValueError("captured_at must carry a time zone")
-        if len(self.error) > ERROR_LIMIT:
-            object.__setattr__(self, "error", self.error[:ERROR_LIMIT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +41,8 @@ class Entry:
     names: tuple[str, ...]
     values: tuple[object, ...]
     clipped: bool = False  # some long text is cut here; `get` gives it whole
+    origin: Origin = "entry"  # or an engine's intent that nobody resolved, or that was found at its venue
+    sender: tuple[str, str] = ("", "")  # of an intent: the engine that was about to send it, and its host
 
     def get(self, name: str) -> object:
         """The column as stored; None where the layout or this store has no such column."""
@@ -238,6 +214,7 @@ class Attempt:
     lease_until: float = 0.0  # seconds since the epoch, by the store's clock
     account: str | None = None  # the venue's own name of the account; None: it does not tell, or a ledger of 0.1
     key_digest: str | None = None  # of the key it was sent with; None: a ledger of 0.1
+    lease_seen: str = ""  # of an engine's own send: its intent's lease as stored when it was looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +260,8 @@ class Halt:
         return f"halt set by {self.operator}" + (f": {self.note}" if self.note else " (dlq resume lifts it)")
 
 
-ApprovalVerdict = Literal["approve", "self-approved", "refused-approval"]  # kinds of the event that answers an ask
+# Kinds of the event that answers an ask.
+ApprovalVerdict = Literal["approve", "self-approved", "withdrawn", "refused-approval"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
+from dlq_sink.terms import FIELD_OF, FOLDED_LABELS, IN_PARAMS_OF, PARAMS, TERM_OF, TERMS, fold, is_set
+
 from venues.json_fields import DocumentError, as_number, read_document, shown
 from venues.orders import OrderAction, Verb
-from venues.term_names import FIELD_OF, FOLDED_LABELS, IN_PARAMS_OF, PARAMS, TERM_OF, TERMS, fold, is_set
 from venues.terms import TYPES, WITH_PRICE, TermFault, Terms, read_term
 
 MAX_TEXT = 128

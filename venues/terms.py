@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dlq_sink.terms import EXIT_NAMES, IN_PARAMS_OF, LEG_NAMES, TERMS, by_spelling, fold, is_set
+
 from venues.json_fields import DocumentError, as_number, shown
-from venues.term_names import EXIT_NAMES, IN_PARAMS_OF, LEG_NAMES, TERMS, by_spelling, fold, is_set
 
 if TYPE_CHECKING:
     from venues.orders import OrderAction

@@ -9,7 +9,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-MASKED = "[masked]"
+from dlq_sink.mask import MASKED as MASKED
+from dlq_sink.mask import masked_error as masked_error
+
 _WORDS = (
     "authorization",
     "password",
@@ -40,11 +42,6 @@ _HINTS = (
     "auth", "pass", "secret", "token", "key", "credential", "cookie", "signature", "session", "bearer", "basic", "jwt",
     "eyj", "pin", "cv", "card", "pwd", "k_", "akia", "-----begin", "://",
 )  # fmt: skip
-_ERROR_HINTS = (
-    "sig", "key", "secret", "token", "pass", "auth", "cookie", "credential", "0x", "@", "eyj", "bearer", "basic", "pwd",
-    "akia", "k_", "mnemonic", "hmac", "jwt", "session",
-)  # fmt: skip
-_clean = [""]  # the last error without a hint
 # Of an audit event, what may repeat an error.
 _TOLD = ("error", "evidence", "detail", "note", "reason", "summary", "text", "malformed", "body")
 _SUSPECT = re.compile(
@@ -96,20 +93,6 @@ def _pair(match: re.Match[str]) -> str:
     if not is_sensitive(match[1]) or match[3].lower() in ("bearer", "basic"):
         return match[0]
     return f"{match[1]}{match[2]}{MASKED}"
-
-
-def masked_error(text: str) -> str:
-    """Mask credentials in the error of an order: prose with pieces of requests in it. The prose stays whole."""
-    if text is _clean[0]:  # the same text is asked for several times for one row
-        return text
-    low = text.lower()
-    for hint in _ERROR_HINTS:
-        if hint in low:
-            from backends.layouts.error_mask import without_credentials  # its expressions are rarely needed
-
-            return without_credentials(text)
-    _clean[0] = text
-    return text
 
 
 def masked_event(body: Mapping[str, object]) -> dict[str, object]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from urllib.parse import quote
 
+from dlq_sink.terms import fold, is_set
+
 from venues.json_fields import DocumentError, as_number, compact
 from venues.orders import OrderAction, Prepared, Refused, default_tif_note, places, plain, sent_order
-from venues.term_names import fold, is_set
 from venues.terms import TYPES, WITH_PRICE, ExitTerms, Leg, SentTerms
 
 ORDERS = "/v2/orders"

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from dlq_sink.terms import TERMS, fold
+
 from venues.ccxt import words
 from venues.ccxt.order import Call, says_reduce_only
 from venues.ccxt.params import Part
 from venues.ccxt.request import number_of
-from venues.term_names import TERMS, fold
 
 Fields = Mapping[str, str]
 Change = Mapping[str, tuple[str | None, str | None]]  # field → (without the part, with it)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from dlq_sink.terms import IN_PARAMS_OF, fold, is_set
+
 from venues.ccxt.params import TIF_SENT, Part, merged, number, own_numbers, parts
 from venues.ccxt.request import Wire, aims_at_nothing, mentions, number_of, numbers, payload
 from venues.ccxt.table import RENAMED_BY_EDIT, Row
 from venues.ccxt.words import CALL_TYPES, PASSED_ON, PASSED_ON_CONTRACTS, WAITS_FOR
 from venues.orders import OrderAction, Refused, Verb, default_tif_note, plain, sent_order
-from venues.term_names import IN_PARAMS_OF, fold, is_set
 from venues.terms import WITH_PRICE
 
 # What ccxt raises, besides its own errors, when it cannot build or read something. Its generated code does not

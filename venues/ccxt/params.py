@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from dlq_sink.terms import IN_PARAMS_OF, fold, is_set
+
 from venues.ccxt import options, words
 from venues.ccxt.table import ID_PARAMS, Row
 from venues.orders import OrderAction, Refused, plain
-from venues.term_names import IN_PARAMS_OF, fold, is_set
 from venues.terms import WITH_PRICE, ExitTerms, Terms
 
 # Every name under which an exchange takes a client order id.

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from dlq_sink.terms import fold
+
 from venues.ccxt.request import number_of
 from venues.ccxt.words import BINANCE, TELLS_POST_ONLY, WAITS_FOR
 from venues.orders import OrderAction
-from venues.term_names import fold
 from venues.terms import WITH_PRICE, ExitTerms, Terms
 
 _TRAILS = frozenset(("trail_price", "trail_percent"))

@@ -5,7 +5,8 @@ Tests compare it with the installed ccxt. Must not know an exchange object, nor 
 
 from __future__ import annotations
 
-from venues.term_names import TERMS
+from dlq_sink.terms import TERMS
+
 from venues.terms import TYPES, SentTerms, for_types
 
 # Neutral name → ccxt's unified name inside `params`.

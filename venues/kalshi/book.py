@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from dlq_sink.terms import fold, is_set
+
 from venues.orders import OrderAction, Refused, places, plain
-from venues.term_names import fold, is_set
 
 BookSide = Literal["bid", "ask"]
 Outcome = Literal["yes", "no"]

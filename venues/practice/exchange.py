@@ -367,4 +367,5 @@ def _read_script(script: Path | None) -> list[Fault]:
             raise FaultError("a script is a JSON list of faults")
         return [parse_fault(item) for item in items]
     except (OSError, ValueError) as error:
-        raise PracticeError(f"cannot use the script {script}: {error}") from error
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise PracticeError(f"cannot use the script {script}: {why}") from error

@@ -1,1 +1,1 @@
-"""For engines: capture a failed order, replay one through the engine's own venue."""
+"""For engines: replay one entry through the engine's own venue."""

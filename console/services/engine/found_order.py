@@ -10,14 +10,14 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from enum import Enum
 from typing import Final
+
+from dlq_sink.capture.answer import ORDER_IDS, told
 
 from backends.records import number, parse_time
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from venues import Found, LookupFailed, OrderAction, Status, VenueOrder
 
-ORDER_IDS: Final = ("venue_order_id", "order_id", "orderId", "orderID", "ordId", "order_no", "orderNo", "id", "oid")
 _CLIENT_IDS: Final = ("client_order_id", "clientOrderId", "client_oid", "clOrdId", "orderLinkId")
 _STATUSES: Final = ("status", "order_status", "orderStatus", "state")
 _MARKETS: Final = ("market_id", "symbol", "market", "ticker", "instrument", "instrument_id")
@@ -97,13 +97,6 @@ def _read(action: OrderAction, found: object) -> VenueOrder | None:
 def _is_a_collection(found: object) -> bool:
     named = isinstance(found, tuple) and hasattr(found, "_fields")
     return isinstance(found, list | tuple | set | frozenset) and not named
-
-
-def told(found: object, name: str) -> object:
-    value = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
-    if isinstance(value, Enum):
-        value = value.value
-    return None if callable(value) else value
 
 
 def _text(found: object, names: tuple[str, ...]) -> str:

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never, cast
 
+from dlq_sink.capture.answer import order_id_of
+from dlq_sink.capture.report import AuditLog, quietly
+from dlq_sink.capture.submit import EngineVenue
+
 from backends import DLQSink, open_store
 from backends.records import ERROR_LIMIT, ActContext, Attempt, parse_time
 from backends.store import ClaimRefused, Intent, Result, Store, StoreError
 from console import clock
-from console.services.engine.capture import AuditLog, EngineVenue, order_id_of, quietly
 from console.services.engine.found_order import judge_found
 from console.services.engine.memory_store import MemoryStore
 from console.services.engine.own_loop import OwnLoop

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dlq_sink import BadEntry
 
 from backends import (
     ActRefused,
@@ -14,7 +15,6 @@ from backends import (
     PostgresDLQ,
     SQLiteDLQ,
 )
-from backends.sink import BadEntry
 from tests.support.sink import POSTGRES_DDL, SQLITE_DDL, entry, in_postgres, in_sqlite
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends import SQLiteDLQ
-from tests.support.sink import WRITER, Kind, child, entry, opened
+from tests.support.sink import WRITER, Kind, child, entry, in_postgres, in_sqlite, opened
 
 
 def start(writer: subprocess.Popen[str]) -> None:
@@ -60,31 +60,46 @@ def test_processes_that_start_on_nothing_share_one_table(place: tuple[Kind, str]
 
 FORKING = """
 import os, sys
-from backends.sink import SinkClosed
+from dlq_sink import SinkClosed, intent
 from tests.support.sink import entry, opened
 sink = opened(*sys.argv[1:])
 sink.write(entry())
-pid = os.fork()
-if pid == 0:
-    try:
-        sink.write(entry())
-    except SinkClosed as problem:
-        sink.close()
-        os._exit(7 if "fork" in str(problem) else 8)
-    os._exit(9)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-sink.write(entry())
-assert sink.depth() == 2
+with intent(sink, {"symbol": "AAPL", "side": "buy", "qty": 1, "type": "market"}, venue="alpaca") as parents:
+    pids = []
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            parents.ok("not the child's to say")
+            try:
+                parents.failed("nor this")
+            except SinkClosed:
+                pass
+            else:
+                os._exit(8)
+            for _ in range(5):
+                sink.write(entry())
+            with intent(sink, {"symbol": "AAPL", "side": "buy", "qty": 2, "type": "market"}, venue="alpaca") as own:
+                own.ok("child's")
+            sink.close()
+            os._exit(7)
+        pids.append(pid)
+        sink.write(entry())  # at the same time
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [7] * 3
+    parents.ok("parent's")
+assert sink.depth() == 1 + 3 * 5 + 3, sink.depth()
 sink.close()
 """
 
 
-def test_a_forked_child_is_told_so_and_the_parent_goes_on(place: tuple[Kind, str]) -> None:
+def test_a_forked_child_has_a_connection_of_its_own_and_the_parent_goes_on(place: tuple[Kind, str]) -> None:
     # Python warns of forks beside threads; that it is answered, not that it is wise, is what is looked at here.
     code = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n" + FORKING
     with child(code, *place) as forking:
         _, err = forking.communicate(timeout=60)
     assert (forking.returncode, err) == (0, "")
+    ask = in_postgres if "://" in place[1] else lambda path, sql: in_sqlite(Path(path), sql)
+    told = ask(place[1], "SELECT venue_order_id FROM order_dlq_intent WHERE resolved_at IS NOT NULL")
+    assert sorted(row[0] for row in told) == ["child's", "child's", "child's", "parent's"]
 
 
 def test_an_engine_that_forgets_to_close_still_exits_quietly(place: tuple[Kind, str]) -> None:
@@ -98,6 +113,7 @@ def test_an_engine_that_forgets_to_close_still_exits_quietly(place: tuple[Kind, 
 def test_sqlite_is_made_with_wal_and_writes_reach_the_disk(tmp_path: Path) -> None:
     with SQLiteDLQ(tmp_path / "a.db") as sink:
         reading = sink._connection
+        assert reading is not None
         assert reading.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert reading.execute("PRAGMA synchronous").fetchone() == (2,)
         assert reading.execute("PRAGMA busy_timeout").fetchone() == (30_000,)

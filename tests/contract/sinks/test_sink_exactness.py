@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from dlq_sink import BadEntry
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends import DLQSink
-from backends.sink import BadEntry
 from tests.support.sink import Kind, entry
 
 TEXTS = ("venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json")
+EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "40"))
 
 
 def bits(number: float | None, kind: Kind) -> bytes:
@@ -45,7 +47,7 @@ _values = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=_values)
 def test_values_come_back_exactly(kind: Kind, sink: DLQSink, values: dict[str, Any]) -> None:
     order = entry(**values)

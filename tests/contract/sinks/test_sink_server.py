@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from dlq_sink import SinkClosed
+from dlq_sink import postgres as line
 
 from backends import CommitUnknown, DeadLetteredOrder, DuplicateEntry, PostgresDLQ, Unreachable
-from backends.sink import SinkClosed
-from backends.sink import postgres as line
 from tests.support.postgres import Postgres
 from tests.support.sink import Relay, entry, with_parts
 
@@ -48,7 +48,7 @@ def test_a_restart_of_postgres_loses_nothing(server: Postgres) -> None:
 
 
 def test_a_server_that_stays_down_is_told_within_the_timeout(server: Postgres) -> None:
-    with PostgresDLQ(server.dsn("postgres"), timeout=0.5) as sink:
+    with PostgresDLQ(server.dsn("postgres"), timeout=2.0) as sink:
         order = entry()
         sink.write(order)
         server.down()
@@ -180,7 +180,7 @@ def test_a_dismissal_whose_answer_is_lost_is_repeated(relay: tuple[Relay, str]) 
 
 def test_a_line_that_falls_silent_ends_in_an_unknown_not_in_a_hang(relay: tuple[Relay, str]) -> None:
     between, dsn = relay
-    with PostgresDLQ(dsn, timeout=0.5) as sink:
+    with PostgresDLQ(dsn, timeout=2.0) as sink:
         order = entry()
         sink.write(entry(1))
         between.silent.set()

@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from dlq_sink import SinkClosed
 
 from backends import DLQSink, DuplicateEntry, StoreError
-from backends.sink import SinkClosed
 from tests.support.sink import START, Kind, entry, opened
 
 

@@ -6,6 +6,7 @@ Standard library only, so that engines can share it. Must not know a venue, a st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["number", "flag", "word", "text", "moment", "exit", "legs"]
@@ -104,6 +105,7 @@ LEG_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@lru_cache(maxsize=1024)  # an engine asks for the same few names with every order
 def fold(name: str) -> str:
     """The same for every spelling of a name: `stopPrice`, `STOP_PRICE` and `stop-price`."""
     return name.replace("_", "").replace("-", "").lower()

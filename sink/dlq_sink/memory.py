@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import replace
 
-from backends.records import DeadLetteredOrder
-from backends.sink.contract import ClosingSink, Entries, check_usable
-from backends.sink.rows import values
-from backends.store import DuplicateEntry
+from dlq_sink.contract import ClosingSink, Entries, IntentRows, check_usable
+from dlq_sink.error import DuplicateEntry
+from dlq_sink.record import DeadLetteredOrder
+from dlq_sink.rows import values
 
 
 class InMemoryDLQ(ClosingSink):
@@ -17,6 +16,7 @@ class InMemoryDLQ(ClosingSink):
         self._entries: dict[str, DeadLetteredOrder] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._survive_forks()  # each process goes on with its own copy
 
     def write(self, entry: DeadLetteredOrder) -> None:
         values(entry)
@@ -56,10 +56,26 @@ class InMemoryDLQ(ClosingSink):
         return len(self.list())
 
     def close(self) -> None:
+        self._end_renewal()
         self._closed = True
 
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork(self) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        super()._after_fork_in_child()
+        self._lock.release()
+
+    def _intent_rows(self) -> IntentRows:
+        from dlq_sink.witness.memory import MemoryIntents
+
+        return MemoryIntents(self)
+
     def _check(self) -> None:
-        check_usable(closed=self._closed, pid=os.getpid())  # after a fork each process may use its own copy
+        check_usable(closed=self._closed)
 
     def __repr__(self) -> str:
         return "InMemoryDLQ()"

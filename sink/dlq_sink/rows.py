@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import cast
 
-from backends.layouts import orders
-from backends.records import DeadLetteredOrder, parse_time
-from backends.store import BadEntry, BadTarget, NotADLQ
+from dlq_sink import order_table as orders
+from dlq_sink.error import BadEntry, BadTarget, NotADLQ
+from dlq_sink.record import DeadLetteredOrder
+from dlq_sink.values import parse_time
 
 Value = str | int | None
 Values = tuple[Value, ...]  # in the order of the layout's columns; floats as their repr
@@ -135,7 +136,7 @@ def _is_kept(given: Value, stored: Value) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SinkTable:
     schema: str | None
     name: str
     types: Mapping[str, str]  # column → declared type
@@ -153,11 +154,15 @@ class Table:
         return name if self.schema is None else f"{orders.quoted(self.schema)}.{name}"
 
 
-def choose(tables: Sequence[Table], wanted: str | None, label: str) -> Table | None:
+def choose(tables: Sequence[SinkTable], wanted: str | None, label: str) -> SinkTable | None:
     """The table to use; None if there is none yet."""
     if wanted == "":
         raise BadTarget("table= is empty: leave it out, or name a table")
-    matching = [table for table in tables if table.types.keys() >= orders.ANCHORS]
+    matching = [
+        table
+        for table in tables
+        if table.types.keys() >= orders.ANCHORS and not table.types.keys() >= orders.INTENT_MARKS
+    ]
     if wanted is not None:
         matching = [table for table in matching if wanted in (table.name, table.shown)]
     if not matching:

@@ -1,12 +1,13 @@
-"""`PostgresDLQ`: a sink on Postgres, and its connection on a thread of its own. Every act is one short transaction."""
+"""`PostgresDLQ`: a sink on Postgres, and its connection. Every act is one short transaction."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import atexit
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -14,13 +15,9 @@ from typing import Any, Literal, TypeVar, assert_never
 
 import asyncpg
 
-from backends.error_codes import is_lost_state, postgres_error, sqlstate
-from backends.layouts import orders
-from backends.libpq.connection import connect
-from backends.records import DeadLetteredOrder
-from backends.sink.contract import ClosingSink, Entries, check_usable
-from backends.sink.rows import Table, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
-from backends.store import (
+from dlq_sink import order_table as orders
+from dlq_sink.contract import ClosingSink, Entries, IntentRows, check_usable
+from dlq_sink.error import (
     ActRefused,
     BadEntry,
     BadTarget,
@@ -30,83 +27,124 @@ from backends.store import (
     StoreError,
     Unreachable,
 )
-from backends.target import PostgresTarget, parse_target
+from dlq_sink.error_codes import is_lost_state, postgres_error, sqlstate
+from dlq_sink.libpq.connection import connect
+from dlq_sink.record import DeadLetteredOrder
+from dlq_sink.rows import SinkTable, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
+from dlq_sink.target import PostgresTarget, parse_target
 
 _PAUSE = 0.05  # before reconnecting to a server that ended the connection
+_TURNS_TO_HEAR = 5  # of the loop, from what has come in to a closed connection, through TLS, too
 IDLE_SECONDS = 5.0  # after this a firewall may have dropped the connection silently
 _DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 Result = TypeVar("Result")
-# Changes nothing; looks for the table and may make it; can be repeated safely; cannot.
-Effect = Literal["reads", "attaches", "settles", "counts"]
+# Changes nothing; looks for the table and may make it; can be repeated safely; cannot; brings its own transaction
+# and can be repeated safely.
+Effect = Literal["reads", "attaches", "settles", "counts", "scripts"]
 Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether an earlier try may have succeeded
 
 
 class SinkConnection:
+    """One connection, driven by the thread that calls: no other thread stands between an order and its commit."""
+
     def __init__(self, target: PostgresTarget, timeout: float) -> None:
         self._target = target
         self._label = target.label
         self._timeout = timeout
-        self._gate = threading.Lock()  # keeps calls from reaching the loop after it is told to end
-        self._pid = os.getpid()
         self._closed = False
+        self._turn = threading.Lock()
+        self._loop: Any = None
         self._connection: Any = None
         self._used = 0.0
-        ready: Future[asyncio.AbstractEventLoop] = Future()
-        # A daemon, so that an engine that forgets to close its sink can still exit.
-        self._thread = threading.Thread(target=self._serve, args=(ready,), name="dlq-sink", daemon=True)
-        self._thread.start()
-        self._loop = ready.result()
+        self._inherited: list[Any] = []
+
+    def begin_again(self) -> None:
+        """In a forked child: what it inherited stays untouched, since the parent goes on with it."""
+        self._inherited += [self._loop, self._connection]
+        self._loop = self._connection = None
+        self._turn = threading.Lock()
 
     def call(self, work: Work[Result], effect: Effect, *, patient: bool = True) -> Result:
         """Run `work` on the connection; a patient call retries a server that is down until the timeout."""
-        check_usable(closed=self._closed, pid=self._pid)
-        with self._gate:
-            check_usable(closed=self._closed, pid=self._pid)
-            pending = asyncio.run_coroutine_threadsafe(self._take_turn(work, effect, patient), self._loop)
-        return pending.result()
+        check_usable(closed=self._closed)
+        return _outside_a_loop(lambda: self._take_turn(work, effect, patient))
+
+    def script(self, sql: str, *, synced: bool, is_own: str | None = None) -> str:
+        """One statement as one round trip and one transaction; the status it ends with.
+
+        What a simple query holds is one transaction, and its settings end with it: a pooler may sit in between.
+        `is_own`: the SQLSTATE that a second try meets where the first one was committed after all.
+        """
+        allowed = max(1, int(self._timeout * 1000))
+        settings = (
+            f"synchronous_commit = {'on' if synced else 'off'}",
+            f"statement_timeout = {allowed}",
+            f"lock_timeout = {max(1, allowed // 2)}",
+        )
+        begun = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+        whole = begun + "".join(f"SET LOCAL {setting}; " for setting in settings) + sql
+
+        async def work(link: Any, repeated: bool) -> str:
+            try:
+                return str(await link.execute(whole))
+            except asyncpg.PostgresError as problem:
+                if repeated and problem.sqlstate == is_own:
+                    return ""
+                raise
+
+        return self.call(work, "scripts")
 
     def close(self) -> None:
-        if self._pid != os.getpid():
-            return  # thread and connection belong to the parent process
-        with self._gate:
-            if self._closed:
-                return
-            self._closed = True
-            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        ending.result()
-        self._thread.join(self._timeout)
+        if not self._closed:
+            _outside_a_loop(self._close)
 
-    def _serve(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
-        asyncio.run(self._live(ready))
-
-    async def _live(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
-        self._turn = asyncio.Lock()
-        self._over = asyncio.Event()
-        ready.set_result(asyncio.get_running_loop())
-        await self._over.wait()
+    def _close(self) -> None:
+        # Earlier calls go first, and each ends within its own timeout.
+        is_ours = self._turn.acquire(timeout=self._timeout)
+        self._closed = True
+        if is_ours:
+            try:
+                self._drive(self._end())
+            finally:
+                self._loop.close()
+                self._turn.release()
 
     async def _end(self) -> None:
-        # Earlier calls go first, and each ends within its own timeout.
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._turn.acquire(), self._timeout)
         if self._connection is not None:
             try:
                 await self._connection.close(timeout=min(1.0, self._timeout))
             except _DRIVER_ERRORS:
                 self._connection.terminate()
-        self._over.set()
 
-    async def _take_turn(self, work: Work[Result], effect: Effect, patient: bool) -> Result:
-        deadline = self._loop.time() + self._timeout
+    def _take_turn(self, work: Work[Result], effect: Effect, patient: bool) -> Result:
+        deadline = time.monotonic() + self._timeout  # the loop's clock
+        if not self._turn.acquire(timeout=self._timeout):
+            raise Unreachable(f"{self._label} did not answer in time; nothing was written")
         try:
-            await asyncio.wait_for(self._turn.acquire(), self._timeout)
-        except TimeoutError:
-            raise Unreachable(f"{self._label} did not answer in time; nothing was written") from None
-        try:
-            return await self._persist(work, effect, deadline=deadline, patient=patient)
+            check_usable(closed=self._closed)
+            return self._drive(self._persist(work, effect, deadline=deadline, patient=patient))
         finally:
-            self._used = self._loop.time()
+            self._used = time.monotonic()
             self._turn.release()
+
+    def _drive(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop is None:  # at first, and after a fork
+            self._loop = asyncio.new_event_loop()
+        loop: asyncio.AbstractEventLoop = self._loop
+        task = loop.create_task(work)
+        try:
+            result: Result = loop.run_until_complete(task)
+        except Exception:
+            raise
+        except BaseException:
+            # Ctrl-C met it at some point of the protocol: nobody can say what the connection would answer next.
+            if self._connection is not None:
+                self._connection.terminate()
+            task.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                self._loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            raise
+        return result
 
     async def _persist(self, work: Work[Result], effect: Effect, *, deadline: float, patient: bool) -> Result:
         repeated = False
@@ -126,7 +164,7 @@ class SinkConnection:
                 match effect:
                     case "reads":
                         pass
-                    case "settles" | "attaches":
+                    case "settles" | "attaches" | "scripts":
                         repeated = True
                     case "counts":
                         raise self._unknown() from None
@@ -138,6 +176,8 @@ class SinkConnection:
 
     async def _transacted(self, connection: Any, work: Callable[[], Awaitable[Result]], effect: Effect) -> Result:
         """Looks under a search_path that holds the server's own objects alone; writes under the role's own path."""
+        if effect == "scripts":
+            return await work()
         allowed = max(1, int(self._timeout * 1000))
         settings = [
             *(["search_path = pg_catalog, pg_temp"] if effect in ("reads", "attaches") else []),
@@ -180,7 +220,14 @@ class SinkConnection:
         connection = self._connection
         if connection is None or connection.is_closed():
             return False
-        if self._loop.time() - self._used < IDLE_SECONDS:
+        idle = self._loop.time() - self._used
+        if idle < min(_PAUSE, IDLE_SECONDS):
+            return True
+        for _ in range(_TURNS_TO_HEAR):  # nobody listened meanwhile: the server may have ended the connection
+            await asyncio.sleep(0)
+        if connection.is_closed():
+            return False
+        if idle < IDLE_SECONDS:
             return True
         try:
             await connection.fetchval("SELECT 1", timeout=self._timeout / 4)
@@ -196,6 +243,24 @@ class SinkConnection:
         )
 
 
+def _outside_a_loop(work: Callable[[], Result]) -> Result:
+    """Here; or, where this thread runs a loop of the engine's, in another, since no thread runs two."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as problem:  # noqa: BLE001 - raised again where it was called
+            done.set_exception(problem)
+
+    threading.Thread(target=run, name="dlq-sink", daemon=True).start()
+    return done.result()
+
+
 def _is_lost(problem: BaseException) -> bool:
     return isinstance(problem, OSError) or is_lost_state(sqlstate(problem))
 
@@ -207,7 +272,7 @@ def _is_passing(problem: BaseException) -> bool:
     return isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
 
 
-_MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
+MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
 _TABLES = """
 SELECT n.nspname::text AS schema, c.relname::text AS name,
        array_agg(a.attname::text) AS names, array_agg(format_type(a.atttypid, a.atttypmod)) AS types,
@@ -257,11 +322,13 @@ class PostgresDLQ(ClosingSink):
         )
         self.url = target.dsn
         self.table = self._table.shown
+        self._survive_forks()
+        atexit.register(self.close)  # an engine that forgets it ends in order
 
     def write(self, entry: DeadLetteredOrder) -> None:
         row = values(entry)
         refuse_nul(row, self._label)
-        self._line.call(lambda link, repeated: self._write(link, row, repeated), "settles")
+        self._line.call(lambda link, repeated: self._insert_row(link, row, repeated), "settles")
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
         """By captured_at, then dlq_id, as `dlq list` shows them: no column says in which order they were written."""
@@ -275,10 +342,7 @@ class PostgresDLQ(ClosingSink):
         return None if row is None else record(row)
 
     def mark_dismissed(self, dlq_id: str) -> bool:
-        yes = f"CAST('1' AS {_type(self._table.types['dismissed'])})"
-        sql = f"UPDATE {self._table.quoted} SET dismissed = {yes} WHERE dlq_id {_EQ} $1 RETURNING 1"
-        found: int | None = self._line.call(lambda link, _: link.fetchval(sql, dlq_id), "settles")
-        return found is not None
+        return self._line.call(lambda link, _: self._dismiss(link, dlq_id), "settles")
 
     def bump_retry(self, dlq_id: str) -> int:
         sql = (
@@ -296,13 +360,19 @@ class PostgresDLQ(ClosingSink):
         return count
 
     def close(self) -> None:
+        atexit.unregister(self.close)
+        self._end_renewal()
         self._line.close()
+
+    def _after_fork_in_child(self) -> None:
+        super()._after_fork_in_child()
+        self._line.begin_again()
 
     def _dsn(self) -> str:
         """The target for `open_store`, as given, with its password if it had one."""
         return self._given
 
-    async def _write(self, link: Any, row: Values, repeated: bool) -> None:
+    async def _insert_row(self, link: Any, row: Values, repeated: bool) -> None:
         given = [value if value is None else str(value) for value in row]
         try:
             async with link.transaction():
@@ -315,6 +385,16 @@ class PostgresDLQ(ClosingSink):
                 raise ActRefused(f"{self._label} refused the entry: another rule than the id's is broken") from None
             if not (repeated and is_same(row, stored)):
                 raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
+
+    async def _dismiss(self, link: Any, dlq_id: str) -> bool:
+        yes = f"CAST('1' AS {_type(self._table.types['dismissed'])})"
+        sql = f"UPDATE {self._table.quoted} SET dismissed = {yes} WHERE dlq_id {_EQ} $1 RETURNING 1"
+        return await link.fetchval(sql, dlq_id) is not None
+
+    def _intent_rows(self) -> IntentRows:
+        from dlq_sink.witness.postgres import PostgresIntents
+
+        return PostgresIntents(self)
 
     async def _fetch(self, link: Any, dlq_id: str) -> Any:
         return await link.fetchrow(f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id {_EQ} $1", dlq_id)
@@ -334,14 +414,14 @@ def _type(declared: str) -> str:
     return declared if "." in declared or declared.startswith(_OF_THE_GRAMMAR) else f"pg_catalog.{declared}"
 
 
-async def _attach(link: Any, wanted: str | None, label: str) -> Table:
+async def _attach(link: Any, wanted: str | None, label: str) -> SinkTable:
     found = await _find(link, wanted, label)
     if found is not None:
         return found
     schema, _, name = (wanted or orders.DEFAULT_TABLE).rpartition(".")
     try:
         async with link.transaction(isolation="read_committed"):
-            await link.execute("SELECT pg_advisory_xact_lock($1)", _MAKING)
+            await link.execute("SELECT pg_advisory_xact_lock($1)", MAKING)
             if await _find(link, wanted, label) is None:
                 for statement in orders.postgres_ddl(name, schema or "public"):
                     await link.execute(statement)
@@ -356,14 +436,14 @@ async def _attach(link: Any, wanted: str | None, label: str) -> Table:
     return made
 
 
-def _table(row: Any) -> Table:
+def _table(row: Any) -> SinkTable:
     types = dict(zip(row["names"], row["types"], strict=True))
     not_null = dict(zip(row["names"], row["not_null"], strict=True))
     is_open = pending(is_boolean=types["dismissed"] == "boolean", is_required=not_null["dismissed"])
-    return Table(row["schema"], row["name"], types, is_open, "captured_at, dlq_id")  # no column holds the insertion
+    return SinkTable(row["schema"], row["name"], types, is_open, "captured_at, dlq_id")  # no column holds the insertion
 
 
-async def _find(link: Any, wanted: str | None, label: str) -> Table | None:
+async def _find(link: Any, wanted: str | None, label: str) -> SinkTable | None:
     rows = await link.fetch(_TABLES, sorted(orders.ANCHORS))
     tables = [_table(row) for row in rows]
     found = choose(tables, wanted, label)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from backends.store import ActRefused, BadEntry, BadTarget, NotADLQ, StoreError, Unreachable
+from dlq_sink.error import ActRefused, BadEntry, BadTarget, NotADLQ, StoreError, Unreachable
 
 _Said = tuple[type[StoreError], str]  # {label} is the store, {code} the code itself
 
@@ -15,6 +15,10 @@ _RULE: _Said = (ActRefused, "{label} refused the change: a rule of the store for
 _CHANGED: _Said = (NotADLQ, "{label} changed its tables since it was attached: attach again")
 _LOCKED: _Said = (Unreachable, "{label} is locked by another session; nothing was written, try again")
 _VALUE: _Said = (BadEntry, "{label} cannot read or store a value ({code}); nothing was written")
+_OVERSIZED: _Said = (
+    Unreachable,
+    "{label} is oversized or damaged: one of its values takes more memory than is allowed",
+)
 _ENDED: _Said = (Unreachable, "{label} ended the connection or is not ready")
 
 # A whole SQLSTATE wins over its class, which is the first two characters.
@@ -36,15 +40,12 @@ _SQLSTATES: dict[str, _Said] = {
     "42883": _CHANGED,
     "42P01": _CHANGED,
     "53": (Unreachable, "{label} has no resources left (connections, memory or disk)"),
+    "54": _OVERSIZED,  # of our own, too: see libpq/wire.py
     "55P03": _LOCKED,
     "57": _ENDED,
     "57014": (Unreachable, "{label} took too long to answer; nothing was written"),
 }
 
-_OVERSIZED: _Said = (
-    Unreachable,
-    "{label} is oversized or damaged: one of its values takes more memory than is allowed",
-)
 _BUSY: _Said = (Unreachable, "{label} is locked by another program; try again in a moment")
 _UNWRITABLE: _Said = (ActRefused, "{label} cannot be written by this user")
 _UNOPENED: _Said = (Unreachable, "{label} cannot be opened: check the path, its permissions and the disk")

@@ -6,21 +6,22 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from backends.error_codes import sqlite_error
-from backends.layouts import orders
-from backends.records import DeadLetteredOrder
-from backends.sink.contract import ClosingSink, Entries, check_usable
-from backends.sink.rows import Table, Values, choose, differing, pending, record, taken, values
-from backends.store import BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
-from backends.target import SQLiteTarget, parse_target
+from dlq_sink import order_table as orders
+from dlq_sink.contract import ClosingSink, Entries, IntentRows, check_usable
+from dlq_sink.error import BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
+from dlq_sink.error_codes import sqlite_error
+from dlq_sink.record import DeadLetteredOrder
+from dlq_sink.rows import SinkTable, Values, choose, differing, pending, record, taken, values
+from dlq_sink.target import SQLiteTarget, parse_target
 
 BUSY_SECONDS = 30.0
+_ASKING_SECONDS = 0.001
 _TABLES = (
     'SELECT m.name, t.wr, c.name, c.type, c."notnull" OR c.pk FROM sqlite_master m '
     "JOIN pragma_table_list(m.name) t ON t.schema = 'main' JOIN pragma_table_xinfo(m.name) c WHERE m.type = 'table' "
@@ -36,33 +37,28 @@ class SQLiteDLQ(ClosingSink):
 
     def __init__(self, path: str | os.PathLike[str], *, table: str | None = None) -> None:
         target = _target(path)
+        self._target = target
         self._label = target.label
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._closed = False
-        self._connection = _connect(target)
+        self._is_forking = False
+        self._connection: sqlite3.Connection | None = None
+        self._inherited: sqlite3.Connection | None = None
         try:
             with self._transaction() as connection:
                 self._table = _attach(connection, table, self._label)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
         self._columns = ", ".join(orders.COLUMNS)
         self.url = f"sqlite:///{quote(str(target.path))}"
         self.table = self._table.shown
+        self._survive_forks()
 
     def write(self, entry: DeadLetteredOrder) -> None:
         row = values(entry)
-        places = ", ".join("?" for _ in row)
         with self._transaction() as connection:
-            if self._fetch(connection, entry.dlq_id) is not None:
-                raise DuplicateEntry(f"{entry.dlq_id} is already in {self._label}; nothing was overwritten")
-            connection.execute(
-                f"INSERT INTO {self._table.quoted} ({self._columns}) VALUES ({places})", _bound(row, self._table)
-            )
-            # A column of another type or a trigger may alter a value; then nothing is written.
-            if changed := differing(row, self._fetch(connection, entry.dlq_id)):
-                raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+            self._insert_row(connection, row)
 
     def list(self, *, include_dismissed: bool = False) -> Entries:
         """In insertion order (rowid), as `dlq list` shows them; a table without rowid by captured_at, then dlq_id."""
@@ -79,8 +75,7 @@ class SQLiteDLQ(ClosingSink):
 
     def mark_dismissed(self, dlq_id: str) -> bool:
         with self._transaction() as connection:
-            sql = f"UPDATE {self._table.quoted} SET dismissed = 1 WHERE dlq_id = ?"
-            return connection.execute(sql, (dlq_id,)).rowcount > 0
+            return self._dismiss(connection, dlq_id)
 
     def bump_retry(self, dlq_id: str) -> int:
         with self._transaction() as connection:
@@ -96,11 +91,33 @@ class SQLiteDLQ(ClosingSink):
             return int(connection.execute(sql).fetchone()[0])
 
     def close(self) -> None:
-        if self._pid != os.getpid():
-            return  # the connection belongs to the parent process
+        self._end_renewal()
         with self._lock:
             self._closed = True
-            self._connection.close()
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _before_fork(self) -> None:
+        """A file that is open across a fork loses its locks in the child, so nobody has it open then."""
+        self._is_forking = self._lock.acquire(timeout=BUSY_SECONDS)
+        if self._is_forking:
+            self._disconnect()
+
+    def _after_fork(self) -> None:
+        if self._is_forking:
+            self._is_forking = False
+            self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        super()._after_fork_in_child()
+        if not self._is_forking:  # another thread of the parent was at it all the time: it stays the parent's
+            self._closed, self._lock = True, threading.Lock()
+            self._inherited, self._connection = self._connection, None
+        self._after_fork()
 
     def _dsn(self) -> str:
         """The target for `open_store`."""
@@ -108,24 +125,52 @@ class SQLiteDLQ(ClosingSink):
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        check_usable(closed=self._closed, pid=self._pid)
+        check_usable(closed=self._closed)
         with self._lock:
-            check_usable(closed=self._closed, pid=self._pid)
+            check_usable(closed=self._closed)
+            if self._connection is None:  # at first, and after a fork
+                self._connection = _connect(self._target)
             try:
                 yield self._connection
             except sqlite3.Error as problem:
                 raise sqlite_error(problem, self._label) from None
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
+        """Durable once it ends; not `synced`: a power cut may undo it, and nothing but it."""
         with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            if not synced:
+                connection.execute("PRAGMA synchronous = NORMAL")
             try:
+                _begin(connection)
                 yield connection
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+                if not synced:
+                    connection.execute("PRAGMA synchronous = FULL")
+
+    def _insert_row(self, connection: sqlite3.Connection, row: Values) -> None:
+        dlq_id = str(row[0])
+        if self._fetch(connection, dlq_id) is not None:
+            raise DuplicateEntry(f"{dlq_id} is already in {self._label}; nothing was overwritten")
+        places = ", ".join("?" for _ in row)
+        connection.execute(
+            f"INSERT INTO {self._table.quoted} ({self._columns}) VALUES ({places})", _bound(row, self._table.types)
+        )
+        # A column of another type or a trigger may alter a value; then nothing is written.
+        if changed := differing(row, self._fetch(connection, dlq_id)):
+            raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+
+    def _dismiss(self, connection: sqlite3.Connection, dlq_id: str) -> bool:
+        sql = f"UPDATE {self._table.quoted} SET dismissed = 1 WHERE dlq_id = ?"
+        return connection.execute(sql, (dlq_id,)).rowcount > 0
+
+    def _intent_rows(self) -> IntentRows:
+        from dlq_sink.witness.sqlite import SQLiteIntents
+
+        return SQLiteIntents(self)
 
     def _fetch(self, connection: sqlite3.Connection, dlq_id: str) -> tuple[Any, ...] | None:
         sql = f"SELECT {self._columns} FROM {self._table.quoted} WHERE dlq_id = ?"
@@ -136,13 +181,13 @@ class SQLiteDLQ(ClosingSink):
         return f"SQLiteDLQ({self._label!r}, table={self.table!r})"
 
 
-def _bound(row: Values, table: Table) -> list[object]:
+def _bound(row: Values, types: Mapping[str, str]) -> list[object]:
     bound: list[object] = list(row)
     for name in ("quantity", "price"):
         place = orders.COLUMNS.index(name)
         number = row[place]
         # SQLite stores NaN as NULL, and cuts a float to 15 digits in a column of text.
-        if isinstance(number, str) and number != "nan" and orders.sqlite_affinity(table.types[name]) != "text":
+        if isinstance(number, str) and number != "nan" and orders.sqlite_affinity(types[name]) != "text":
             bound[place] = float(number)
     return bound
 
@@ -181,6 +226,24 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
     return connection
 
 
+def _begin(connection: sqlite3.Connection) -> None:
+    """Wait for other writers by asking often: SQLite itself would sleep up to 0.1 s beside a file that is free."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as problem:
+                if not problem.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                    raise
+                time.sleep(_ASKING_SECONDS)
+            else:
+                return
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+
+
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to WAL, so that readers never block the engine. Retries, since the switch ignores the busy timeout."""
     deadline = time.monotonic() + BUSY_SECONDS
@@ -195,7 +258,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             return
 
 
-def _attach(connection: sqlite3.Connection, wanted: str | None, label: str) -> Table:
+def _attach(connection: sqlite3.Connection, wanted: str | None, label: str) -> SinkTable:
     found = choose(_tables(connection), wanted, label)
     if found is not None:
         return found
@@ -210,7 +273,7 @@ def _attach(connection: sqlite3.Connection, wanted: str | None, label: str) -> T
     return made
 
 
-def _tables(connection: sqlite3.Connection) -> list[Table]:
+def _tables(connection: sqlite3.Connection) -> list[SinkTable]:
     types: dict[str, dict[str, str]] = {}
     pending_as: dict[str, str] = {}
     order: dict[str, str] = {}
@@ -219,4 +282,4 @@ def _tables(connection: sqlite3.Connection) -> list[Table]:
         if column == "dismissed":
             pending_as[name] = pending(is_boolean=False, is_required=bool(not_null))
         order[name] = "captured_at, dlq_id" if without_rowid else "_rowid_"
-    return [Table(None, name, types[name], pending_as[name], order[name]) for name in pending_as]
+    return [SinkTable(None, name, types[name], pending_as[name], order[name]) for name in pending_as]

@@ -17,6 +17,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def readable(value: object) -> str:
     """Any stored value as text, without loss: bytes and undecodable text become escapes."""
+    if type(value) is str and value.isascii():
+        return value
     match value:
         case str():
             return value if is_encodable(value) else _SURROGATE.sub(_escape, value)
@@ -66,7 +68,9 @@ def _escape(match: re.Match[str]) -> str:
 def parse_time(value: object) -> datetime | None:
     """The instant in UTC; None if the value is no time or has no zone."""
     at = _time(value)
-    if at is None or at.utcoffset() is None:
+    if at is None or at.tzinfo is UTC:
+        return at
+    if at.utcoffset() is None:
         return None
     try:
         return at.astimezone(UTC)

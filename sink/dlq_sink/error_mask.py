@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from backends.layouts.mask import MASKED
+from dlq_sink.mask import MASKED
 
 
 def _words(text: str) -> frozenset[str]:

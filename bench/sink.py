@@ -1,0 +1,243 @@
+"""What the engines' package costs, and whether a console at its worst disturbs an engine: `python -m bench.sink`.
+
+The import, the witness of one order against one synced commit of the bare driver, and an engine's writes alone and
+beside a console that dismisses in bulk, builds its index and verifies the audit chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from dlq_sink import DeadLetteredOrder, PostgresDLQ, SQLiteDLQ, intent, new_dlq_id
+from dlq_sink.order_table import COLUMNS
+from dlq_sink.rows import values
+
+from bench.figure import Figure, finish, limit, show
+from tests.support.postgres import Postgres
+
+ROOT = Path(__file__).parents[1]
+ROWS = int(os.environ.get("DLQ_BENCH_ROWS", "20000"))
+SHIFT = 2000
+SECONDS = float(os.environ.get("DLQ_BENCH_SECONDS", "12"))
+ORDER = {"symbol": "AAPL", "side": "buy", "qty": 10, "type": "limit", "limit_price": 180.5, "client_order_id": "c-1"}
+Sink = SQLiteDLQ | PostgresDLQ
+
+
+def entry(number: int = 0, shift: str = "now") -> DeadLetteredOrder:
+    error = f"RuntimeError: HTTP {random.choice((403, 422, 429, 503))} after {number % 7} attempts in shift {shift}"
+    return DeadLetteredOrder(
+        new_dlq_id(), datetime.now(UTC), "alpaca", "main", "AAPL", "buy", 10.0, "limit", 180.5, f"c-{number}", error,
+        action_json='{"symbol": "AAPL", "side": "buy", "qty": 10, "type": "limit", "limit_price": 180.5}',
+    )  # fmt: skip
+
+
+def earlier(number: int) -> DeadLetteredOrder:
+    """One that is there before the engine starts; the console dismisses a shift at a time."""
+    return entry(number, f"s{number // SHIFT:03}")
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1000
+
+
+def turns(ours: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Medians in milliseconds, turn by turn so that noise hits both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(rounds):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            times[which].append(timed((ours, peer)[which]))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def importing() -> bool:
+    def run(name: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", f"import {name}"], check=True, cwd=ROOT)
+
+    ours, peer = turns(run("dlq_sink"), run("sqlite3"), 31)
+    return show(Figure("python -c 'import dlq_sink'", ours, peer, 1.5, peer_name="import sqlite3")).good
+
+
+def witnessed(sink: Sink) -> None:
+    with intent(sink, dict(ORDER), venue="alpaca") as i:
+        i.ok("ord_1")
+
+
+@contextmanager
+def bare_sqlite(path: Path) -> Iterator[Callable[[], object]]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute("PRAGMA journal_mode = WAL")
+        link.execute("PRAGMA synchronous = FULL")
+        link.execute(f"CREATE TABLE IF NOT EXISTS bare ({', '.join(COLUMNS)})")
+        places = ", ".join("?" for _ in COLUMNS)
+
+        def write() -> None:
+            link.execute("BEGIN IMMEDIATE")
+            link.execute(f"INSERT INTO bare VALUES ({places})", values(entry()))
+            link.execute("COMMIT")
+
+        yield write
+
+
+@contextmanager
+def bare_postgres(dsn: str) -> Iterator[Callable[[], object]]:
+    loop = asyncio.new_event_loop()
+    link = loop.run_until_complete(asyncpg.connect(dsn))
+    loop.run_until_complete(
+        link.execute(f"CREATE TABLE IF NOT EXISTS bare ({', '.join(f'{n} text' for n in COLUMNS)})")
+    )
+    sql = f"INSERT INTO bare VALUES ({', '.join(f'${n}' for n in range(1, len(COLUMNS) + 1))})"
+
+    def write() -> None:
+        given = [None if value is None else str(value) for value in values(entry())]
+        loop.run_until_complete(link.execute(sql, *given))
+
+    yield write
+    loop.run_until_complete(link.close())
+    loop.close()
+
+
+def share(times: list[float], part: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * part))]
+
+
+def writing(sink: Sink, seconds: float, failures: list[str]) -> list[float]:
+    """An engine that writes an entry and witnesses an order in turn, some fifty times a second."""
+    times: list[float] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for work in (lambda: sink.write(entry(len(times))), lambda: witnessed(sink)):
+            try:
+                times.append(timed(work))
+            except Exception as problem:  # noqa: BLE001 - every failure counts, whatever it is
+                failures.append(f"{type(problem).__name__}: {problem}")
+            time.sleep(0.02)
+    return times
+
+
+class WorstConsole:
+    """The console's heaviest verbs, one after the other, until the engine is done."""
+
+    def __init__(self, target: str, folder: Path) -> None:
+        self._at = ("--db", target, "--table", "order_dlq")
+        self._environ = os.environ | {name: str(folder / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.done: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    def __enter__(self) -> WorstConsole:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        for shift in range(ROWS // SHIFT):
+            some = ("--filter", f"error:s{shift:03}", "--expect", str(SHIFT), "--reason", "duplicate", "--yes")
+            for words in (("dismiss", *some), ("index",), ("audit", "verify"), ("groups", "--json")):
+                if self._over.is_set():
+                    return
+                self._dlq(*words)
+
+    def _dlq(self, *words: str) -> None:
+        whole = [sys.executable, "-m", "console", *words, *self._at]
+        ran = subprocess.run(whole, cwd=ROOT, env=self._environ, capture_output=True, text=True, check=False)
+        if ran.returncode == 0:
+            self.done[words[0]] += 1
+        else:
+            self.problems.append(f"{words[0]}: exit {ran.returncode}: {(ran.stderr or ran.stdout).strip()[:200]}")
+
+
+def disturbed(kind: str, sink: Sink, target: str, commit: float) -> list[bool]:
+    failures: list[str] = []
+    alone = writing(sink, SECONDS, failures)
+    with tempfile.TemporaryDirectory() as folder, WorstConsole(target, Path(folder)) as console:
+        beside = writing(sink, SECONDS * 2, failures)
+    load = f"load average {os.getloadavg()[0]:.1f}"
+    print(f"     {kind}: {len(alone)} writes alone, {len(beside)} beside a console; {load}; {failures[:1]}", flush=True)
+    print(f"     the console did {dict(console.done)} {console.problems[:2]}", flush=True)
+    dismissed = sum(one.dismissed for one in sink.list(include_dismissed=True))
+    results = [
+        limit(f"{kind}: failed writes", len(failures), 0, ""),
+        limit(f"{kind}: verbs of the console that failed", len(console.problems), 0, ""),
+        limit(f"{kind}: entries it said it dismissed and did not", console.done["dismiss"] * SHIFT - dismissed, 0, ""),
+        limit(f"{kind}: verbs it did not come to", 3 - len({"dismiss", "index", "audit"} & set(console.done)), 0, ""),
+    ]
+    part, name = (0.9, "p90") if kind == "sqlite" else (0.99, "p99")
+    ours, peer = share(beside, part), share(alone, part)
+    results.append(show(Figure(f"{kind}: {name} of a write beside a console", ours, peer, 1.5, peer_name="alone")).good)
+    if kind == "sqlite":
+        results.append(show(Figure("sqlite: the longest write", max(beside), commit, 50, peer_name="one commit")).good)
+    return results
+
+
+def measured(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
+    ours, commit = turns(lambda: witnessed(sink), bare, 200)
+    results = [show(Figure(f"{kind}: witness of one order", ours, commit, 1.3, peer_name="one commit")).good]
+    return results + disturbed(kind, sink, target, commit)
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or ["import", "sqlite", "postgres"]
+    results = [importing()] if "import" in wanted else []
+    if "sqlite" in wanted:
+        results += on_sqlite()
+    if "postgres" in wanted:
+        results += on_postgres()
+    finish(results)
+
+
+def on_sqlite() -> list[bool]:
+    with tempfile.TemporaryDirectory(dir=ROOT) as folder:
+        path = Path(folder) / "orders.db"
+        with SQLiteDLQ(path) as sink, bare_sqlite(Path(folder) / "bare.db") as bare:
+            for number in range(0, ROWS, 500):
+                with sink._transaction() as link:
+                    for one in range(number, number + 500):
+                        sink._insert_row(link, values(earlier(one)))
+            return measured("sqlite", sink, str(path), bare)
+
+
+def on_postgres() -> list[bool]:
+    server = Postgres(durable=True).start()
+    try:
+        dsn = server.dsn("postgres")
+        with PostgresDLQ(dsn) as store, bare_postgres(dsn) as bare:
+            asyncio.run(filled(dsn))
+            return measured("postgres", store, dsn, bare)
+    finally:
+        server.stop()
+
+
+async def filled(dsn: str) -> None:
+    link = await asyncpg.connect(dsn)
+    rows: list[tuple[Any, ...]] = []
+    for number in range(ROWS):
+        one = earlier(number)
+        rows.append(tuple(getattr(one, name) for name in COLUMNS))
+    await link.copy_records_to_table("order_dlq", records=rows, columns=list(COLUMNS))
+    await link.close()
+
+
+if __name__ == "__main__":
+    main()

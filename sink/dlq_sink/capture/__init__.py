@@ -1,0 +1,1 @@
+"""Capture: a failed submit becomes an entry, whatever the engine's orders look like. Never guesses."""
