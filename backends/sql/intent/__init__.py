@@ -1,0 +1,1 @@
+"""An engine's open intents beside its dead-letter queue: reading them as entries, and settling them by evidence."""
