@@ -4,10 +4,10 @@ import time
 
 import ccxt
 import pytest
+from dlq_sink.capture.submit import NEVER_AWAITED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.services.engine.capture import _ASYNC_SUBMIT
 from console.services.errors.category import READ_LENGTH, Class, classify
 from console.services.errors.category_rules import RULES, UNKNOWN, Rule
 from tests.data.errors import Half, labelled
@@ -33,7 +33,7 @@ EXAMPLES = {
     "missing-field": "KeyError: 'quantity'",
     "engine-bug": "KeyError: 'code'",
     "breaker": "CircuitOpenError: alpaca",
-    "not-submitted": f"RuntimeError: {_ASYNC_SUBMIT}",
+    "not-submitted": f"RuntimeError: {NEVER_AWAITED}",
     "held-back": "RiskRejected: order notional 10 exceeds the limit 5",
     "invalid-document": "jsonschema.ValidationError: 'qty' is a required property",
     "clock": 'binance {"code":-1021,"msg":"Timestamp for this request is outside of the recvWindow."}',

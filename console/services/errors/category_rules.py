@@ -187,8 +187,11 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("circuit breaker | circuitopen | breaker open | breaker is open"),
     ),
     Rule(
-        "not-submitted", "integration", "no", "never sent: give the engine a plain submit function, then replay",
-        words=("submit is async: submit_or_dead_letter needs a plain function; nothing was sent",),
+        "not-submitted", "integration", "no", "never sent: make the engine await its submit, then replay",
+        words=(
+            "submit is async: submit_or_dead_letter needs a plain function; nothing was sent",  # of version 0.1
+            "submit is async, and nobody awaited it; nothing was sent",
+        ),
     ),
     Rule(
         "held-back", "business", "no", "kept back by the engine itself: replay if the reason is gone, else dismiss",

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final
 
 from backends.layouts.mask import masked_error
-from console.services.errors.template import LONGEST, template
+from console.services.errors.template import CODES, LONGEST, MEANINGS, template, without
 
 CUT: Final = "…[truncated]"
 _FRAMES: Final = 12
@@ -110,13 +110,6 @@ _MESSAGE: Final = re.compile(
 )
 _CODE: Final = re.compile(r"\b(?:sCode|retCode|code|status_code)=(-?[0-9]{3,9}|[a-z_]{3,40})\b")
 
-# Values of these keys describe the failure. Values of other keys vary with the order or the time.
-_CODES: Final = _set("code errno error_code errorcode grpc_status ret_code retcode scode status status_code statuscode")
-_MEANINGS: Final = _CODES | _set(
-    """cause description detail details err errmsg error error_details error_message error_type errormessage errors
-    exception failure_reason label message method msg reason reject_reason rejectreason response ret_msg retmsg smsg
-    statuses text title"""
-)
 _NAMED: Final = _set(
     """argument attribute class column constraint encoding field function index key keyerror: method module named
     parameter property relation table type variable"""
@@ -148,6 +141,8 @@ def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
     """`masks` are the entry's own names (account, market, order ids); all are hidden, as are credentials."""
     if len(error) > LONGEST:
         return _identify(normalise(error, masks))
+    if " " in "".join(masks):  # it may hold a number that the template leaves out
+        return _remembered(template(_hide_all(error, masks)))
     return _remembered(_hide_all(template(error), masks))
 
 
@@ -222,16 +217,7 @@ def _hide_all(text: str, masks: tuple[str, ...]) -> str:
 def _hide_word(text: str, word: str) -> str:
     if word.lower() in _VOCABULARY or (len(word) < 5 and word.isdigit()):
         return text
-    out: list[str] = []
-    last, at, size = 0, text.find(word), len(word)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + size : at + size + 1]
-        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
-            out += (text[last:at], HIDDEN)
-            last = at + size
-        at = text.find(word, at + size)
-    out.append(text[last:])
-    return "".join(out)
+    return without(text, word, HIDDEN)
 
 
 _NO_QUOTES: Final = str.maketrans("", "", "\"'")
@@ -305,12 +291,12 @@ def _pair(key: str, value: str | None) -> str:
     name = key.lower()
     if value is None:
         return f"{key}="
-    if name not in _MEANINGS:
+    if name not in MEANINGS:
         return " "
     if value[0] == "[":
         return f"{key}={_mask(value[1:-1].translate(_NO_QUOTES))} "
     inner = value.strip("\"'")
-    if name in _CODES and inner.lstrip("-").isdigit() and len(inner) <= 9:
+    if name in CODES and inner.lstrip("-").isdigit() and len(inner) <= 9:
         return f"{key}={inner} "
     return f"{key}={_mask(inner)} "
 
@@ -326,7 +312,7 @@ def _quoted(before: str, inner: str, after: str) -> str:
 
 def _assigned(before: str, mark: str) -> str:
     tail = before[len(before.rstrip(_WORD_END)) :].lower()
-    if tail not in _MEANINGS and tail != "type":
+    if tail not in MEANINGS and tail != "type":
         return f"={HIDDEN}"
     value = mark[1:].lstrip("-")
     return mark if value.replace("_", "").isalpha() or (value.isdigit() and len(value) <= 9) else f"={HIDDEN}"
