@@ -22,8 +22,9 @@ from backends.store import (
 from backends.target import parse_target
 
 if TYPE_CHECKING:
+    from dlq_sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
+
     from backends.layouts.columns import Options
-    from backends.sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
 
 __all__ = [
     "ActRefused",
@@ -72,7 +73,7 @@ async def open_store(
 
 def __getattr__(name: str) -> object:
     if name in _SINKS:
-        from backends import sink
+        import dlq_sink
 
-        return getattr(sink, name)
+        return getattr(dlq_sink, name)
     raise AttributeError(f"module 'backends' has no attribute {name!r}")

@@ -1,21 +1,33 @@
-"""Recognises what SQLAlchemy, asyncpg and sqlite3 raise about a store and turns it into store errors."""
+"""Recognises what SQLAlchemy, asyncpg and sqlite3 raise about a store and turns it into store errors.
+
+Does not load asyncpg: whoever reads SQLite needs none of it, and only who has loaded it can get its errors.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import asyncpg
+from dlq_sink.error_codes import is_lost_state, oversized, postgres_error, sqlite_error, sqlstate
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from backends.error_codes import is_lost_state, oversized, postgres_error, sqlite_error, sqlstate
 from backends.store import StoreError, Unreachable
 
-# asyncpg raises an error of its own kind where a session is killed in the middle of a query.
-_GONE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 # SQLite says with a MemoryError that its own limit is reached.
-DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, MemoryError, *_GONE)
+_ALWAYS = (SQLAlchemyError, sqlite3.Error, MemoryError, OSError)
+Errors = tuple[type[BaseException], ...]
+
+
+def driver_errors() -> Errors:
+    """What the drivers raise that are loaded, for an `except`."""
+    return (*_ALWAYS, *_asyncpg("PostgresError", "InterfaceError", "InternalClientError"))
+
+
+def _asyncpg(*names: str) -> Errors:
+    driver = sys.modules.get("asyncpg")
+    return () if driver is None else tuple(getattr(driver, name) for name in names)
 
 
 @contextmanager
@@ -23,7 +35,7 @@ def store_errors(label: str) -> Iterator[None]:
     """Raise a store error of one clear line for whatever a driver raises inside."""
     try:
         yield
-    except DRIVER_ERRORS as problem:
+    except driver_errors() as problem:
         raise translate(problem, label) from None
 
 
@@ -33,9 +45,11 @@ def is_lost(problem: BaseException) -> bool:
         if problem.connection_invalidated:
             return True
         problem = _cause(problem)
-    if isinstance(problem, asyncpg.ClientConfigurationError):
+    if isinstance(problem, _asyncpg("ClientConfigurationError")):
         return False
-    return isinstance(problem, _GONE) or is_lost_state(sqlstate(problem))
+    # asyncpg raises an error of its own kind where a session is killed in the middle of a query.
+    gone = isinstance(problem, (OSError, *_asyncpg("InterfaceError", "InternalClientError")))
+    return gone or is_lost_state(sqlstate(problem))
 
 
 def is_conflict(problem: BaseException) -> bool:

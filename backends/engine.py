@@ -11,24 +11,16 @@ from urllib.parse import quote
 
 import aiosqlite
 import sqlalchemy as sa
+from dlq_sink.values import utc_time
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from backends.guarded_connection import connected
-from backends.libpq.connection import connect
-from backends.postgres_session import ANSWER_SECONDS, DIALECT_URL, PooledConnection, has_pooler
-from backends.sqlite_guard import only_acting, only_reading
+from backends.postgres_session import ANSWER_SECONDS, SPELLING, has_pooler
+from backends.sqlite_guard import PRIME, keep_bytes, only_acting, only_reading
 from backends.target import PostgresTarget, SQLiteTarget, Target
-from backends.values import utc_time
 
 BUSY_SECONDS = 5.0
 _NOON_2000 = 2451545.0  # as a Julian day
-_PRIME = "SELECT 1 FROM " + ", ".join(
-    [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
-    + ["json_each('[]') LIMIT 0"]
-)
-# Fixed, so that the spelling of times does not depend on the server's settings. A pooler takes these when a session
-# starts, and no others: everything else is set by each transaction.
-_SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
 _pooled: set[str] = set()  # where a pooler answered, so that the next connection need not find out
 
 
@@ -40,12 +32,12 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
             connection = await _sqlite(target, "ro" if read_only else "rw", leaves=True)
             async with _closing_if_it_fails(connection):
                 # A table-valued function declares its table on first use; the authorizer would refuse that as a write.
-                await connection.execute(_PRIME)
+                await connection.execute(PRIME)
                 await connection.create_function("dlq_julianday", 1, _julian_day, deterministic=True)
                 await connection.execute("PRAGMA query_only = ON")
                 await connection.set_authorizer(only_reading)
                 if tolerant:
-                    connection.text_factory = _keep_bytes
+                    connection.text_factory = keep_bytes
             return connection
 
         return _engine("sqlite+aiosqlite://", sqlite)
@@ -53,7 +45,7 @@ def reader_engine(target: Target, *, read_only: bool, tolerant: bool = False) ->
     async def postgres() -> Any:
         return await _session(target, command_timeout=ANSWER_SECONDS)
 
-    return _engine(DIALECT_URL, postgres)
+    return _postgres_engine(postgres)
 
 
 def writer_engine(target: Target) -> AsyncEngine:
@@ -73,7 +65,13 @@ def writer_engine(target: Target) -> AsyncEngine:
     async def postgres() -> Any:
         return await _session(target)
 
-    return _engine(DIALECT_URL, postgres)
+    return _postgres_engine(postgres)
+
+
+def _postgres_engine(creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
+    from backends.quiet_dialect import DIALECT_URL  # only here: SQLite needs no asyncpg
+
+    return _engine(DIALECT_URL, creator)
 
 
 def _engine(url: str, creator: Callable[[], Awaitable[Any]]) -> AsyncEngine:
@@ -91,10 +89,6 @@ def _julian_day(value: object) -> float | None:
     """Reads times that SQLite's own julianday does not: `+0000`, `+00`, `20260418T143215Z`, surrounding blanks."""
     at = utc_time(value)
     return None if at is None else _NOON_2000 + (at - datetime(2000, 1, 1, 12, tzinfo=UTC)) / timedelta(days=1)
-
-
-def _keep_bytes(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
 
 
 async def _sqlite(target: SQLiteTarget, mode: str, *, leaves: bool) -> aiosqlite.Connection:
@@ -115,6 +109,8 @@ async def _closing_if_it_fails(connection: aiosqlite.Connection) -> AsyncIterato
 
 async def _session(target: PostgresTarget, **options: Any) -> Any:
     """A connection that is a `PooledConnection` where a pooler answers, and then keeps no prepared statement."""
+    from backends.quiet_dialect import PooledConnection
+
     if target.dsn not in _pooled:
         connection = await _postgres(target, **options)
         try:
@@ -130,4 +126,6 @@ async def _session(target: PostgresTarget, **options: Any) -> Any:
 
 
 async def _postgres(target: PostgresTarget, **options: Any) -> Any:
-    return await connect(target, server_settings=_SPELLING | target.settings.server_settings, **options)
+    from dlq_sink.libpq.connection import connect
+
+    return await connect(target, server_settings=SPELLING | target.settings.server_settings, **options)

@@ -21,8 +21,16 @@ def fits(entry: Entry, where: Filter) -> bool:
 
 def fits_row(entry: Entry, where: Filter) -> bool:
     """Everything but the states. Needs the whole entry where a value of it may be cut."""
+    return fits_all(entry, where.every)
+
+
+def fits_all(entry: Entry, every: tuple[Criterion, ...]) -> bool:
+    """As `fits_row`, for who judges many entries and has the criteria of the filter at hand."""
     role = roles(entry.layout, entry.names)
-    return all(holds(entry, asked, role) for asked in where.every)
+    for asked in every:  # noqa: SIM110 - a generator for each row costs as much as the judging
+        if not holds(entry, asked, role):
+            return False
+    return True
 
 
 def holds(entry: Entry, asked: Criterion, role: Roles) -> bool:
@@ -51,6 +59,7 @@ def number_column(field: str, role: Roles) -> str:
     return {"qty": "quantity", "price": "price", "tries": role.retries}[field]
 
 
+@lru_cache(maxsize=128)  # asked for each row that is judged
 def text_columns(field: str, role: Roles) -> tuple[str, ...]:
     """The columns of a field that is a whole text; it has the values of all of them."""
     columns: Mapping[str, Callable[[], tuple[str, ...]]] = {

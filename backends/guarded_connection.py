@@ -13,7 +13,7 @@ import aiosqlite
 
 from backends.sqlite_guard import connect
 
-QUIET_SECONDS = 16.0  # without another row; the whole command must end within 20
+QUIET_SECONDS = 14.0  # without another row; the whole command must end within 20, on a busy machine too
 _GRACE_SECONDS = 1.5  # until a statement that was interrupted must have ended
 _SLOW_SECONDS = 0.2
 _MOST_ROWS = 4096
@@ -70,6 +70,10 @@ class GuardedConnection(aiosqlite.Connection):
         self._since = time.monotonic()
         try:
             return fn(*args, **kwargs)
+        except UnicodeDecodeError:  # of a name in the schema or in a message: sqlite3 has no error of its own for it
+            damaged = sqlite3.DatabaseError("text in it is not UTF-8")
+            damaged.sqlite_errorname = "SQLITE_CORRUPT"
+            raise damaged from None
         finally:
             self._since = float("inf")
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
-
-DIALECT_URL = "postgresql+dlqasyncpg://"
 STATEMENT_SECONDS = 14  # a query that returns nothing for so long is given up, well before 20 seconds are over
 ANSWER_SECONDS = 16.0  # for a server that does not even do that
+# Fixed, so that the spelling of times does not depend on the server's settings. A pooler takes these when a session
+# starts, and no others: everything else is set by each transaction.
+SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
 # Under it every function, operator and type that a statement names is the server's own; temporary objects come last.
 SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
 # The role's own path: the owner's triggers must run as they do for the engine.
@@ -38,13 +36,9 @@ def writing(lock_seconds: float) -> str:
     return f"{SAFE_PATH}; {_SPELLING}; SET LOCAL synchronous_commit = on; {patience}"
 
 
-class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg brings no types
-    """A connection through a pooler: it keeps no statement, listens to nothing, and knows no process of the server."""
-
-
 def is_pooled_connection(driver: object) -> bool:
-    # asyncpg lets isinstance() take any of its connections for one of any subclass.
-    return type(driver) is PooledConnection
+    """Whether it is a `PooledConnection`; found without loading asyncpg, which SQLite does not need."""
+    return getattr(type(driver), "is_pooled", False) is True
 
 
 async def has_pooler(connection: Any) -> bool:
@@ -56,24 +50,3 @@ async def has_pooler(connection: Any) -> bool:
         return bool(await asked.fetchval() != connection.get_server_pid())
     finally:
         await connection.execute(END_READING)
-
-
-class QuietDialect(PGDialect_asyncpg):
-    """Asks the server nothing when it connects: that would run before a safe search_path is set."""
-
-    supports_statement_cache = True
-    default_isolation_level = "READ COMMITTED"
-
-    def initialize(self, connection: Any) -> None:
-        version = connection.connection.driver_connection.get_server_version()
-        self.server_version_info = (version.major, version.minor)
-        self._backslash_escapes = False  # every transaction sets standard_conforming_strings
-
-    def connect(self, *args: Any, **kwargs: Any) -> Any:
-        adapted = super().connect(*args, **kwargs)
-        if is_pooled_connection(adapted.driver_connection):
-            adapted._prepared_statement_cache = None  # SQLAlchemy takes the size only before it connects
-        return adapted
-
-
-registry.register("postgresql.dlqasyncpg", __name__, QuietDialect.__name__)

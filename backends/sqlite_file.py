@@ -7,9 +7,10 @@ import pwd
 import stat
 from pathlib import Path
 
+from dlq_sink.values import readable
+
 from backends.store import NotADLQ, Unreachable
 from backends.target import SQLiteTarget
-from backends.values import readable
 
 _HEADER = b"SQLite format 3\0"
 _STILL_LOOKS = 10

@@ -24,6 +24,11 @@ _SETTINGS = (
     "PRAGMA mmap_size = 0",  # a file that is cut off while it is mapped would end the process
     f"PRAGMA hard_heap_limit = {_MOST_MEMORY}",
 )
+# A table-valued function declares its table on first use; `only_reading` would refuse that as a write.
+PRIME = "SELECT 1 FROM " + ", ".join(
+    [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
+    + ["json_each('[]') LIMIT 0"]
+)
 _ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only", "synchronous", "foreign_keys"})
 # These only read, even with an argument; SQLAlchemy resets read_uncommitted on close, and it affects only reads.
 _HARMLESS_PRAGMAS = frozenset(
@@ -45,6 +50,11 @@ def connect(uri: str, *, timeout: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def keep_bytes(raw: bytes) -> str:
+    """The text of a column that need not be UTF-8, without losing a byte."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:

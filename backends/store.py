@@ -8,6 +8,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from dlq_sink.error import ActRefused as ActRefused
+from dlq_sink.error import BadEntry as BadEntry
+from dlq_sink.error import BadTarget as BadTarget
+from dlq_sink.error import CommitUnknown as CommitUnknown
+from dlq_sink.error import DuplicateEntry as DuplicateEntry
+from dlq_sink.error import NotADLQ as NotADLQ
+from dlq_sink.error import StoreError as StoreError
+from dlq_sink.error import Unreachable as Unreachable
+
 from backends.layouts.mask import masked_error
 from backends.records import (
     ActContext,
@@ -37,22 +46,6 @@ from backends.records import (
 OnSuccess = Literal["delete", "soft-delete", "keep"]  # what the config may ask to do with a handled row
 
 
-class StoreError(Exception):
-    """A problem with the store; `str()` is one clear line without secrets that says what to do."""
-
-
-class BadTarget(StoreError):
-    """The target cannot be understood, or it does not say which of several stores is meant."""
-
-
-class Unreachable(StoreError):
-    """The store cannot be opened or does not answer."""
-
-
-class NotADLQ(StoreError):
-    """It opens, but there is no dead-letter queue that can be read."""
-
-
 class RunsForeignCode(NotADLQ):
     """Looking at it would run functions of another role; `info` is what the catalog alone says of it."""
 
@@ -63,22 +56,6 @@ class RunsForeignCode(NotADLQ):
 
 class RepeatedId(BadTarget):
     """Several entries have this id; the text names them."""
-
-
-class ActRefused(StoreError):
-    """The store can be read, but refuses this act."""
-
-
-class CommitUnknown(StoreError):
-    """The connection was lost during the commit, and it is not known whether the act took place."""
-
-
-class BadEntry(StoreError, ValueError):
-    """A value of an entry cannot be kept or read exactly; nothing was written."""
-
-
-class DuplicateEntry(StoreError):
-    """An entry of that id is already there; nothing was overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +204,9 @@ class Reads(Protocol):
 
     async def notes(self, entry_id: str) -> tuple[Note, ...]: ...
 
+    async def note_counts(self, begins: str) -> dict[str, int]:
+        """How many notes there are on each subject whose name begins so."""
+
     async def halted(self) -> Halt | None: ...
 
     async def policy(self) -> Mapping[str, str]:
@@ -234,6 +214,9 @@ class Reads(Protocol):
 
     def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         """The whole chain in order, in blocks."""
+
+    async def latest(self, before: int | None, limit: int) -> tuple[AuditEvent, ...]:
+        """The newest events before this one (None: of all), newest first."""
 
     def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         """The same as bare tuples: making an event of each costs as much as hashing it."""
@@ -303,7 +286,10 @@ class Claims(Protocol):
         """Commit outcome, audit event and the entry's columns together. False if somebody else settled it."""
 
     async def settle(self, attempt: Attempt, result: Result, actor: Actor, why: ActContext) -> bool:
-        """Record, by evidence, how an abandoned or doubtful attempt ended. False if somebody settled it first."""
+        """Record, by evidence, how an abandoned or doubtful attempt ended. False if somebody settled it first.
+
+        An engine's own send (`ENGINE_SEND`) ends with its intent: found, it is resolved; else it becomes an entry.
+        """
 
     async def release(self, claim: Claim) -> None: ...
 
@@ -378,6 +364,17 @@ class Requeues(Protocol):
     async def requeue(
         self, entry_id: str, version: Version, actor: Actor, why: ActContext
     ) -> Requeued | ClaimRefused: ...
+
+
+@runtime_checkable
+class HoldsIntents(Protocol):
+    """A store beside which an engine keeps what it is about to send."""
+
+    async def intents(self, where: Filter, *, owned: bool = False) -> tuple[Entry, ...]:
+        """Open intents whose owner is gone, in doubt, and those found at their venue, replayed; oldest first.
+
+        With `owned` also, as in flight, what an engine may still be sending.
+        """
 
 
 @runtime_checkable

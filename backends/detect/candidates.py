@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from backends.layouts import orders
+from backends.layouts import intents, orders
 from backends.layouts.columns import LayoutColumns, fits, resolve
 from backends.layouts.roles import OTHER_LAYOUTS
 from backends.records import Finding, StoreInfo
@@ -30,6 +31,7 @@ class Candidate:
     kind: str  # "table" or "view"
     columns: tuple[CatalogColumn, ...]
     hidden: tuple[str, ...] = ()  # columns this role may not read
+    is_usable: bool = True  # this role may use its schema
 
     @property
     def shown(self) -> str:
@@ -44,6 +46,13 @@ class Candidate:
     def identity(self) -> tuple[str, ...]:
         """The columns of this table that nobody may change."""
         return tuple(name for name in orders.IDENTITY if self.column(name))
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.schema or 'main'}.{self.name}"
+
+    def is_called(self, name: str) -> bool:
+        return name in (self.name, self.qualified)
 
     def column(self, name: str) -> CatalogColumn | None:
         return next((column for column in self.columns if column.name == name), None)
@@ -61,7 +70,14 @@ class Candidate:
 
     @property
     def is_dlq(self) -> bool:
+        if self.is_intent_table:
+            return False
         return set(self.every_name) >= orders.ANCHORS or self.other_layout is not None
+
+    @property
+    def is_intent_table(self) -> bool:
+        """Whether an engine keeps there what it is about to send."""
+        return set(self.every_name) >= intents.ANCHORS
 
     @property
     def required(self) -> frozenset[str]:
@@ -82,6 +98,7 @@ class Attached:
     by_rowid: bool
     channel: str | None = None  # the channel that the store notifies on, if any
     counts_retries: bool = False  # retry_count is there and can be incremented
+    intents: Candidate | None = None  # the engine's intents, where this role can read them
 
     def column(self, name: str) -> CatalogColumn:
         column = self.found.column(name)
@@ -92,7 +109,16 @@ class Attached:
     def grants(self) -> tuple[str, ...]:
         """The rights on the owner's tables that an acting role needs, each as `RIGHTS ON THING`."""
         columns = [name for name in orders.WRITTEN if name in self.info.columns]
-        return (f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}",)
+        rights = f"SELECT, UPDATE ({', '.join(columns)}) ON {self.found.quoted}"
+        if self.intents is None:
+            return (rights,)
+        written = f"SELECT, UPDATE ({', '.join(intents.WRITTEN)}) ON {self.intents.quoted}"
+        return rights, written, f"INSERT ON {self.found.quoted}"
+
+    def reading_grants(self) -> tuple[str, ...]:
+        """The rights on the owner's tables that looking needs."""
+        read = (self.found, *((self.intents,) if self.intents is not None else ()))
+        return tuple(f"SELECT ON {one.quoted}" for one in read)
 
     def with_finding(self, finding: Finding) -> Attached:
         return self.with_findings(finding)
@@ -101,17 +127,36 @@ class Attached:
         return replace(self, info=replace(self.info, findings=(*self.info.findings, *findings)))
 
 
+def order_report(
+    label: str, dialect: Literal["sqlite", "postgresql"], found: Candidate, order: str, *, read_only: bool
+) -> StoreInfo:
+    """What is known of an order table by its columns alone."""
+    return StoreInfo(
+        label=label,
+        dialect=dialect,
+        layout=orders.NAME,
+        table=found.shown,
+        columns=tuple(name for name in orders.COLUMNS if found.column(name)),
+        order=order,
+        read_only=read_only,
+        read_only_enforced_by="client",
+        role="",
+    )
+
+
 def choose(candidates: Sequence[Candidate], wanted: str | None, label: str) -> Candidate:
     matching = [found for found in candidates if found.is_dlq]
     if wanted is not None:
+        _check_no_intents(candidates, wanted, label)
         matching = _named(matching, wanted, label)
+    matching = [found for found in matching if found.is_usable] or matching
     tables = [found for found in matching if found.kind == "table"] or matching
     if not tables:
         known = (orders.ANCHORS, *(layout.anchors for layout in OTHER_LAYOUTS))
         columns = "; or ".join(", ".join(sorted(names)) for names in known)
         raise NotADLQ(f"{label} has no dead-letter queue: no table with the columns {columns}")
     if len(tables) > 1:
-        names = ", ".join(sorted(found.shown for found in tables))
+        names = ", ".join(sorted(found.shown if wanted is None else found.qualified for found in tables))
         raise BadTarget(f"{label} has several dead-letter queues: say which with --table ({names})")
     found = tables[0]
     if hidden := found.required & set(found.hidden):
@@ -122,14 +167,22 @@ def choose(candidates: Sequence[Candidate], wanted: str | None, label: str) -> C
     return found
 
 
+def _check_no_intents(candidates: Sequence[Candidate], wanted: str, label: str) -> None:
+    """Raises BadTarget where the name is only an intent table's."""
+    named = [found for found in candidates if found.is_called(wanted)]
+    if not any(found.is_dlq for found in named) and any(found.is_intent_table for found in named):
+        text = f"{label}: {wanted} holds an engine's open intents, which are no dead-letter queue"
+        dlq = wanted.removesuffix(intents.TAIL)
+        which = f" (--table {dlq})" if dlq != wanted else ""
+        raise BadTarget(f"{text}: attach its queue{which}, which shows them")
+
+
 def _named(matching: Sequence[Candidate], wanted: str, label: str) -> list[Candidate]:
-    named = [
-        found for found in matching if wanted in (found.name, found.shown, f"{found.schema or 'main'}.{found.name}")
-    ]
+    named = [found for found in matching if found.is_called(wanted)]
     if not named:
         there = ", ".join(found.shown for found in matching) or "none"
         raise BadTarget(f"{label} has no dead-letter queue named {wanted}; there are: {there}")
-    return [found for found in named if wanted == found.shown] or named
+    return named
 
 
 def drift(found: Candidate) -> list[Finding]:

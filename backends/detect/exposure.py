@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
+from backends.detect.asked import CatalogConnection
 from backends.detect.candidates import Candidate
 from backends.layouts.orders import quoted
 from backends.records import Finding
@@ -20,32 +18,37 @@ _ROLE = """
 SELECT r.rolsuper, concat_ws(', ', CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
   CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END, CASE WHEN r.rolreplication THEN 'REPLICATION' END,
   (SELECT string_agg(m.rolname, ', ' ORDER BY m.rolname) FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'member')
-   AND m.oid <> r.oid AND (m.rolsuper OR m.rolname = ANY(CAST(:mighty AS name[])))))
+   AND m.oid <> r.oid AND (m.rolsuper OR m.rolname = ANY(CAST($1 AS name[])))))
 FROM pg_roles r WHERE r.rolname = session_user
 """
 _RELATION = """
 SELECT CAST(c.relkind AS text), o.rolname, o.rolsuper, o.rolname IN (current_user, session_user), c.relrowsecurity,
   ARRAY(SELECT p.polname FROM pg_policy p WHERE p.polrelid = c.oid ORDER BY 1),
   ARRAY(SELECT w.rulename FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1' ORDER BY 1)
-FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner WHERE c.oid = CAST(:table AS regclass)
+FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner WHERE c.oid = CAST($1 AS regclass)
 """
 _TRIGGERS = """
 SELECT t.tgname, format('%s.%s', n.nspname, f.proname), r.rolname, f.prosrc, f.proowner = c.relowner, f.prosecdef
 FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
 JOIN pg_roles r ON r.oid = f.proowner JOIN pg_class c ON c.oid = t.tgrelid
-WHERE t.tgrelid = CAST(:table AS regclass) AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+WHERE t.tgrelid = CAST($1 AS regclass) AND NOT t.tgisinternal AND t.tgenabled <> 'D'
   AND NOT (r.rolsuper OR r.rolname IN (current_user, session_user)) ORDER BY 1
 """
 _LESS = "CREATE ROLE dlq_operator LOGIN -- and attach as it, with the grants that an act asks for"
 _OURS = ("RAISE EXCEPTION 'WORM: % on % is forbidden'", "PERFORM pg_notify('dlq_", "PERFORM pg_catalog.pg_notify('dlq_")
 
 
-async def exposure(connection: AsyncConnection, found: Candidate) -> list[Finding]:
-    args = {"table": found.quoted}
-    role = (await connection.execute(sa.text(_ROLE), {"mighty": list(_MIGHTY)})).one()
-    relation = (await connection.execute(sa.text(_RELATION), args)).one()
-    triggers = (await connection.execute(sa.text(_TRIGGERS), args)).fetchall()
-    return [*_role(*tuple(role)), *_relation(found, tuple(relation)), *_triggers(found, map(tuple, triggers))]
+async def exposure(connection: CatalogConnection, found: Candidate) -> list[Finding]:
+    role = (await connection.exec_driver_sql(_ROLE, (list(_MIGHTY),))).one()
+    relation = (await connection.exec_driver_sql(_RELATION, (found.quoted,))).one()
+    triggers = await foreign_triggers(connection, found)
+    return [*_role(*tuple(role)), *_relation(found, tuple(relation)), *triggers]
+
+
+async def foreign_triggers(connection: CatalogConnection, found: Candidate) -> list[Finding]:
+    """What an act on this table would run for another role."""
+    rows = (await connection.exec_driver_sql(_TRIGGERS, (found.quoted,))).fetchall()
+    return _triggers(found, map(tuple, rows))
 
 
 def _role(is_super: bool, mighty: str) -> list[Finding]:

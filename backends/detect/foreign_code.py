@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from backends.ledger.schema import SCHEMA
+from backends.detect.asked import CatalogConnection
+from backends.ledger.names import SCHEMA
 
 # Volatile functions of the server that run nobody's code and change nothing.
 _HARMLESS = ("random", "random_normal", "clock_timestamp", "timeofday", "gen_random_uuid", "uuidv4", "uuidv7")
@@ -21,7 +19,7 @@ _FOREIGN = f"""
 WITH RECURSIVE roots(rel) AS (
   SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE concat('"', replace(n.nspname, '"', '""'), '"."', replace(c.relname, '"', '""'), '"')
-    = ANY(CAST(:tables AS text[]))
+    = ANY(CAST($1 AS text[]))
   UNION SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p', 'v')),
 rels(rel, is_root) AS (
@@ -62,14 +60,13 @@ calls(proc, rel, kind) AS (
   JOIN pg_roles o ON o.oid = v.relowner AND NOT o.rolsuper AND o.rolname NOT IN (current_user, session_user)
   CROSS JOIN LATERAL regexp_matches(p.tree, ':(?:funcid|aggfnoid|winfnoid) ([0-9]+)', 'g') m
   JOIN pg_proc f ON f.oid = CAST(m[1] AS oid)
-  WHERE (f.provolatile = 'v' AND f.proname <> ALL(CAST(:harmless AS name[]))) OR f.proname ~ '_to_xml')
+  WHERE (f.provolatile = 'v' AND f.proname <> ALL(CAST($2 AS name[]))) OR f.proname ~ '_to_xml')
 SELECT DISTINCT kind, format('%s.%s', n.nspname, c.relname), format('%s.%s', fn.nspname, f.proname), r.rolname
 FROM calls JOIN pg_proc f ON f.oid = calls.proc JOIN pg_namespace fn ON fn.oid = f.pronamespace
 JOIN pg_roles r ON r.oid = f.proowner JOIN pg_class c ON c.oid = calls.rel JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE fn.nspname = 'pg_catalog' OR NOT (r.rolsuper OR r.rolname IN (current_user, session_user))
 ORDER BY 1, 2, 3
 """
-_QUERY = sa.text(_FOREIGN.replace("':(?:", "'\\:(?\\:"))  # colons that begin no parameter
 _SHOWN = 5
 
 
@@ -86,10 +83,9 @@ class ForeignCall:
         return f"{self.kind} {self.table} calls {self.function}() of {self.owner}"
 
 
-async def foreign_calls(connection: AsyncConnection, tables: Sequence[str]) -> tuple[ForeignCall, ...]:
+async def foreign_calls(connection: CatalogConnection, tables: Sequence[str]) -> tuple[ForeignCall, ...]:
     """What reading these tables or the console's own would run; `tables` are named with schema, in quotes."""
-    args = {"tables": list(tables), "harmless": list(_HARMLESS)}
-    rows = (await connection.execute(_QUERY, args)).fetchall()
+    rows = (await connection.exec_driver_sql(_FOREIGN, (list(tables), list(_HARMLESS)))).fetchall()
     return tuple(ForeignCall(*map(str, row)) for row in rows)
 
 

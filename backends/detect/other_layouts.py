@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
+from typing import Any, Literal
 
 from backends.detect import postgres
+from backends.detect.asked import CatalogConnection
 from backends.detect.candidates import Attached, Candidate, CatalogColumn
 from backends.detect.foreign_code import foreign_calls
 from backends.detect.outboxes import Outbox, candidates, outbox_findings, outboxes
@@ -30,6 +28,7 @@ class OtherAttached(Attached):
     outboxes: tuple[Outbox, ...] = ()
     options: Options = field(default_factory=Options)
     reads_outboxes: bool = True  # counting their rows runs nobody's code
+    indexes: tuple[tuple[Any, ...], ...] = field(default=(), repr=False)  # as `postgres.indexes_of` tells them
     ids_repeat: bool = False  # nothing keeps the id alone unique, as in a table partitioned by time
 
     def actual(self, name: str) -> str | None:
@@ -99,25 +98,14 @@ class OtherAttached(Attached):
         return (read, f"UPDATE ({', '.join(map(quoted, written))}) ON {table}")
 
 
-async def report(
-    connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool, look: bool
-) -> OtherAttached:
-    """`look`: whether rows may be read."""
+async def bare(connection: CatalogConnection, label: str, found: Candidate, *, read_only: bool) -> OtherAttached:
+    """The table without a report on it; asks the catalog for its indexes alone."""
     layout = found.other_layout
     if layout is None:
         raise ValueError("an order table has a report of its own")
     spelt = resolve(layout, (column.name for column in found.columns))
-    role, can_write = await postgres.rights(connection, found.quoted)
-    there = () if layout.sends else await outboxes(connection)
     indexes = await postgres.indexes_of(connection, found.quoted) if found.kind == "table" else []
     ids_repeat = not layout.sends and not any(unique and names == [spelt["id"]] for unique, _, names in indexes)
-    findings = [*drift(found, layout, spelt)]
-    if found.kind == "table":
-        partitioned = await postgres.is_partitioned(connection, found.quoted)
-        findings += index_holes(found, layout, spelt, indexes, partitioned=partitioned)
-    findings += [_repeats(found, spelt[layout.moment])] if ids_repeat and found.kind == "table" else []
-    findings += await _credentials(connection, found, spelt) if layout.sends and look else []
-    runs = await foreign_calls(connection, [one.quoted for one in there]) if there else ()
     info = StoreInfo(
         label=label,
         dialect="postgresql",
@@ -126,13 +114,33 @@ async def report(
         columns=tuple(spelt.values()),
         order=_order(spelt[layout.moment], by_number=by_number(found, layout, spelt), ids_repeat=ids_repeat),
         read_only=read_only,
-        read_only_enforced_by="client" if can_write or any(one.is_writable for one in there) else "database",
-        role=role,
-        findings=tuple(findings),
+        read_only_enforced_by="client",
+        role="",
     )
     own = tuple(spelt.items())
-    made = OtherAttached(info, found, by_rowid=False, layout=layout, spelt=own, outboxes=there, ids_repeat=ids_repeat)
-    return replace(made, reads_outboxes=not runs)
+    return OtherAttached(
+        info, found, by_rowid=False, layout=layout, spelt=own, ids_repeat=ids_repeat, indexes=tuple(indexes)
+    )
+
+
+async def report(
+    connection: CatalogConnection, label: str, found: Candidate, *, read_only: bool, look: bool
+) -> OtherAttached:
+    """`look`: whether rows may be read."""
+    made = await bare(connection, label, found, read_only=read_only)
+    layout, spelt = made.layout, dict(made.spelt)
+    role, can_write = await postgres.rights(connection, found.quoted)
+    there = () if layout.sends else await outboxes(connection)
+    findings = [*drift(found, layout, spelt)]
+    if found.kind == "table":
+        partitioned = await postgres.is_partitioned(connection, found.quoted)
+        findings += index_holes(found, layout, spelt, made.indexes, partitioned=partitioned)
+    findings += [_repeats(found, spelt[layout.moment])] if made.ids_repeat and found.kind == "table" else []
+    findings += await _credentials(connection, found, spelt) if layout.sends and look else []
+    runs = await foreign_calls(connection, [one.quoted for one in there]) if there else ()
+    by: Literal["client", "database"] = "client" if can_write or any(one.is_writable for one in there) else "database"
+    info = replace(made.info, read_only_enforced_by=by, role=role, findings=tuple(findings))
+    return replace(made, info=info, outboxes=there, reads_outboxes=not runs)
 
 
 def _order(moment: str, *, by_number: bool, ids_repeat: bool) -> str:
@@ -199,11 +207,12 @@ def index_holes(
     return findings
 
 
-async def _credentials(connection: AsyncConnection, found: Candidate, spelt: dict[str, str]) -> list[Finding]:
+async def _credentials(connection: CatalogConnection, found: Candidate, spelt: dict[str, str]) -> list[Finding]:
     """A finding if stored requests hold credentials: they are masked here, but the owner should know."""
     kind = next(column.type for column in found.columns if column.name == spelt["originalRequest"])
     text = spelled(quoted(spelt["originalRequest"]), kind)
-    rows = await connection.execute(sa.text(f"SELECT {text} FROM {found.quoted} LIMIT {_SAMPLE}".replace(":", "\\:")))
+    sample = await connection.exec_driver_sql(f"SELECT {text} FROM {found.quoted} LIMIT {_SAMPLE}")
+    rows = sample.fetchall()
     held = [fields for row in rows if (fields := mask.masked_fields(mask.masked_document(str(row[0] or ""))))]
     if not held:
         return []

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
+from backends.detect.asked import CatalogConnection
 from backends.detect.postgres import COLUMN_TYPE
 from backends.layouts import outbox
 from backends.layouts.orders import quoted
-from backends.ledger.schema import SCHEMA
+from backends.ledger.names import SCHEMA
 from backends.records import Finding
 from backends.store import ActRefused
 
@@ -41,7 +39,7 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN pg_type ty ON ty.oid = a.atttypid
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|information_schema$|{SCHEMA}$)'
   AND (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid AND NOT x.attisdropped
-       AND x.attname = ANY(CAST(:anchors AS text[]))) = cardinality(CAST(:anchors AS text[]))
+       AND x.attname = ANY(CAST($1 AS text[]))) = cardinality(CAST($1 AS text[]))
 GROUP BY c.oid, n.oid, n.nspname, c.relname ORDER BY 1, 2
 """
 
@@ -136,8 +134,8 @@ class Outbox:
         return (of_table, f"USAGE ON SEQUENCE {self.sequence}") if self.sequence else (of_table,)
 
 
-async def outboxes(connection: AsyncConnection) -> tuple[Outbox, ...]:
-    result = await connection.execute(sa.text(_TABLES), {"anchors": list(outbox.OUTBOX_ANCHORS)})
+async def outboxes(connection: CatalogConnection) -> tuple[Outbox, ...]:
+    result = await connection.exec_driver_sql(_TABLES, (list(outbox.OUTBOX_ANCHORS),))
     found = []
     for row in result.fetchall():
         schema, name, names, types, bare, writable, may_write, sequence, guards_timers, checks, fetched_by = tuple(row)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from backends.detect.candidates import TELLING, Attached, Candidate, CatalogColumn, drift, type_drift
+from backends.detect.asked import CatalogConnection
+from backends.detect.candidates import TELLING, Attached, Candidate, CatalogColumn, drift, order_report, type_drift
 from backends.layouts import orders
 from backends.layouts.columns import spelling
-from backends.ledger.schema import SCHEMA
-from backends.records import STANDBY, Finding, StoreInfo
+from backends.ledger.names import SCHEMA
+from backends.records import STANDBY, Finding
 from backends.store import NotADLQ
 
 # A domain by what it is made of: a cast to the domain itself would run its checks.
@@ -27,7 +26,8 @@ SELECT n.nspname, c.relname, c.relkind::text,
        array_agg({COLUMN_TYPE} ORDER BY a.attnum),
        array_agg(a.attnotnull ORDER BY a.attnum),
        array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'select')
-                 ORDER BY a.attnum)
+                 ORDER BY a.attnum),
+       has_schema_privilege(n.oid, 'usage')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_type ty ON ty.oid = a.atttypid
@@ -41,7 +41,7 @@ GROUP BY c.oid, n.oid, n.nspname, c.relname, c.relkind ORDER BY 1, 2
 _RIGHTS = f"""
 SELECT current_user::text, NOT pg_is_in_recovery() AND EXISTS (
   SELECT 1 FROM pg_roles r, pg_class c
-  WHERE c.oid = CAST(:table AS regclass) AND pg_has_role(current_user, r.oid, 'member') AND (
+  WHERE c.oid = CAST($1 AS regclass) AND pg_has_role(current_user, r.oid, 'member') AND (
     r.rolsuper OR r.rolcreaterole OR r.oid = c.relowner OR c.relkind = 'v'
     OR r.rolname IN ('pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program')
     OR has_table_privilege(r.oid, c.oid, 'insert, update, delete, truncate, trigger')
@@ -56,23 +56,23 @@ SELECT t.tgenabled::text, t.tgtype::int, p.prosrc,
   (SELECT array_agg(a.attname::text) FROM unnest(t.tgattr) k
    JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = k)
 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
-WHERE t.tgrelid = CAST(:table AS regclass) AND NOT t.tgisinternal
+WHERE t.tgrelid = CAST($1 AS regclass) AND NOT t.tgisinternal
 """
 _INDEXES = """
 SELECT i.indisunique AND i.indpred IS NULL, i.indpred IS NULL,
   (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(num, n)
    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.num)
-FROM pg_index i WHERE i.indrelid = CAST(:table AS regclass) AND i.indisvalid
+FROM pg_index i WHERE i.indrelid = CAST($1 AS regclass) AND i.indisvalid
 """
 _INSERT, _DELETE, _UPDATE, _TRUNCATE = 4, 8, 16, 32  # bits of pg_trigger.tgtype
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
 
-async def tables(connection: AsyncConnection) -> list[Candidate]:
+async def tables(connection: CatalogConnection) -> list[Candidate]:
     result = await connection.exec_driver_sql(_TABLES)
     found = []
     for row in result.fetchall():
-        schema, name, kind, names, types, not_nulls, readable = tuple(row)
+        schema, name, kind, names, types, not_nulls, readable, is_usable = tuple(row)
         columns = [CatalogColumn(*column) for column in zip(names, types, not_nulls, strict=True)]
         found.append(
             Candidate(
@@ -81,14 +81,15 @@ async def tables(connection: AsyncConnection) -> list[Candidate]:
                 "table" if kind in ("r", "p") else "view",
                 tuple(column for column, may in zip(columns, readable, strict=True) if may),
                 tuple(column.name for column, may in zip(columns, readable, strict=True) if not may),
+                bool(is_usable),
             )
         )
     return found
 
 
-async def rights(connection: AsyncConnection, table: str) -> tuple[str, bool]:
+async def rights(connection: CatalogConnection, table: str) -> tuple[str, bool]:
     """The role's name, and whether it could write this table or the ledger in any way."""
-    role, can_write = (await connection.execute(sa.text(_RIGHTS), {"table": table})).one()
+    role, can_write = (await connection.exec_driver_sql(_RIGHTS, (table,))).one()
     return str(role), bool(can_write)
 
 
@@ -97,29 +98,35 @@ STANDBY_FINDING = Finding(
 )
 
 
-async def is_standby(connection: AsyncConnection) -> bool:
+async def is_standby(connection: CatalogConnection) -> bool:
     return bool((await connection.exec_driver_sql("SELECT pg_is_in_recovery()")).scalar())
 
 
-async def indexes_of(connection: AsyncConnection, table: str) -> list[tuple[Any, ...]]:
+async def indexes_of(connection: CatalogConnection, table: str) -> list[tuple[Any, ...]]:
     """For each index: unique and not partial, not partial, its columns in order."""
-    return [tuple(row) for row in (await connection.execute(sa.text(_INDEXES), {"table": table})).fetchall()]
+    return [tuple(row) for row in (await connection.exec_driver_sql(_INDEXES, (table,))).fetchall()]
 
 
-async def is_partitioned(connection: AsyncConnection, table: str) -> bool:
-    kind = sa.text("SELECT relkind::text FROM pg_class WHERE oid = CAST(:table AS regclass)")
-    return str((await connection.execute(kind, {"table": table})).scalar_one()) == "p"
+async def is_partitioned(connection: CatalogConnection, table: str) -> bool:
+    kind = "SELECT relkind::text FROM pg_class WHERE oid = CAST($1 AS regclass)"
+    return str((await connection.exec_driver_sql(kind, (table,))).scalar_one()) == "p"
 
 
-async def report(connection: AsyncConnection, label: str, found: Candidate, *, read_only: bool) -> Attached:
-    args = {"table": found.quoted}
-    role, can_write = await rights(connection, found.quoted)
-    triggers = [tuple(row) for row in (await connection.execute(sa.text(_TRIGGERS), args)).fetchall()]
-    indexes = await indexes_of(connection, found.quoted)
+def bare(label: str, found: Candidate, *, read_only: bool) -> Attached:
+    """The order table without a report on it. Raises NotADLQ where nobody could tell what is open."""
     dismissed, retries = found.column("dismissed"), found.column("retry_count")
     if dismissed is None or not dismissed.type.startswith(("boolean", *_NUMBERS)):
         held = "" if dismissed is None else dismissed.type
         raise NotADLQ(f"{label}: {found.shown}.dismissed is {held}: cannot tell what is open")
+    info = order_report(label, "postgresql", found, "captured_at", read_only=read_only)
+    counts_retries = retries is not None and retries.type.startswith(_NUMBERS)
+    return Attached(info, found, by_rowid=False, counts_retries=counts_retries)
+
+
+async def report(connection: CatalogConnection, label: str, found: Candidate, *, read_only: bool) -> Attached:
+    role, can_write = await rights(connection, found.quoted)
+    triggers = [tuple(row) for row in (await connection.exec_driver_sql(_TRIGGERS, (found.quoted,))).fetchall()]
+    indexes = await indexes_of(connection, found.quoted)
     held_types = {column.name: column.type for column in found.columns}
     findings = [
         *drift(found),
@@ -127,20 +134,10 @@ async def report(connection: AsyncConnection, label: str, found: Candidate, *, r
         *_holes(found, triggers),
         *_index_holes(found, indexes),
     ]
-    info = StoreInfo(
-        label=label,
-        dialect="postgresql",
-        layout=orders.NAME,
-        table=found.shown,
-        columns=tuple(name for name in orders.COLUMNS if found.column(name)),
-        order="captured_at",
-        read_only=read_only,
-        read_only_enforced_by="client" if can_write else "database",
-        role=role,
-        findings=tuple(findings),
-    )
-    counts_retries = retries is not None and retries.type.startswith(_NUMBERS)
-    return Attached(info, found, by_rowid=False, channel=_channel(triggers), counts_retries=counts_retries)
+    made = bare(label, found, read_only=read_only)
+    by: Literal["client", "database"] = "client" if can_write else "database"
+    info = replace(made.info, read_only_enforced_by=by, role=role, findings=tuple(findings))
+    return replace(made, info=info, channel=_channel(triggers))
 
 
 def _holes(found: Candidate, triggers: list[tuple[Any, ...]]) -> list[Finding]:

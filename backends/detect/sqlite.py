@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from backends.detect.candidates import Attached, Candidate, CatalogColumn, drift, type_drift
+from backends.detect.asked import CatalogConnection
+from backends.detect.candidates import Attached, Candidate, CatalogColumn, drift, order_report, type_drift
 from backends.layouts import orders
-from backends.records import Finding, StoreInfo
+from backends.records import Finding
 from backends.sqlite_file import could_be_written
 from backends.target import SQLiteTarget
 
@@ -20,12 +19,14 @@ _TABLES = (
     "WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
     "AND m.name NOT LIKE 'console\\_%' ESCAPE '\\' ORDER BY m.name, c.cid"
 )
-_INDEXES = sa.text(
+_INDEXES = (
     'SELECT l."unique" AND NOT l.partial, (SELECT group_concat(i.name) FROM pragma_index_info(l.name) i), m.sql '
-    "FROM pragma_index_list(:name) l LEFT JOIN sqlite_master m ON m.type = 'index' AND m.name = l.name "
-    "UNION ALL SELECT 1, name, NULL FROM pragma_table_info(:name) WHERE pk AND name = 'dlq_id' "
-    "AND (SELECT count(*) FROM pragma_table_info(:name) WHERE pk) = 1"
+    "FROM pragma_index_list(?) l LEFT JOIN sqlite_master m ON m.type = 'index' AND m.name = l.name "
+    "UNION ALL SELECT 1, name, NULL FROM pragma_table_info(?) WHERE pk AND name = 'dlq_id' "
+    "AND (SELECT count(*) FROM pragma_table_info(?) WHERE pk) = 1"
 )
+_TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
+_WITHOUT_ROWID = "SELECT wr FROM pragma_table_list WHERE name = ? AND schema = 'main'"
 _TRIGGER = re.compile(
     r"create (?:temp |temporary )?trigger (?:if not exists )?"
     r"(?:\"(?:[^\"]|\"\")+\"|\[[^\]]+\]|`[^`]+`|[^\s\"\[`]+) "
@@ -33,7 +34,7 @@ _TRIGGER = re.compile(
 )
 
 
-async def tables(connection: AsyncConnection) -> list[Candidate]:
+async def tables(connection: CatalogConnection) -> list[Candidate]:
     result = await connection.exec_driver_sql(_TABLES)
     grouped: dict[tuple[str, str, bool], list[CatalogColumn]] = {}
     for row in result.fetchall():
@@ -43,13 +44,17 @@ async def tables(connection: AsyncConnection) -> list[Candidate]:
     return [Candidate(None, name, kind, tuple(columns)) for (name, kind, _), columns in grouped.items()]
 
 
-async def report(connection: AsyncConnection, target: SQLiteTarget, found: Candidate, *, read_only: bool) -> Attached:
-    rowid = await _has_rowid(connection, found)
-    triggers = await connection.execute(
-        sa.text("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE"),
-        {"name": found.name},
-    )
-    indexes = [tuple(row) for row in (await connection.execute(_INDEXES, {"name": found.name})).fetchall()]
+def bare(target: SQLiteTarget, found: Candidate, *, by_rowid: bool, read_only: bool) -> Attached:
+    """The table without a report on it."""
+    order = "rowid" if by_rowid else "captured_at"
+    info = order_report(target.label, "sqlite", found, order, read_only=read_only)
+    return Attached(info, found, by_rowid=by_rowid, counts_retries="retry_count" in info.columns)
+
+
+async def report(connection: CatalogConnection, target: SQLiteTarget, found: Candidate, *, read_only: bool) -> Attached:
+    rowid = await has_rowid(connection, found)
+    triggers = await connection.exec_driver_sql(_TRIGGERS, (found.name,))
+    indexes = [tuple(row) for row in (await connection.exec_driver_sql(_INDEXES, (found.name,) * 3)).fetchall()]
     journal = str((await connection.exec_driver_sql("PRAGMA journal_mode")).scalar())
     held = {column.name: orders.sqlite_affinity(column.type) for column in found.columns}
     findings = [
@@ -59,19 +64,9 @@ async def report(connection: AsyncConnection, target: SQLiteTarget, found: Candi
         *_index_holes(found, indexes),
         *_file_findings(journal, target, read_only=read_only),
     ]
-    info = StoreInfo(
-        label=target.label,
-        dialect="sqlite",
-        layout=orders.NAME,
-        table=found.shown,
-        columns=tuple(name for name in orders.COLUMNS if found.column(name)),
-        order="rowid" if rowid else "captured_at",
-        read_only=read_only,
-        read_only_enforced_by="client" if could_be_written(target.path) else "database",
-        role="",
-        findings=tuple(findings),
-    )
-    return Attached(info, found, by_rowid=rowid, counts_retries="retry_count" in info.columns)
+    made = bare(target, found, by_rowid=rowid, read_only=read_only)
+    by: Literal["client", "database"] = "client" if could_be_written(target.path) else "database"
+    return replace(made, info=replace(made.info, read_only_enforced_by=by, findings=tuple(findings)))
 
 
 def _plain(sql: str | None) -> str:
@@ -108,12 +103,10 @@ def _unguarded(found: Candidate, guards: list[re.Match[str]]) -> tuple[str, ...]
     return tuple(name for name in found.identity if name not in guarded)
 
 
-async def _has_rowid(connection: AsyncConnection, found: Candidate) -> bool:
+async def has_rowid(connection: CatalogConnection, found: Candidate) -> bool:
     if found.kind != "table":
         return False
-    without = await connection.execute(
-        sa.text("SELECT wr FROM pragma_table_list WHERE name = :name AND schema = 'main'"), {"name": found.name}
-    )
+    without = await connection.exec_driver_sql(_WITHOUT_ROWID, (found.name,))
     return not without.scalar()
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from decimal import Decimal
 from typing import TypeVar
 
 from backends.index.file import Cache, IndexThread, faults
@@ -26,6 +25,8 @@ from backends.index.rows import (
     VenueLine,
     micros,
     moment,
+    read_kind,
+    read_worth,
 )
 from backends.index.schema import KINDS
 from backends.records import OPEN_STATES, STATES, State
@@ -44,6 +45,10 @@ PARTS = """SELECT part.shape, part.kind, part.name, sum(count)
     WHERE open >= ? GROUP BY part.shape, part.kind, part.name"""
 HOURS = """SELECT shape.fingerprint, name.text, hour, count
     FROM hour JOIN shape ON shape.n = hour.shape JOIN name ON name.n = hour.category WHERE hour >= ? ORDER BY hour"""
+# The build and later arrivals number entries by their age, so that the newest stand at one end.
+LATELY = """SELECT shape.fingerprint, captured / ?, count(*)
+    FROM (SELECT shape, captured FROM entry ORDER BY n DESC LIMIT ?) AS late JOIN shape ON shape.n = late.shape
+    WHERE captured >= ? GROUP BY 1, 2"""
 MINUTES = "SELECT minute, count FROM minute WHERE minute >= ?"
 SNAPSHOTS = "SELECT at, open, in_doubt, total FROM snapshot WHERE at >= ? ORDER BY at"
 DEPTHS = """SELECT snapshot.at, name.text, venue_depth.open FROM snapshot LEFT JOIN venue_depth USING (at)
@@ -179,6 +184,10 @@ class Reader:
         """(fingerprint, category) → hour since the epoch → arrivals, from hour `first` on."""
         return await self._run(lambda connection: _hours(connection, first))
 
+    async def lately(self, since: int, step: int, *, most: int) -> dict[str, dict[int, int]]:
+        """fingerprint → step since the epoch → arrivals since a moment, among the newest `most` entries."""
+        return await self._run(lambda connection: _lately(connection, since, step, most))
+
     async def minutes(self, first: int) -> dict[int, int]:
         return await self._run(lambda connection: dict(connection.execute(MINUTES, (first,))))
 
@@ -193,8 +202,8 @@ class Reader:
         """Every venue by category, state and number of retries."""
         rows = await self._run(lambda connection: connection.execute(VENUES).fetchall())
         return [
-            VenueLine(venue, category, STATES[state], step, count, retries, timed, int(captured))
-            for venue, category, state, step, count, retries, timed, captured in rows
+            VenueLine(venue, read_kind(kind)[0], STATES[state], step, count, retries, timed, int(captured))
+            for venue, kind, state, step, count, retries, timed, captured in rows
         ]
 
     async def ages(self, after: datetime) -> list[VenueAge]:
@@ -289,14 +298,12 @@ def _progress(connection: sqlite3.Connection) -> Progress:
 
 
 def _lines(connection: sqlite3.Connection) -> list[SummaryLine]:
-    return [
-        SummaryLine(
-            fingerprint, title, category, STATES[state], count, retries, Decimal(notional), unpriced, first, last
-        )
-        for fingerprint, title, category, state, count, retries, notional, unpriced, first, last in connection.execute(
-            LINES
-        )
-    ]
+    found = []
+    for fingerprint, title, kind, state, count, retries, notional, unpriced, first, last in connection.execute(LINES):
+        (category, may_arrive), worth = read_kind(kind), read_worth(notional)
+        sums = (count, retries, worth, unpriced, first, last, may_arrive)
+        found.append(SummaryLine(fingerprint, title, category, STATES[state], *sums))
+    return found
 
 
 def _parts(
@@ -321,8 +328,16 @@ def _cross(connection: sqlite3.Connection, fingerprint: str, states: frozenset[S
 
 def _hours(connection: sqlite3.Connection, first: int) -> dict[tuple[str, str], dict[int, int]]:
     found: dict[tuple[str, str], dict[int, int]] = {}
-    for fingerprint, category, hour, count in connection.execute(HOURS, (first,)):
-        found.setdefault((fingerprint, category), {})[hour] = count
+    for fingerprint, kind, hour, count in connection.execute(HOURS, (first,)):
+        hours = found.setdefault((fingerprint, read_kind(kind)[0]), {})
+        hours[hour] = hours.get(hour, 0) + count
+    return found
+
+
+def _lately(connection: sqlite3.Connection, since: int, step: int, most: int) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for fingerprint, at, count in connection.execute(LATELY, (step, most, since)):
+        found.setdefault(fingerprint, {})[at] = count
     return found
 
 

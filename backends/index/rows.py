@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from backends.layouts.roles import roles
+from dlq_sink.values import number, parse_time, utc_time
+
+from backends.layouts.roles import TableMemory, place_of, roles
 from backends.records import OPEN_STATES, Entry, RowKey, State, readable
-from backends.values import number, parse_time, utc_time
 
 MINUTE = 60_000_000  # in microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,11 +29,28 @@ DIMENSIONS: tuple[Dimension, ...] = ("venue", "account", "market")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The group an error belongs to, the group's readable name, and the kind of failure."""
+    """The group an error belongs to, the group's readable name, and the kind of failure.
+
+    `may_arrive`: the error does not prove that the order never reached the venue.
+    """
 
     fingerprint: str
     title: str
     category: str
+    may_arrive: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The category as the index files it: with what its error leaves open."""
+        return f"{self.category}{_OPEN_END}" if self.may_arrive else self.category
+
+
+_OPEN_END = "?"
+
+
+def read_kind(kind: str) -> tuple[str, bool]:
+    """(category, whether the order may have reached the venue)"""
+    return kind.removesuffix(_OPEN_END), kind.endswith(_OPEN_END)
 
 
 Labeller = Callable[[Entry], Label]
@@ -51,35 +69,109 @@ class IndexedEntry:
     retries: int
     captured: int | None
     notional: Decimal | None
+    purse: str = ""
 
     @property
     def is_open(self) -> bool:
         return self.state in OPEN_STATES
 
 
-def file_entry(entry: Entry, label: Label) -> IndexedEntry:
-    role = roles(entry.layout, entry.names)
-    return IndexedEntry(
-        id=entry.id,
-        state=entry.state,
-        label=label,
-        venue=venue_of(entry),
-        account=entry.text(role.account),
-        market=entry.text(role.market),
-        retries=retries_of(entry),
-        captured=captured_of(entry),
-        notional=_notional(entry),
+class _Places(NamedTuple):
+    """Where the columns stand that are counted by; -1 where a table has none."""
+
+    origins: tuple[int, ...]  # the one that is shown first
+    account: int
+    market: int
+    retries: int
+    moment: int
+    quantity: int
+    price: int
+    read_time: Callable[[object], datetime | None]
+
+
+def _places(layout: str, names: tuple[str, ...]) -> _Places:
+    role = roles(layout, names)
+    origins = dict.fromkeys((role.venue, *role.origins))
+    return _Places(
+        origins=tuple(place_of(names, name) for name in origins if name),
+        account=place_of(names, role.account),
+        market=place_of(names, role.market),
+        retries=place_of(names, role.retries),
+        moment=place_of(names, role.moment),
+        quantity=place_of(names, "quantity"),
+        price=place_of(names, "price"),
+        read_time=parse_time if layout == "orders" else utc_time,  # others may keep times without a zone
     )
+
+
+_PLACES = TableMemory(_places)
+
+
+def file_entry(entry: Entry, label: Label) -> IndexedEntry:
+    places, values = _PLACES.of(entry.layout, entry.names), entry.values
+    venue, market = _venue(values, places), _text(values, places.market)
+    return IndexedEntry(
+        entry.id,
+        entry.state,
+        label,
+        venue,
+        _text(values, places.account),
+        market,
+        _retries(values, places),
+        _captured(values, places),
+        _notional(values, places),
+        purse_of(venue, market),
+    )
+
+
+def _text(values: tuple[object, ...], place: int) -> str:
+    held = values[place] if place >= 0 else None
+    return "" if held is None else readable(held)
+
+
+def purse_of(venue: str, market: str) -> str:
+    """Amounts of one purse are of one currency: `/USD alpaca`. The shortest market that names it, then the venue."""
+    parts = market.split(":")
+    if len(parts) == 4:
+        short = f":::{parts[3]}"
+    else:
+        short = f"/{market.partition('/')[2].partition(':')[0]}" if "/" in market else ""
+    return f"{short} {venue}"
+
+
+def read_purse(purse: str) -> tuple[str, str]:
+    """(venue, market)"""
+    market, _, venue = purse.partition(" ")
+    return venue, market
+
+
+def merged(*purses: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """The sums of each purse; those that came to nothing are left out."""
+    total: dict[str, Decimal] = {}
+    for one in purses:
+        for purse, amount in one.items():
+            total[purse] = MONEY.add(total.get(purse, Decimal(0)), amount)
+    return {purse: amount for purse, amount in total.items() if amount}
 
 
 def venue_of(entry: Entry) -> str:
     """The venue, queue or provider."""
-    role = roles(entry.layout, entry.names)
-    return entry.text(role.venue) or next(filter(None, map(entry.text, role.origins)), "")
+    return _venue(entry.values, _PLACES.of(entry.layout, entry.names))
+
+
+def _venue(values: tuple[object, ...], places: _Places) -> str:
+    for place in places.origins:
+        if found := _text(values, place):
+            return found
+    return ""
 
 
 def retries_of(entry: Entry) -> int:
-    counted = entry.get(roles(entry.layout, entry.names).retries)
+    return _retries(entry.values, _PLACES.of(entry.layout, entry.names))
+
+
+def _retries(values: tuple[object, ...], places: _Places) -> int:
+    counted = values[places.retries] if places.retries >= 0 else None
     return min(max(counted, 0), _MOST_RETRIES) if isinstance(counted, int) else 0
 
 
@@ -92,14 +184,19 @@ def micros(at: datetime) -> int:
 
 
 def captured_of(entry: Entry) -> int | None:
-    read = parse_time if entry.layout == "orders" else utc_time  # tables of other owners may keep times without a zone
-    at = read(entry.get(roles(entry.layout, entry.names).moment))
+    return _captured(entry.values, _PLACES.of(entry.layout, entry.names))
+
+
+def _captured(values: tuple[object, ...], places: _Places) -> int | None:
+    at = places.read_time(values[places.moment]) if places.moment >= 0 else None
     return None if at is None else micros(at)
 
 
-def _notional(entry: Entry) -> Decimal | None:
+def _notional(values: tuple[object, ...], places: _Places) -> Decimal | None:
     """Quantity times price, exact; None if either is missing or no number."""
-    quantity, price = number(entry.get("quantity")), number(entry.get("price"))
+    if places.quantity < 0 or places.price < 0:
+        return None
+    quantity, price = number(values[places.quantity]), number(values[places.price])
     if quantity is None or price is None:
         return None
     amount = MONEY.abs(MONEY.multiply(quantity, price))
@@ -116,10 +213,11 @@ class SummaryLine:
     state: State
     count: int
     retries: int
-    notional: Decimal
+    notional: Mapping[str, Decimal]  # by purse
     unpriced: int
     first: int | None
     last: int | None
+    may_arrive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +315,21 @@ class Cross:
     account: str
     market: str
     count: int
+
+
+def summed_amount(worth: Mapping[str, Decimal]) -> Decimal:
+    total = Decimal(0)
+    for amount in worth.values():
+        total = MONEY.add(total, amount)
+    return total
+
+
+def write_worth(worth: Mapping[str, Decimal]) -> str:
+    return json.dumps({purse: str(amount) for purse, amount in worth.items()})
+
+
+def read_worth(text: str) -> dict[str, Decimal]:
+    return {purse: Decimal(amount) for purse, amount in json.loads(text).items()}
 
 
 def spell(place: RowKey | None) -> str:

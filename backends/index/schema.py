@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 6
 ORIGIN = 1 << 40  # the build numbers existing entries downwards from here; later entries go upwards
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
@@ -17,6 +17,7 @@ TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE name (n INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
     "CREATE TABLE shape (n INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, title TEXT NOT NULL)",
+    # `notional`: the amount and, behind a blank, the purse it belongs to; in a summary: a JSON object purse → amount.
     """CREATE TABLE entry (
         n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, shape INTEGER NOT NULL, category INTEGER NOT NULL,
         venue INTEGER NOT NULL, account INTEGER NOT NULL, market INTEGER NOT NULL, state INTEGER NOT NULL,

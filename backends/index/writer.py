@@ -16,7 +16,18 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from backends.index.file import IndexThread, IndexUnavailable
-from backends.index.rows import LAST_STEP, MINUTE, MONEY, IndexedEntry, Labeller, file_entry, retries_of
+from backends.index.rows import (
+    LAST_STEP,
+    MINUTE,
+    MONEY,
+    IndexedEntry,
+    Labeller,
+    file_entry,
+    merged,
+    read_worth,
+    retries_of,
+    write_worth,
+)
 from backends.index.schema import KINDS
 from backends.index.search_text import searchable
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State
@@ -45,11 +56,14 @@ class Filed:
     notional: str | None
 
 
+_NOTHING = Decimal(0)
+
+
 @dataclass(slots=True)
 class Sum:
     count: int = 0
     retries: int = 0
-    notional: Decimal = Decimal(0)
+    notional: dict[str, Decimal] = field(default_factory=dict)  # by purse
     unpriced: int = 0
     first: int | None = None
     last: int | None = None
@@ -106,8 +120,10 @@ class Delta:
         if row.notional is None:
             total.unpriced += sign
         else:
-            amount = Decimal(row.notional)
-            total.notional = MONEY.add(total.notional, amount if sign > 0 else -amount)
+            amount, _, purse = row.notional.partition(" ")
+            worth = Decimal(amount)
+            held = total.notional.get(purse, _NOTHING)
+            total.notional[purse] = MONEY.add(held, worth if sign > 0 else -worth)
         if sign < 0:
             total.lost = True
         elif row.captured is not None:
@@ -228,14 +244,14 @@ class IndexWriter:
             n=n,
             id=mark.id,
             shape=self._shape(mark.label.fingerprint, mark.label.title),
-            category=self._name(mark.label.category),
+            category=self._name(mark.label.kind),
             venue=self._name(mark.venue),
             account=self._name(mark.account),
             market=self._name(mark.market),
             state=_STATE_NUMBER[mark.state],
             retries=mark.retries,
             captured=mark.captured,
-            notional=None if mark.notional is None else str(mark.notional),
+            notional=None if mark.notional is None else f"{mark.notional} {mark.purse}",
         )
 
     def _name(self, text: str) -> int:
@@ -282,7 +298,7 @@ class IndexWriter:
         row = self._connection.execute(
             f"SELECT count, retries, notional, unpriced, first, last FROM summary WHERE {here}", key
         ).fetchone()
-        old = Sum(row[0], row[1], Decimal(row[2]), row[3], row[4], row[5]) if row else Sum()
+        old = Sum(row[0], row[1], read_worth(row[2]), row[3], row[4], row[5]) if row else Sum()
         count = old.count + change.count
         if count == 0:
             self._connection.execute(f"DELETE FROM summary WHERE {here}", key)
@@ -295,8 +311,8 @@ class IndexWriter:
         else:
             first = min((end for end in (old.first, change.first) if end is not None), default=None)
             last = max((end for end in (old.last, change.last) if end is not None), default=None)
-        notional = MONEY.add(old.notional, change.notional)
-        values = (count, old.retries + change.retries, str(notional), old.unpriced + change.unpriced, first, last)
+        notional = write_worth(merged(old.notional, change.notional))
+        values = (count, old.retries + change.retries, notional, old.unpriced + change.unpriced, first, last)
         self._connection.execute("INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *values))
 
     def _write_venue(self, key: VenueKey, added: VenueSum) -> None:

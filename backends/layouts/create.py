@@ -6,14 +6,15 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
+from dlq_sink.libpq.connection import connect
+from dlq_sink.values import readable
+
 from backends.driver_errors import store_errors
 from backends.layouts import orders
-from backends.libpq.connection import connect
 from backends.postgres_session import SAFE_PATH
 from backends.sqlite_file import check_file
 from backends.store import BadTarget, Unreachable
 from backends.target import PostgresTarget, SQLiteTarget, parse_target
-from backends.values import readable
 
 
 async def make_store(target: str, *, table: str | None = None, password: str | None = None) -> str:

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from backends.layouts import orders
 from backends.layouts.columns import LayoutColumns, resolve
 from backends.layouts.integration import FAILED_CALLS
 from backends.layouts.outbox import DEAD
+
+T = TypeVar("T")
+
+
+class TableMemory(Generic[T]):
+    """What `make` says of a layout and a table's columns, found once: all entries of a table share their names."""
+
+    def __init__(self, make: Callable[[str, tuple[str, ...]], T]) -> None:
+        self._make = lru_cache(maxsize=64)(make)
+        self._latest: tuple[str, tuple[str, ...], T] | None = None
+
+    def of(self, layout: str, names: tuple[str, ...]) -> T:
+        latest = self._latest
+        if latest is not None and latest[1] is names and latest[0] == layout:
+            return latest[2]
+        made = self._make(layout, names)
+        self._latest = (layout, names, made)
+        return made
+
+
+def place_of(names: tuple[str, ...], name: str) -> int:
+    """Where a column stands; -1 where a table has none of that name."""
+    return names.index(name) if name in names else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +71,15 @@ OTHER_LAYOUTS = (DEAD, FAILED_CALLS)  # the layouts that somebody else owns
 _BY_NAME = {layout.name: layout for layout in OTHER_LAYOUTS}
 
 
-@lru_cache(maxsize=64)
 def roles(layout: str, names: tuple[str, ...]) -> Roles:
+    return _ROLES.of(layout, names)
+
+
+def _roles(layout: str, names: tuple[str, ...]) -> Roles:
     return _other_roles(_BY_NAME[layout], names) if layout in _BY_NAME else _order_roles(frozenset(names))
+
+
+_ROLES = TableMemory(_roles)
 
 
 def _order_roles(there: frozenset[str]) -> Roles:

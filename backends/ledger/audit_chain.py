@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlq_sink.values import to_bytes
+
 from backends.records import AuditEvent, Chained
-from backends.values import to_bytes
 
 GENESIS = b"\0" * 32
 

@@ -15,7 +15,7 @@ from backends.records import Chained, Halt, storable
 
 ATTEMPT = (
     "source", "entry_id", "attempt_no", "mode", "venue", "client_order_id", "payload_hash", "rehearsal", "account",
-    "key_digest", "operator", "os_user", "state", "holds", "venue_order_id",
+    "key_digest", "operator", "os_user", "state", "holds", "venue_order_id", "error",
 )  # fmt: skip
 NOTE = ("source", "entry_id", "at", "operator", "text")
 APPROVAL = (
@@ -57,6 +57,7 @@ class ChainRecord:
             b"ask-approval": self._ask,
             b"approve": self._approve,
             b"self-approved": self._approve,
+            b"withdrawn": self._withdraw,
             b"policy": self._policy,
         }
 
@@ -83,10 +84,12 @@ class ChainRecord:
             _text(event.get("key_digest")),
         )
         by = (_text(who.get("operator")), _text(who.get("os_user")))
-        self.open[key] = (*key, *sent, *used, *by, "submitting", None if rehearsal else 1, None)
+        self.open[key] = (*key, *sent, *used, *by, "submitting", None if rehearsal else 1, None, None)
 
     def _outcome(self, seq: int, event: Mapping[str, Any]) -> None:
         key = _key(event)
+        if event.get("origin") == "intent":
+            self._intent(seq, event)  # the engine began it, and only its end is on record
         began = self.open.pop(key, None)
         if began is None:
             self.odd.append(f"event {seq} ends attempt {key[2]} of {key[1]}, which was not under way")
@@ -96,7 +99,7 @@ class ChainRecord:
             state = "absent"
         # A message that went into an outbox is held by its row, not by its attempt.
         holds = 1 if state in _HELD and not began[_REHEARSAL] and "outbox" not in event else None
-        row = (*began[:_STATE], state, holds, _text(event.get("venue_order_id")))
+        row = (*began[:_STATE], state, holds, _text(event.get("venue_order_id")), _text(event.get("error")))
         if state in _OPEN:
             self.open[key] = row
         else:
@@ -127,6 +130,7 @@ class ChainRecord:
         before, at = self.approvals.get(event["plan"]), moment_of(event)
         if (
             before
+            and before["state"] == "open"
             and before["approved_at"] is not None
             and at is not None
             and at - before["approved_at"] <= ASK_SECONDS
@@ -144,6 +148,11 @@ class ChainRecord:
         if asked is not None and event.get("asked_event") == asked["asked_event"]:
             by = event.get("approver") or _os_user(event)
             asked.update(approved_by=by, approved_at=moment_of(event), approved_event=seq)
+
+    def _withdraw(self, _: int, event: Mapping[str, Any]) -> None:
+        asked = self.approvals.get(event["plan"])
+        if asked is not None and event.get("asked_event") == asked["asked_event"]:
+            asked["state"] = "withdrawn"
 
     def _policy(self, _: int, event: Mapping[str, Any]) -> None:
         self.policy = {str(key): str(value) for key, value in event["after"].items()}

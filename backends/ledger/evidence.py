@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dlq_sink.values import to_bytes
+
 from backends.records import Approval, Halt, Person, parse_time
-from backends.values import to_bytes
 
 _DECODE = json.JSONDecoder().raw_decode  # half as long as `loads`, which looks for an encoding first
 SWITCHES = 8  # events to look at: somebody who can write the index could put others there

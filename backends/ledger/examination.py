@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from backends.ledger.audit_chain import Head, Verifier
@@ -43,12 +43,16 @@ class _Seen(NamedTuple):
     notes: bool
 
 
-async def examine(store: Store, expected: Head | None = None) -> Examined:
+async def examine(
+    store: Store, expected: Head | None = None, progress: Callable[[int], None] = lambda _: None
+) -> Examined:
+    """`progress` is told how many events are verified."""
     verifier, record = Verifier(expected), ChainRecord()
     for _ in range(_TRIES):
         async for block in store.chain(verifier.head.count):
             if not await asyncio.to_thread(_fed, verifier, record, block):
                 return Examined(verifier.head, verifier.finish())
+            progress(verifier.head.count)
         if problem := verifier.finish():
             return Examined(verifier.head, problem)
         seen = await _compared(store, record)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from backends.ledger.names import ASK_SECONDS, AUDIT_LOCK, MANY, SCHEMA, SWITCH_MARK
 
 # Kinds that a function of their own writes, or that only the ledger's owner may write.
-RESERVED = ("halt", "resume", "ask-approval", "approve", "self-approved", "note", "ledger-migrated")
+RESERVED = ("halt", "resume", "ask-approval", "approve", "self-approved", "withdrawn", "note", "ledger-migrated")
 _DEFINER = """LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable"""
 _EVENT = "OUT event_seq bigint, OUT event_hash bytea"
@@ -103,13 +103,55 @@ DECLARE at timestamptz = clock_timestamp(); BEGIN
   INSERT INTO {SCHEMA}.halt (id, since, operator, note) VALUES (1, {SCHEMA}.event_time(at), operator, note);
 END $$"""
 
+# The approve event by which two lift the halt in force, a short while ago; null where there is none. Everything is read
+# from the events: another role's approval of a request that is younger than the halt, or where the policy says so the
+# asker's own after its delay.
+_RESUME_AGREED = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.resume_agreed(at timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE wait interval; seen bigint; BEGIN
+  BEGIN
+    SELECT CAST(substring(p.value FROM 'delay\\s+([0-9.]+[smh])') AS interval) INTO wait
+      FROM {SCHEMA}.policy p WHERE p.key = 'second_person';
+  EXCEPTION WHEN data_exception THEN wait = NULL;
+  END;
+  SELECT max(e.seq) INTO seen FROM {SCHEMA}.audit_entry e WHERE e.mark = {SWITCH_MARK};
+  RETURN (SELECT max(g.seq) FROM {SCHEMA}.approval a
+    JOIN {SCHEMA}.audit q ON q.seq = a.asked_event JOIN {SCHEMA}.audit g ON g.seq = a.approved_event
+    CROSS JOIN LATERAL (SELECT CAST(convert_from(q.body, 'UTF8') AS json) AS asked,
+      CAST(convert_from(g.body, 'UTF8') AS json) AS given) told
+    CROSS JOIN LATERAL (SELECT CAST(told.asked ->> 'at' AS timestamptz) AS asked_at,
+      CAST(told.given ->> 'at' AS timestamptz) AS given_at) moment
+    WHERE a.kind = 'resume' AND a.asked_event > coalesce(seen, 0)
+      AND told.asked ->> 'kind' = 'ask-approval' AND told.asked ->> 'asked_for' = 'resume'
+      AND told.given ->> 'plan' = told.asked ->> 'plan' AND told.given ->> 'asked_event' = CAST(q.seq AS text)
+      AND at >= moment.given_at AND at - moment.given_at <= interval '{ASK_SECONDS} seconds'
+      AND CASE told.given ->> 'kind'
+        WHEN 'approve' THEN told.given -> 'who' ->> 'db_role' <> told.asked -> 'who' ->> 'db_role'
+        WHEN 'self-approved' THEN wait IS NOT NULL AND moment.given_at - moment.asked_at >= wait
+        ELSE false END);
+END $$"""
+
 _RESUME = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.lift_halt(about text, who text, {_EVENT})
 {_DEFINER}
-BEGIN
+DECLARE at timestamptz; agreed bigint; BEGIN
+  PERFORM pg_advisory_xact_lock({AUDIT_LOCK});
+  at = clock_timestamp();
+  agreed = {SCHEMA}.resume_agreed(at);
+  IF agreed IS NULL AND NOT {SCHEMA}.may_become_owner() AND EXISTS (SELECT 1 FROM {SCHEMA}.policy p
+    WHERE p.key = 'environment' AND btrim(p.value, '"'' ') = 'live') THEN
+    RAISE EXCEPTION 'two lift a halt of a live store' USING errcode = 'check_violation';
+  END IF;
   SELECT e.event_seq, e.event_hash INTO event_seq, event_hash FROM {SCHEMA}.chain_event('resume', about, who,
-    ARRAY[CAST({SWITCH_MARK} AS bigint)], NULL, clock_timestamp()) e;
+    ARRAY[CAST({SWITCH_MARK} AS bigint)], json_build_object('approved_event', agreed), at) e;
   DELETE FROM {SCHEMA}.halt;
 END $$"""
+
+# Whose attempt it is, the database says: what one role sent in an hour is added up by it.
+_ATTEMPT_ROLE = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.attempt_role() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$ BEGIN NEW.role = session_user; RETURN NEW; END $$"""
+_ATTEMPT_TRIGGER = f"""CREATE OR REPLACE TRIGGER attempt_role BEFORE INSERT ON {SCHEMA}.attempt
+FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.attempt_role()"""
 
 # Asking again keeps an approval that may still be used.
 _ASK = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.ask_approval(
@@ -141,13 +183,16 @@ DECLARE at timestamptz = clock_timestamp(); approver text = replace(os_user, '|'
   verdict = CASE WHEN asked.plan_hash IS NULL OR asked.asked_at < extract(epoch FROM at) - {ASK_SECONDS}
       THEN 'refused-approval'
     WHEN wanted = 'self-approved' AND asker = session_user THEN 'self-approved'
+    WHEN wanted = 'withdrawn' AND asked.asked_by = approver THEN 'withdrawn'
     WHEN wanted = 'approve' AND (asker <> session_user
       OR (asked.asked_by <> approver AND {SCHEMA}.may_become_owner())) THEN 'approve'
     ELSE 'refused-approval' END;
   SELECT e.event_seq, e.event_hash INTO event_seq, event_hash FROM {SCHEMA}.chain_event(verdict, about, who,
     NULL, json_build_object('plan', plan, 'asked_event', asked.asked_event, 'asked_by', asked.asked_by,
     'approver', approver), at) e;
-  IF verdict <> 'refused-approval' THEN
+  IF verdict = 'withdrawn' THEN
+    UPDATE {SCHEMA}.approval a SET state = 'withdrawn' WHERE a.plan_hash = plan;
+  ELSIF verdict <> 'refused-approval' THEN
     UPDATE {SCHEMA}.approval a SET approved_by = approver, approved_at = extract(epoch FROM at),
       approved_event = event_seq WHERE a.plan_hash = plan;
   END IF;
@@ -166,13 +211,18 @@ CALLS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "approve_plan": (("plan", "text"), ("wanted", "text"), ("os_user", "text"), *_TOLD),
 }
-# The types that name each function in a GRANT; the first three are for the others alone.
+# The types that name each function in a GRANT; those that no console calls are for the others alone.
 SIGNATURES: dict[str, str] = {
     "event_time": "timestamptz",
     "may_become_owner": "",
+    "resume_agreed": "timestamptz",
+    "attempt_role": "",
     "chain_event": "text, text, text, bigint[], json, timestamptz",
 } | {name: ", ".join(kind for _, kind in given) for name, given in CALLS.items()}
-_MADE = (_EVENT_TIME, _IS_OWNER, _CHAIN_EVENT, _APPEND, _NOTE, _HALT, _RESUME, _ASK, _APPROVE)
+_MADE = (
+    *(_EVENT_TIME, _IS_OWNER, _CHAIN_EVENT, _APPEND, _NOTE, _HALT, _RESUME_AGREED, _RESUME, _ASK, _APPROVE),
+    *(_ATTEMPT_ROLE, _ATTEMPT_TRIGGER, f"ALTER TABLE {SCHEMA}.attempt ENABLE ALWAYS TRIGGER attempt_role"),
+)
 
 
 def function_statements() -> list[str]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
 
 import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
@@ -16,62 +14,21 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 
 from backends.ledger.audit_chain import mark
 from backends.ledger.functions import CALLS, SIGNATURES
-from backends.ledger.names import AUDIT_LOCK, SCHEMA, SWITCH_MARK, VERSION
-from backends.ledger.schema import GRANTS, create_statements, ledger
+from backends.ledger.names import AUDIT_LOCK, GRANTS, SCHEMA, SWITCH_MARK, VERSION
+from backends.ledger.schema import create_statements, ledger
+from backends.ledger.shape import FUNCTION, LedgerShape
 
-CORE = ("approval", "attempt", "audit", "audit_entry", "claim", "halt", "meta", "note")  # in every version
 EVENT = "ledger-migrated"
 MARK_FUNCTION = "dlq_mark"  # on SQLite the connection must offer it: (source, entry_id) → mark
 _MOVING = "console_moving"
 # A role that may use the second table may use the first, which earlier versions did not have.
 _SAME_GRANTS = {"audit_bulk": "audit_entry", "breaker": "approval", "cleared": "note", "settled": "halt"}
-FUNCTION = "function()"  # no table can have this name: a shape lists the ledger's functions as its columns
 # What only functions write; earlier versions let operators write it themselves.
 _EVIDENCE = tuple(name for name, rights in GRANTS.items() if rights == "SELECT")
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerShape:
-    """The ledger's tables as they are: (table, column), without prefix or schema."""
-
-    dialect: str
-    columns: frozenset[tuple[str, str]] = frozenset()
-
-    def has(self, table: str, column: str | None = None) -> bool:
-        return any(name == table and column in (None, there) for name, there in self.columns)
-
-    @property
-    def exists(self) -> bool:
-        return any(table in CORE for table, _ in self.columns)
-
-    @property
-    def is_whole(self) -> bool:
-        """Every table that all versions have is there."""
-        return {table for table, _ in self.columns}.issuperset(CORE)
-
-    @property
-    def is_current(self) -> bool:
-        return self.columns >= _current(self.dialect)
-
-
-@cache
-def _current(dialect: str) -> frozenset[tuple[str, str]]:
-    made = {(bare(table), column.name) for table in ledger(dialect).metadata.sorted_tables for column in table.columns}
-    return frozenset(made | ({(FUNCTION, name) for name in SIGNATURES} if dialect == "postgresql" else set()))
-
-
 def bare(table: sa.Table) -> str:
     return table.name.removeprefix("console_")
-
-
-def is_newer(version: object) -> bool:
-    return version is not None and (not str(version).isdecimal() or int(str(version)) > int(VERSION))
-
-
-def is_older(version: object, shape: LedgerShape) -> bool:
-    if is_newer(version):
-        return False
-    return not shape.is_current or (version is not None and int(str(version)) < int(VERSION))
 
 
 def mark_of(source: object, entry_id: object) -> int:
@@ -149,6 +106,7 @@ def _postgres(shape: LedgerShape) -> Iterator[str]:
     yield from (_grants_like(new, old) for new, old in _SAME_GRANTS.items() if not shape.has(new))
     if not shape.has(FUNCTION, "append_event"):
         yield _FUNCTIONS_INSTEAD
+    if not all(shape.has(FUNCTION, name) for name in SIGNATURES):
         yield _ONE_OWNER
     if not shape.has("policy"):
         yield _grants_like("policy", "meta", only="'SELECT'")

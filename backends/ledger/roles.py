@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.ledger.functions import CALLS, SIGNATURES
-from backends.ledger.names import SCHEMA
-from backends.ledger.schema import GRANTS, create_statements
+from backends.ledger.names import GRANTS, SCHEMA
+from backends.ledger.schema import create_statements
 
 
 @dataclass(frozen=True, slots=True)

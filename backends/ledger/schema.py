@@ -11,38 +11,8 @@ from sqlalchemy.engine.url import make_url
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, SchemaItem
 
 from backends.ledger.functions import function_statements
-from backends.ledger.names import AUDIT_LOCK as AUDIT_LOCK
-from backends.ledger.names import SCHEMA as SCHEMA
-from backends.ledger.names import VERSION as VERSION
+from backends.ledger.names import SCHEMA
 from backends.ledger.stored_type import check_types
-from backends.records import STATES, State
-
-# What an operator's role needs on Postgres. Evidence is written by functions of the ledger's owner.
-GRANTS = {
-    "meta": "SELECT, INSERT",
-    "attempt": "SELECT, INSERT, UPDATE",
-    "claim": "SELECT, INSERT, UPDATE",
-    "note": "SELECT",
-    "cleared": "SELECT, INSERT",
-    "halt": "SELECT",
-    "approval": "SELECT",
-    "breaker": "SELECT, INSERT, UPDATE",
-    "audit": "SELECT",
-    "audit_entry": "SELECT",
-    "audit_bulk": "SELECT",
-    "settled": "SELECT, INSERT, DELETE",
-    "policy": "SELECT",  # only the owner sets it
-}
-
-
-# Stored states of an attempt that holds its entry, and the state the entry then shows.
-HELD: dict[str, State] = {"submitting": "in_flight", "in_doubt": "in_doubt", "accepted": "replayed"}
-SHOWN: dict[str, State] = {**{state: state for state in STATES}, **HELD}
-
-
-def shown_state(stored: str) -> State:
-    """A state that only a newer ledger knows counts as in doubt, since it may not be safe to act on."""
-    return SHOWN.get(stored, "in_doubt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +46,9 @@ def ledger(dialect: str) -> LedgerTables:
     sa.Index(f"{attempt.name}_state", attempt.c.state)
     sa.Index(f"{attempt.name}_started", attempt.c.started_at)
     claim = table("claim", *_claim_items(), sqlite_autoincrement=True)
-    unreleased = claim.c.released.is_(None)
-    sa.Index(
-        f"{claim.name}_open",
-        claim.c.source,
-        claim.c.entry_id,
-        unique=True,
-        sqlite_where=unreleased,
-        postgresql_where=unreleased,
-    )
+    # Only for the dialect in use: SQLAlchemy loads each one that an argument names.
+    unreleased: dict[str, Any] = {f"{'postgresql' if on_postgres else 'sqlite'}_where": claim.c.released.is_(None)}
+    sa.Index(f"{claim.name}_open", claim.c.source, claim.c.entry_id, unique=True, **unreleased)
     note = table("note", _number("id", primary_key=True), *_entry(), *_required("at", "operator", "text"))
     sa.Index(f"{note.name}_of", note.c.source, note.c.entry_id)
     cleared = table("cleared", *_cleared_items())
@@ -178,7 +142,7 @@ def _approval_items() -> list[SchemaItem]:
         _filled("kind", "replay"),
         _filled("document", "{}"),  # what the second person approves, as JSON
         _filled("request", ""),  # what was asked for, to find an approved plan again
-        _filled("state", "open"),  # or lapsed: nobody may use it any more
+        _filled("state", "open"),  # or lapsed or withdrawn: nobody may use it any more
         # The events that count; what else stands here is for showing.
         _number("asked_event", nullable=True),
         _number("approved_event", nullable=True),
@@ -211,6 +175,7 @@ def _settled_items() -> list[SchemaItem]:
     ]
 
 
+@cache
 def create_statements(dialect: str) -> tuple[str, ...]:
     """The statements that create the ledger; each does nothing if its object is already there."""
     compiler: sa.Dialect = make_url(f"{dialect}://").get_dialect()()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import sqlalchemy as sa
+from dlq_sink.values import is_plain
 
 from backends.detect import Attached
 from backends.layouts import orders
@@ -25,7 +26,6 @@ from backends.sql.postgres_columns import EQ
 from backends.sql.reads import SQLReads
 from backends.sql.writer import StoreWriter, Transaction
 from backends.store import ActRefused, StoreError
-from backends.values import is_plain
 
 SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 POSTGRES_NOW = "extract(epoch FROM pg_catalog.clock_timestamp())"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, assert_never
 
 import sqlalchemy as sa
+from dlq_sink.values import is_plain
 
 from backends.detect import Attached
 from backends.ledger.policy import digest
@@ -20,7 +21,6 @@ from backends.sql.policy import policy_rows
 from backends.sql.postgres_columns import EQ, PLUS
 from backends.sql.writer import Transaction
 from backends.store import Claim, ClaimRefused, Intent, Result
-from backends.values import is_plain
 
 _ATTEMPT = (
     "source", "entry_id", "attempt_no", "mode", "rehearsal", "venue", "client_order_id", "payload", "payload_hash",

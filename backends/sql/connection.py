@@ -12,19 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from backends.driver_errors import DRIVER_ERRORS, is_conflict, is_lost, is_undecodable, store_errors
+from backends.driver_errors import driver_errors, is_conflict, is_lost, is_undecodable, store_errors
 from backends.postgres_session import BEGIN_READING, END_READING, is_pooled_connection
+from backends.sql.text.query import CompiledQuery
 from backends.store import Unreachable
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledQuery:
-    text: str
-    names: tuple[str, ...]  # of the values, in the order the statement takes them
-    own: Mapping[str, object]  # values that are part of the statement itself
-
-    def values(self, given: Mapping[str, object]) -> list[object]:
-        return [given[name] if name in given else self.own[name] for name in self.names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class Connection:
         await self.driver.execute(BEGIN_READING)
         try:
             result = await work(self)
-        except DRIVER_ERRORS:
+        except driver_errors():
             raise  # the caller drops the connection, and with it the transaction
         except BaseException:
             await self.driver.execute(END_READING)
@@ -103,7 +94,7 @@ class Connection:
         try:
             return list(await self.driver.fetch(query.text, *values))
         except (OverflowError, ValueError) as problem:
-            if isinstance(problem, DRIVER_ERRORS):
+            if isinstance(problem, driver_errors()):
                 raise
             raise UndecodableValue("a value in the store cannot be read") from None
 
@@ -162,7 +153,7 @@ class ReadConnection:
             with store_errors(self._label):
                 try:
                     return await self._once(work, bare=bare)
-                except DRIVER_ERRORS as problem:
+                except driver_errors() as problem:
                     # Who did not answer in time would only take as long again.
                     if isinstance(problem, TimeoutError) or not (is_lost(problem) or is_conflict(problem)):
                         raise
@@ -172,7 +163,7 @@ class ReadConnection:
         try:
             link = self._link or await self._open()
             return await (work(link) if bare else link.read(work))
-        except DRIVER_ERRORS as problem:
+        except driver_errors() as problem:
             if is_undecodable(problem):
                 raise UndecodableValue(f"{self._label} is damaged: text in it is not UTF-8") from None
             await self._drop()

@@ -9,17 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import repeat
 from typing import Any, Generic, Protocol, TypeVar
 
-from backends.filter_match import fits_row
+from backends.filter_match import fits_all
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
-from backends.ledger.schema import shown_state
+from backends.ledger.names import shown_state
 from backends.records import Counts, Entry, Filter, Page, RowKey, ScannedRows, State, StoreInfo, readable, utc_time
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection, UndecodableValue
+from backends.sql.connection import Connection, ReadConnection, UndecodableValue
 from backends.sql.filter_sql import FilterSQL
 from backends.sql.history import SQLHistory
 from backends.sql.postgres_columns import spelled
+from backends.sql.text.query import CompiledQuery
 
 T = TypeVar("T")
 _MANY = 1000  # ids in one query
@@ -48,6 +50,21 @@ class PageWindow:
     unsure: bool = False  # only rows of which the database cannot tell whether they fit
 
 
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Entries as the database found them, and which of them surely fit: the others have to be judged."""
+
+    entries: list[Entry]
+    sure: Sequence[object] = ()  # true of the entry at the same place; empty: of none
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def last(self) -> RowKey:
+        return self.entries[-1].row_key
+
+
 class EntryReads(SQLHistory, ABC, Generic[S]):
     @property
     def info(self) -> StoreInfo:
@@ -71,7 +88,7 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
     async def _fitting(self, where: Filter, window: PageWindow) -> list[Entry]:
         """At most `window.most` entries that fit. What the database cannot tell is judged here, row by row."""
         if where.is_open:
-            return await self._rows(self._quick, where, window)
+            return (await self._rows(self._quick, where, window)).entries
         lane = self._quick if self._filter_sql(where).is_exact and not window.unsure else self._slow
         found: list[Entry] = []
         asked = window
@@ -81,31 +98,36 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
             if len(rows) < asked.most or len(found) >= window.most:
                 return found[: window.most]
             size = min(_MOST_ROWS, max(asked.most, 2 * len(rows) if not found else asked.most))
-            asked = replace(asked, place=rows[-1].row_key, most=size)
+            asked = replace(asked, place=rows.last, most=size)
 
-    async def _rows(self, lane: ReadConnection, where: Filter, window: PageWindow) -> list[Entry]:
+    async def _rows(self, lane: ReadConnection, where: Filter, window: PageWindow) -> FoundRows:
         return await self._read(lane, lambda link, as_text: self._ask_page(link, where, window, as_text=as_text))
 
-    async def _judge(self, rows: list[Entry], where: Filter) -> list[Entry]:
+    async def _judge(self, rows: FoundRows, where: Filter) -> list[Entry]:
         """Those that fit, as the page has them. Cut values are read whole: a text may stand at their end."""
-        cut = tuple(entry.id for entry in rows if entry.clipped)
+        if rows.sure and all(rows.sure):
+            return rows.entries
+        pairs = list(zip(rows.entries, rows.sure or repeat(False)))  # noqa: B905 - the one has no end
+        cut = tuple(entry.id for entry, sure in pairs if entry.clipped and not sure)
         whole = await self.many(cut) if cut else {}
-        return [entry for entry in rows if fits_row(whole.get(entry.id, entry), where)]
+        every = where.every
+        return [entry for entry, sure in pairs if sure or fits_all(whole.get(entry.id, entry), every)]
 
     async def scan(
         self, where: Filter, *, most: int, after: RowKey | None = None, newest_first: bool = True
     ) -> ScannedRows:
         if where.is_open:
             rows = await self._rows(self._slow, where, PageWindow(after, newest_first, most))
-            return ScannedRows(tuple(rows), rows[-1].row_key if rows else after, len(rows), len(rows) == most)
+            return ScannedRows(tuple(rows.entries), rows.last if rows else after, len(rows), len(rows) == most)
         states = Filter(states=where.states)
         edge = PageWindow(after, newest_first, most)
         reached, looked = await self._read(self._slow, lambda link, _: self._ask_edge(link, states, edge))
         if looked is None:
-            rows = await self._rows(self._slow, states, edge)
+            rows = replace(await self._rows(self._slow, states, edge), sure=())  # sure of the states alone
             fitting = tuple(await self._judge(rows, where))
-            return ScannedRows(fitting, rows[-1].row_key if rows else after, len(rows), len(rows) == most)
-        rows = await self._rows(self._slow, where, replace(edge, most=most + 1, until=reached)) if looked else []
+            return ScannedRows(fitting, rows.last if rows else after, len(rows), len(rows) == most)
+        within = replace(edge, most=most + 1, until=reached)
+        rows = await self._rows(self._slow, where, within) if looked else FoundRows([])
         return ScannedRows(tuple(await self._judge(rows, where)), reached or after, looked, reached is not None)
 
     async def _ask_edge(self, link: Connection, where: Filter, window: PageWindow) -> tuple[RowKey | None, int | None]:  # noqa: ARG002 - for layouts that can
@@ -216,7 +238,7 @@ class EntryReads(SQLHistory, ABC, Generic[S]):
         """What the database can say of a filter."""
 
     @abstractmethod
-    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]: ...
+    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows: ...
 
     @abstractmethod
     async def _ask_ids(self, link: Connection, ids: list[str], *, whole: bool, as_text: bool) -> list[Entry]: ...

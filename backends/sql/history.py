@@ -15,21 +15,33 @@ import sqlalchemy as sa
 from backends.detect import Attached
 from backends.ledger import audit_chain as chain
 from backends.ledger.evidence import halt_of, switch_sql
-from backends.ledger.migrations import LedgerShape, is_older
 from backends.ledger.names import SWITCH_MARK
+from backends.ledger.presence import Presence, look
 from backends.ledger.schema import LedgerTables
+from backends.ledger.shape import LedgerShape, is_older
 from backends.ledger.stored_type import required
 from backends.records import Attempt, AuditEvent, Chained, Halt, Note, parse_time, readable, storable
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection
-from backends.sql.ledger_access import Presence, look
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.text.query import CompiledQuery
 from backends.store import NotADLQ
 
 T = TypeVar("T")
 _BLOCK_BYTES = 4_000_000  # of audit events in memory at a time
 _MOST_EVENTS = 2000  # a block that fits the processor's cache is verified faster
 _SAMPLE = 20
+_LAST = 2**62  # no event has a number as large as this
 _UNDER_WAY = 4  # turns of the event loop until a query has been sent
 _event: Callable[[Sequence[Any]], AuditEvent] = partial(tuple.__new__, AuditEvent)  # several times as fast as _make
+
+
+def _events(rows: Sequence[Sequence[Any]]) -> list[AuditEvent]:
+    """Raises Unreachable where a damaged file holds something else in their place."""
+    for _, body, digest in rows:
+        if type(body) is not bytes or type(digest) is not bytes:
+            required(None)
+    return list(map(_event, rows))
+
+
 _OUTCOME = {"submitting": None, "in_doubt": "unknown", "absent": "not_sent"}
 
 
@@ -114,6 +126,15 @@ class SQLHistory:
         )
         return tuple(Note(*row) for row in rows)
 
+    async def note_counts(self, begins: str) -> dict[str, int]:
+        note = self._book.note
+        rows = await self._ledger_rows(
+            sa.select(note.c.entry_id, sa.func.count())
+            .where(note.c.source == self._attached.found.shown, note.c.entry_id.startswith(begins, autoescape=True))
+            .group_by(note.c.entry_id)
+        )
+        return {str(row[0]): int(required(row[1])) for row in rows}
+
     async def halted(self) -> Halt | None:
         """By the events; an earlier version's are not indexed before somebody acts."""
         halt, book = self._book.halt, self._book
@@ -134,7 +155,14 @@ class SQLHistory:
 
     async def audit(self, after: int = 0) -> AsyncIterator[list[AuditEvent]]:
         async for block in self.chain(after):
-            yield list(map(_event, block))
+            yield _events(block)
+
+    async def latest(self, before: int | None, limit: int) -> tuple[AuditEvent, ...]:
+        if not await self._slow.run(self._has_ledger):
+            return ()
+        query = _backwards(self._book, on_postgres=self._attached.info.dialect == "postgresql")
+        given = {"before": _LAST if before is None else before, "count": limit}
+        return tuple(_events(await self._slow.run(lambda link: link.fetch(query, given))))
 
     async def chain(self, after: int = 0) -> AsyncIterator[Sequence[Chained]]:
         if not await self._slow.run(self._has_ledger):
@@ -214,7 +242,7 @@ class SQLHistory:
     async def _has_ledger(self, link: Connection) -> bool:
         """Looks again until the ledger is there and of this version."""
         if self._ledger != "ready" or not self._found.is_current:
-            seen = await look(link.connection, self._attached)
+            seen = await look(link.connection, self._attached.info)
             self._ledger, self._found = seen.presence, seen.shape
         return self._ledger == "ready"
 
@@ -244,6 +272,14 @@ def _blocks(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
     after, count = ("$1", "$2") if on_postgres else ("?", "?")
     text = f"SELECT seq, {body}, {digest} FROM {book.audit.fullname} WHERE seq > {after} ORDER BY seq LIMIT {count}"
     return CompiledQuery(text, ("after", "count"), {})
+
+
+def _backwards(book: LedgerTables, *, on_postgres: bool) -> CompiledQuery:
+    body, digest = ("body", "hash") if on_postgres else ("CAST(body AS BLOB)", "CAST(hash AS BLOB)")
+    before, count = ("$1", "$2") if on_postgres else ("?", "?")
+    table = book.audit.fullname
+    text = f"SELECT seq, {body}, {digest} FROM {table} WHERE seq < {before} ORDER BY seq DESC LIMIT {count}"
+    return CompiledQuery(text, ("before", "count"), {})
 
 
 def _columns(attempt: sa.Table, found: LedgerShape) -> list[sa.ColumnElement[Any]]:

@@ -17,7 +17,8 @@ from backends.detect.foreign_code import described, foreign_calls
 from backends.engine import reader_engine, writer_engine
 from backends.filter_match import fits
 from backends.index.rows import venue_of
-from backends.ledger.schema import ledger, shown_state
+from backends.ledger.names import shown_state
+from backends.ledger.schema import ledger
 from backends.records import (
     ActContext,
     Actor,

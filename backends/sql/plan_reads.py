@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
+from dlq_sink.values import is_plain
 
 from backends.ledger.evidence import approval_of, asked_entries, digest
 from backends.ledger.functions import may_become_owner
@@ -33,7 +34,6 @@ from backends.sql.policy import SQLPolicy
 from backends.sql.reads import SQLReads
 from backends.sql.writer import Transaction
 from backends.store import Failures
-from backends.values import is_plain
 
 _CHUNK = 500
 _MOST_OF_ORDERS = 10_000
@@ -175,11 +175,14 @@ class SQLPlanReads(SQLPolicy):
         young = approval.c.asked_at >= moment - ASK_SECONDS
         asked = (await tx.execute(sa.select(approval.c.asked_by, approval.c.asked_event, young).where(*this))).first()
         by, event, in_time = asked or (None, None, False)
-        fits = bool(in_time) and (by == mine) == (wanted == "self-approved") and wanted != "refused-approval"
+        own = wanted in ("self-approved", "withdrawn")
+        fits = bool(in_time) and (by == mine) == own and wanted != "refused-approval"
         detail = {"entries": [], "plan": plan_hash, "asked_by": by, "asked_event": event, "moment": moment}
         await tx.audit(wanted if fits else "refused-approval", (), actor, why, detail=detail)
         if fits:
-            values = {"approved_by": mine, "approved_at": moment, "approved_event": tx.seq}
+            values: dict[str, object] = {"approved_by": mine, "approved_at": moment, "approved_event": tx.seq}
+            if wanted == "withdrawn":
+                values = {"state": "withdrawn"}
             await tx.execute(sa.update(approval).where(*this).values(**values))
         return fits
 

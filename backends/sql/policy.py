@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from backends.ledger.names import SCHEMA
 from backends.ledger.policy import changed
-from backends.ledger.schema import SCHEMA
 from backends.records import ActContext, Actor, number, readable, storable
 from backends.sql.acts import SQLLog
 from backends.sql.connection import Connection
@@ -94,6 +94,7 @@ class SQLPolicy(SQLHistory, SQLLog):
                 attempt.c.source == self._attached.found.shown,
                 attempt.c.mode == mode,
                 attempt.c.rehearsal == 0,
+                attempt.c.token != 0,  # what an engine sent, a person only settled
                 attempt.c.state.in_(_COUNTED),
                 attempt.c.started_at >= moment.isoformat(),
                 mine,

@@ -11,16 +11,18 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from dlq_sink.values import is_plain, to_bytes
 
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
 from backends.records import Entry, Filter, RowKey, parse_time
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection
-from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.entry_reads import EntryReads, FoundRows, PageWindow
 from backends.sql.filter_sql import FilterSQL
 from backends.sql.order_select import OrderSelect, RowOrder, RowRange, filter_values, row_filter
 from backends.sql.postgres_columns import spelled
-from backends.values import is_plain, to_bytes
+from backends.sql.text.order_row import placer
+from backends.sql.text.query import CompiledQuery
 
 _MOST_QUERIES = 500
 _EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
@@ -39,8 +41,9 @@ class SQLReads(EntryReads[OrderSelect]):
         EntryReads.__init__(self, attached, book, lanes)
         self._stray = False
         self._queries: dict[tuple[object, ...], CompiledQuery] = {}
+        self._filters: dict[Filter, FilterSQL] = {}
 
-    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]:
+    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows:
         shape = await self._shape(link, as_text=as_text)
         rows = await self._page_rows(link, shape, where, window)
         if not rows or rows[0][2]:
@@ -48,14 +51,14 @@ class SQLReads(EntryReads[OrderSelect]):
             if fitting != shape:
                 shape = fitting
                 rows = await self._page_rows(link, shape, where, window)
-        return list(map(shape.reader(), rows))
+        return FoundRows(list(map(shape.reader(), rows)), [row[3] for row in rows])
 
     async def _page_rows(self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow) -> list[Any]:
         descending, most = window.descending, window.most
         made = self._filter_sql(where)
         given = filter_values(made) | {"source": self._attached.found.shown}
         ask = made.unsure if window.unsure else made.may
-        asked = (shape.with_ledger, shape.stray, shape.as_text, where.states, ask, descending, most)
+        asked = (shape.with_ledger, shape.stray, shape.as_text, where.states, ask, made.surely, descending, most)
         rows: list[Any] = []
         for stretch in _stretches(shape, window):
             make = partial(shape.page, where, stretch, descending=descending, most=most, unsure=window.unsure)
@@ -75,7 +78,7 @@ class SQLReads(EntryReads[OrderSelect]):
         key = (shape.with_ledger, shape.stray, where.states, descending, window.most, stretch.key)
         make = partial(shape.edge, where, stretch, descending=descending, most=window.most)
         if rows := await link.fetch(self._query(("edge", *key), make), given):
-            return ((rows[0][0],) if self._attached.by_rowid else shape.order.placer()(rows[0])), window.most
+            return ((rows[0][0],) if self._attached.by_rowid else placer(self._attached)(rows[0])), window.most
         count = partial(shape.rest, where, stretch, descending=descending, most=window.most)
         return None, int((await link.fetch(self._query(("rest", *key), count), given))[0][0])
 
@@ -115,7 +118,12 @@ class SQLReads(EntryReads[OrderSelect]):
         return next((entry for entry in await self._read(self._slow, work) if entry.id == entry_id), None)
 
     def _filter_sql(self, where: Filter) -> FilterSQL:
-        return row_filter(self._attached, where)
+        made = self._filters.get(where)
+        if made is None:
+            if len(self._filters) >= _MOST_QUERIES:
+                self._filters.clear()
+            made = self._filters[where] = row_filter(self._attached, where)
+        return made
 
     async def _ask_tally(self, link: Connection, select: OrderSelect, where: Filter) -> Sequence[Any]:
         state = select.state()

@@ -6,16 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from backends.detect import Attached, detect
+from backends.detect import Attached
+from backends.detect.detection import detect
 from backends.engine import reader_engine, writer_engine
 from backends.layouts.columns import Options
 from backends.ledger.schema import ledger
 from backends.records import Finding
 from backends.sql.acts import SQLActs
-from backends.sql.claims import SQLClaims
 from backends.sql.connection import Connection, ReadConnection
+from backends.sql.intent.reads import IntentReads
+from backends.sql.intent.settlement import IntentClaims
 from backends.sql.ledger_access import ledger_finding, rows_left_finding, with_roles
-from backends.sql.plan_reads import OrderPlanReads
 from backends.sql.reads import SQLReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, close_store
@@ -34,7 +35,7 @@ _POOLED = Finding(
 )
 
 
-class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
+class SQLStore(IntentReads, IntentClaims, SQLWatch):
     """Its connections: quick (keys), slow (counts, scans), tolerant (odd values), watch (changes)."""
 
     def __init__(
@@ -52,9 +53,14 @@ class SQLStore(OrderPlanReads, SQLClaims, SQLWatch):
         if not attached.info.read_only:
             writer = StoreWriter(writer_engine(target), attached, book, first_id=self.store_id, check=check)
         SQLActs.__init__(self, attached, book, self, writer)
-        SQLClaims.__init__(self, attached, book, self)
+        IntentClaims.__init__(self, attached, book, self)
         still = partial(FileChangeProbe, target.path) if isinstance(target, SQLiteTarget) else lambda: lambda: False
         SQLWatch.__init__(self, attached, watch, check=check, still=still)
+
+    def _take(self, attached: Attached) -> None:
+        super()._take(attached)
+        if self._writer is not None:
+            self._writer.take(attached)
 
     async def aclose(self) -> None:
         await close_store(self._writer, self._lanes)

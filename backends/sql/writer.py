@@ -19,31 +19,24 @@ from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from backends.detect import Attached
-from backends.driver_errors import DRIVER_ERRORS, is_denied, is_lost, store_errors, translate
+from backends.driver_errors import driver_errors, is_denied, is_lost, store_errors, translate
 from backends.engine import BUSY_SECONDS
 from backends.ledger import audit_chain as chain
 from backends.ledger.evidence import bodies_of, halt_of, switch_sql
 from backends.ledger.functions import CALLS
-from backends.ledger.migrations import (
-    EVENT,
-    MARK_FUNCTION,
-    LedgerShape,
-    is_newer,
-    is_older,
-    mark_of,
-    migration_statements,
-)
+from backends.ledger.migrations import EVENT, MARK_FUNCTION, mark_of, migration_statements
 from backends.ledger.names import AUDIT_LOCK, MANY, SCHEMA, SWITCH_MARK, VERSION
+from backends.ledger.presence import look
 from backends.ledger.schema import LedgerTables, create_statements
+from backends.ledger.shape import LedgerShape, is_newer, is_older
 from backends.ledger.stored_type import required
 from backends.postgres_session import OWN_PATH, SAFE_PATH, is_pooled_connection, writing
 from backends.records import ActContext, Actor, parse_time
 from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks, discard
-from backends.sql.ledger_access import look, owner_sql
+from backends.sql.ledger_access import owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
 _LISTS = ("text", "int8", "numeric", "float8")  # the types of parameters in statements on the owner's table
@@ -243,6 +236,10 @@ class StoreWriter:
         self._on_postgres = attached.info.dialect == "postgresql"
         self._tasks = ShieldedTasks(attached.info.label)
 
+    def take(self, attached: Attached) -> None:
+        """Advise by what is known of the store now."""
+        self._attached = attached
+
     async def run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Run `work` in one transaction; cancelling the caller does not interrupt it.
 
@@ -256,7 +253,7 @@ class StoreWriter:
             with store_errors(self._attached.info.label):
                 try:
                     return await self._once(work)
-                except DRIVER_ERRORS as problem:
+                except driver_errors() as problem:
                     if is_denied(problem):
                         raise self._refusal("this role may not do that") from None
                     if not is_lost(problem):
@@ -278,7 +275,7 @@ class StoreWriter:
                 await self._driver.execute(OWN_PATH)  # for triggers that are deferred to the commit
             await (connection.commit() if self._on_postgres else self._driver.commit())
             self._tail = transaction.tail
-        except DRIVER_ERRORS as problem:
+        except driver_errors() as problem:
             await self._drop()  # also ends a transaction that the store still holds open
             if not is_lost(problem):
                 raise
@@ -303,7 +300,7 @@ class StoreWriter:
             return
         try:
             await (self._connection.rollback() if self._on_postgres else self._driver.rollback())
-        except DRIVER_ERRORS:
+        except driver_errors():
             await self._drop()
 
     async def _drop(self) -> None:
@@ -336,14 +333,14 @@ class StoreWriter:
 
     async def _make_ledger(self, transaction: Transaction, store_id: str) -> None:
         connection, meta = transaction.connection, self._book.meta
-        seen = await look(connection, self._attached)
+        seen = await look(connection, self._attached.info)
         self._shape = seen.shape
         if seen.presence == "unreadable" and not (self._on_postgres and seen.shape.is_whole):
             raise ActRefused(f"the console's ledger cannot be used: {seen.why}")
         if seen.presence == "unreadable":
             raise self._refusal("this role may not use the console's ledger")
         if not seen.shape.exists:
-            await self._change(connection, create_statements(self._attached.info.dialect), _NOT_MADE)
+            await self._change(create_statements(self._attached.info.dialect), _NOT_MADE)
         have = {row[0]: row[1] for row in await transaction.execute(sa.select(meta.c.key, meta.c.value))}
         version = have.get("schema_version")
         if is_newer(version):
@@ -357,7 +354,7 @@ class StoreWriter:
     async def _migrate(self, transaction: Transaction, version: str) -> None:
         if not self._on_postgres:
             await self._driver.create_function(MARK_FUNCTION, 2, mark_of, deterministic=True)
-        await self._change(transaction.connection, migration_statements(self._shape), _NOT_MIGRATED)
+        await self._change(migration_statements(self._shape), _NOT_MIGRATED)
         why = ActContext(await self._moment(transaction.connection), f"migrate-{secrets.token_hex(4)}")
         detail = {"entries": [], "from": version, "to": VERSION}
         await transaction.audit(EVENT, (), this_process(), why, detail=detail)
@@ -368,11 +365,14 @@ class StoreWriter:
         assert at is not None, "the database tells the time"
         return at
 
-    async def _change(self, connection: AsyncConnection, statements: Iterable[str], refused: str) -> None:
+    async def _change(self, statements: Iterable[str], refused: str) -> None:
         try:
+            if self._on_postgres:
+                await self._driver.execute(";\n".join(statements))  # in one message
+                return
             for statement in statements:
-                await connection.exec_driver_sql(statement)
-        except SQLAlchemyError as problem:
+                await self._driver.execute_fetchall(statement)
+        except driver_errors() as problem:
             if isinstance(translate(problem, self._attached.info.label), ActRefused):
                 raise self._refusal(refused) from None
             raise
@@ -390,7 +390,7 @@ class StoreWriter:
         while loop.time() < deadline:
             try:
                 took_place = await self._is_in_chain(transaction)
-            except DRIVER_ERRORS as problem:
+            except driver_errors() as problem:
                 await self._drop()
                 if not is_lost(problem) and not isinstance(translate(problem, label), Unreachable):
                     raise

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from backends.detect.other_layouts import OtherAttached
-from backends.ledger.schema import SCHEMA, LedgerTables
+from backends.ledger.names import SCHEMA
+from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, ActResult, Entry, Selection
 from backends.sql.acts import POSTGRES_NOW, SQLLog, describe, verbatim
 from backends.sql.other import naming

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.detect.other_layouts import OtherAttached
-from backends.driver_errors import DRIVER_ERRORS, is_lost, translate
+from backends.driver_errors import driver_errors, is_lost, translate
 from backends.ledger.schema import LedgerTables
 from backends.records import ActContext, Actor, Attempt, Version, storable
 from backends.sql.acts import SQLLog, verbatim
@@ -100,7 +100,7 @@ class OtherClaims(SQLClaims):
                 async with tx.as_owners_do():
                     row = (await tx.execute(self._owner_row.counted(), {"id": entry_id})).first()
                     await tx.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
-        except DRIVER_ERRORS as problem:
+        except driver_errors() as problem:
             if is_lost(problem):
                 raise
             return {"row": f"not counted: {translate(problem, self._table.info.label)}"}

@@ -60,7 +60,7 @@ def _columns(into: Outbox) -> list[str]:
 
 def _readable(into: Outbox) -> str:
     schema, table = ("'" + name.replace("'", "''") + "'" for name in (into.schema, into.quoted))
-    # Asked for one by one: without the schema, Postgres could not look the table up.
+    # CatalogConnection for one by one: without the schema, Postgres could not look the table up.
     may = " AND ".join(f"has_column_privilege(CAST({table} AS text), '{name}', 'SELECT')" for name in _columns(into))
     return f"SELECT CASE WHEN has_schema_privilege({schema}, 'USAGE') THEN {may} ELSE false END"
 

@@ -17,12 +17,13 @@ import sqlalchemy as sa
 from backends.layouts import outbox
 from backends.layouts.mask import masked_text
 from backends.ledger import audit_chain as chain
-from backends.ledger.schema import SCHEMA
+from backends.ledger.names import SCHEMA
 from backends.records import CLIP, Ancestor, Attempt, AuditEvent, Filter, parse_time, storable
-from backends.sql.connection import CompiledQuery, Connection
+from backends.sql.connection import Connection
 from backends.sql.other import naming
 from backends.sql.other.select import FilterQuestion, Select
 from backends.sql.other.twins import TwinReads, had_failed
+from backends.sql.text.query import CompiledQuery
 from backends.store import Failures
 
 _DEEPEST = 100  # steps that are followed up

@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from backends.detect.other_layouts import OtherAttached
-from backends.layouts.mask import hints_in, masked_document, masked_text
-from backends.ledger.schema import SCHEMA, LedgerTables, shown_state
-from backends.records import CLIP, STATES, Entry, Filter, utc_time
-from backends.sql.connection import CompiledQuery, Connection, ReadConnection
-from backends.sql.entry_reads import EntryReads, PageWindow
+from backends.ledger.names import SCHEMA
+from backends.ledger.schema import LedgerTables
+from backends.records import STATES, Entry, Filter, utc_time
+from backends.sql.connection import Connection, ReadConnection
+from backends.sql.entry_reads import EntryReads, FoundRows, PageWindow
 from backends.sql.filter_sql import FilterSQL
 from backends.sql.other import naming
 from backends.sql.other.owner_row import OwnerRow, Removal
+from backends.sql.other.row import entries
 from backends.sql.other.select import FilterQuestion, Select, placed_in, row_filter
-from backends.sql.postgres_columns import INFINITE, TIME_TYPES
+from backends.sql.text.query import CompiledQuery
 
 
 def state_tally(select: Select, where: Filter) -> CompiledQuery:
@@ -54,68 +55,6 @@ def marked(select: Select) -> CompiledQuery:
     )
 
 
-def entries(
-    select: Select, rows: Sequence[Sequence[Any]], *, whole: bool = False, repeated: frozenset[str] = frozenset()
-) -> list[Entry]:
-    """`repeated`: ids that several rows have, which are told apart by a suffix."""
-    if not rows:
-        return []
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-    state, identity, stamp, *rest = columns
-    places: Sequence[tuple[str, ...]] = [(entry_id,) for entry_id in identity]
-    if len(select.order) > 1:
-        pairs = zip(rest.pop(0), identity, strict=True)
-        places = [(own, at) for at, own in pairs] if select.attached.by_number else list(pairs)
-    if repeated:
-        born = zip(identity, stamp, strict=True)
-        identity = [f"{own}{naming.suffix(at)}" if own in repeated else own for own, at in born]
-    cut = set() if whole else _clip(select, rest)
-    _mask(select, rest)
-    _name_the_ends(select, rest)
-    layout, names = select.attached.layout.name, select.attached.info.columns
-    return [
-        Entry(layout, entry_id, shown_state(held), (version,), place, names, values, at in cut)
-        for at, (held, entry_id, version, place, values) in enumerate(
-            zip(state, identity, stamp, places, zip(*rest, strict=True), strict=True)
-        )
-    ]
-
-
-def _clip(select: Select, columns: list[Sequence[Any]]) -> set[int]:
-    """Cuts long values; returns the numbers of the rows that were cut."""
-    cut: set[int] = set()
-    for number, (name, _) in enumerate(select.attached.spelt):
-        if not select.may_be_long(name):
-            continue
-        held = columns[number]
-        if long := {at for at, value in enumerate(held) if value is not None and len(value) > CLIP}:
-            columns[number] = [value[:CLIP] if at in long else value for at, value in enumerate(held)]
-            cut |= long
-    return cut
-
-
-def _mask(select: Select, columns: list[Sequence[Any]]) -> None:
-    layout = select.attached.layout
-    maskers = {
-        number: masked_document if name in layout.documents else masked_text
-        for number, (name, _) in enumerate(select.attached.spelt)
-        if name in layout.documents or name == layout.error
-    }
-    if hints := hints_in([value for number in maskers for value in columns[number] if type(value) is str]):
-        for number, masked in maskers.items():
-            columns[number] = [masked(value, hints) if type(value) is str else value for value in columns[number]]
-
-
-def _name_the_ends(select: Select, columns: list[Sequence[Any]]) -> None:
-    """Shows infinite times as Postgres spells them."""
-    for number, (name, _) in enumerate(select.attached.spelt):
-        if not select.attached.part(name).type.startswith(TIME_TYPES):
-            continue
-        held = columns[number]
-        if [value for value in held if type(value) is datetime and value.tzinfo is None]:
-            columns[number] = [INFINITE.get(value, value) if type(value) is datetime else value for value in held]
-
-
 _EVERYTHING = Filter(states=frozenset(STATES))
 
 
@@ -132,11 +71,11 @@ class OtherReads(EntryReads[Select]):
     async def _look(self, link: Connection, *, as_text: bool = False) -> Select:
         return Select(self._table, await self._has_ledger(link), as_text)
 
-    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> list[Entry]:
+    async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows:
         select = await self._look(link, as_text=as_text)
         query = select.page(where, window.place, descending=window.descending, most=window.most, unsure=window.unsure)
         rows = await link.fetch(query, {})
-        return entries(select, rows, repeated=await self._repeated(link, select, rows))
+        return FoundRows(entries(select, rows, repeated=await self._repeated(link, select, rows)))
 
     async def _repeated(self, link: Connection, select: Select, rows: Sequence[Any]) -> frozenset[str]:
         """One query for a whole page, and none where the table keeps its ids unique."""

@@ -11,16 +11,17 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dlq_sink.values import is_plain
+
 from backends.detect.other_layouts import OtherAttached
 from backends.layouts.orders import quoted
 from backends.layouts.roles import roles
-from backends.ledger.schema import SCHEMA, SHOWN
+from backends.ledger.names import SCHEMA, SHOWN
 from backends.records import CLIP, OPEN_STATES, STATES, Filter, RowKey, State
-from backends.sql.connection import CompiledQuery
 from backends.sql.filter_sql import Column, FilterSQL, filter_sql, placed
 from backends.sql.other import naming
 from backends.sql.postgres_columns import JOINED, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
-from backends.values import is_plain
+from backends.sql.text.query import CompiledQuery
 
 
 @dataclass(slots=True)

@@ -14,7 +14,8 @@ from functools import partial
 from backends.records import Attempt, AuditEvent, Note, parse_time
 from backends.sql.connection import Connection
 from backends.sql.other import naming
-from backends.sql.other.reads import OtherReads, entries
+from backends.sql.other.reads import OtherReads
+from backends.sql.other.row import entries
 from backends.sql.plan_reads import SQLPlanReads
 
 _UNKNOWN = datetime.max.replace(tzinfo=UTC)

@@ -6,11 +6,11 @@ import sqlite3
 
 import asyncpg
 import pytest
+from dlq_sink import BadEntry
+from dlq_sink.error_codes import postgres_error, sqlite_error
 from sqlalchemy.exc import DBAPIError
 
 from backends.driver_errors import translate
-from backends.error_codes import postgres_error, sqlite_error
-from backends.sink import BadEntry
 from backends.store import ActRefused, BadTarget, NotADLQ, StoreError, Unreachable
 
 POSTGRES: dict[str, type[StoreError]] = {

@@ -30,7 +30,7 @@ from tests.support.index import indexed
 from tests.support.store import ACTOR, BASE, Rig, SQLiteRig, order_row, sqlite_rig
 
 NOW = BASE + timedelta(hours=3)
-EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "15"))
 
 VENUES = ("alpaca", "Alpaca", "kalshi", "ccxt:binance", "börse", "BÖRSE", "Straße", "strasse", "K")
 ACCOUNTS = (None, "", "main", "MAIN", "desk one", "a,b", "a*b", "100%", "x_y")

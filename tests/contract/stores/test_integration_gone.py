@@ -14,7 +14,7 @@ import pytest
 
 from backends.records import Filter, Selection
 from backends.sql.hub_ledger import RemoteStore
-from console.cli.output import history_json, history_lines
+from console.cli.printing.output import history_json, history_lines
 from console.services.resend.hub import HubBatch, Patience
 from console.services.resend.hub_source import HubStore, hub_of, open_hub
 from console.services.triage.archive import archive, verify

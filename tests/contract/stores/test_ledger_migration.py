@@ -1,7 +1,7 @@
 """Ledgers that earlier versions made: looked at as they are, migrated by the first act, and nothing is lost.
 
 Each file in tests/data/ledgers is a dump of a store that the named commit's own code filled, one for every shape that a
-ledger of version 1 had.
+ledger of version 1 had, and one of version 2, which that version made of such a store.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import pytest
 
 from backends.first_page import read_first_page
 from backends.ledger.audit_chain import Head
-from backends.ledger.migrations import LedgerShape, migration_statements
-from backends.ledger.schema import VERSION, create_statements
+from backends.ledger.migrations import migration_statements
+from backends.ledger.names import VERSION
+from backends.ledger.roles import hand_over_sql
+from backends.ledger.schema import create_statements
+from backends.ledger.shape import LedgerShape
 from backends.records import Attempt, Filter
 from backends.sql.store import SQLStore
 from backends.store import ActRefused, Claim, ClaimRefused, Intent, Result
@@ -44,7 +47,7 @@ from tests.support.store import (
 )
 
 LEDGERS = Path(__file__).parents[2] / "data" / "ledgers"
-VERSIONS = ("9c3d3c4", "a0edd41", "d81cbeb", "6485dbd", "b144b71")
+VERSIONS = ("v1_9c3d3c4", "v1_a0edd41", "v1_d81cbeb", "v1_6485dbd", "v1_b144b71", "v2_40ddbf8")
 STATES = {0: "replayed", 1: "in_doubt", 2: "in_flight", 3: "pending", 4: "pending", 5: "replayed", 6: "pending"}
 COUNTS = {"pending": 7, "in_flight": 1, "in_doubt": 1, "replayed": 2, "dismissed": 33}
 
@@ -54,7 +57,7 @@ def id_of(number: int) -> str:
 
 
 async def load(rig: Rig, version: str) -> None:
-    text = (LEDGERS / f"v1_{version}.{rig.dialect}.sql").read_text()
+    text = (LEDGERS / f"{version}.{rig.dialect}.sql").read_text()
     if isinstance(rig, SQLiteRig):
         connection = rig.connect()
         connection.executescript(text)
@@ -116,7 +119,7 @@ async def test_looking_at_an_older_ledger_works_and_changes_nothing(store_rig: R
     assert await store.event_hash(head.count) == head.hash
     assert await store.event_hash(head.count + 1) is None
     assert await store_rig.schema() == before
-    assert await version_of(store_rig) == "1"
+    assert await version_of(store_rig) == version[1]
     if not store_rig.on_postgres:
         first = read_first_page(parse_target(store_rig.target), limit=100)
         assert first is not None
@@ -132,14 +135,14 @@ async def test_the_first_act_migrates_and_keeps_everything(store_rig: Rig, versi
     await looking.attempts(id_of(1))
     result = await store.dismiss(await pick(store, 3), ACTOR, why("dismiss"))
     assert result.done == (id_of(3),)
-    assert await version_of(store_rig) == VERSION == "3"
+    assert await version_of(store_rig) == VERSION == "4"
     assert await store.store_id() == store_id
     assert await verdict(store, kept) == (None, Head(kept.count + 2, (store.head or (0, b""))[1]))
     migrated = [json.loads(event.body) for event in await events_of(store)][kept.count]
     assert (migrated["kind"], migrated["from"], migrated["to"], migrated["entries"]) == (
         "ledger-migrated",
-        "1",
-        "3",
+        version[1],
+        VERSION,
         [],
     )
     states_now = STATES | {3: "dismissed"}
@@ -335,3 +338,25 @@ async def test_an_older_ledger_that_a_backup_brings_back_is_migrated_again(postg
     await store.note(id_of(9), ACTOR, why(note="again"))
     assert await version_of(postgres_store) == VERSION
     assert (await verdict(store))[0] is None
+
+
+async def test_new_functions_belong_to_the_ledgers_owner(postgres_store: PostgresRig) -> None:
+    """An administrator migrates a ledger of version 3 that was handed over; its functions call each other."""
+    await postgres_store.make(10)
+    await (await postgres_store.open()).note(id_of(9), ACTOR, why(note="n"))
+    owner = f"owner_{postgres_store.target.rpartition('/')[2]}"
+    async with postgres_store.connect() as server:
+        await server.execute(hand_over_sql(owner))
+        await server.execute("DROP TRIGGER attempt_role ON dlq_console.attempt")
+        await server.execute("DROP FUNCTION dlq_console.attempt_role(), dlq_console.resume_agreed(timestamptz)")
+        await server.execute("UPDATE dlq_console.meta SET value = '3' WHERE key = 'schema_version'")
+    store = await postgres_store.open()
+    await store.halt(ACTOR, why(note="odd"))
+    assert await version_of(postgres_store) == VERSION
+    owners = await postgres_store.sql(
+        "SELECT DISTINCT pg_get_userbyid(proowner)::text FROM pg_proc "
+        "WHERE pronamespace = 'dlq_console'::regnamespace AND proname <> 'worm'"
+    )
+    assert owners == [(owner,)]
+    await store.resume(ACTOR, why(note="well again"))
+    assert await store.halted() is None

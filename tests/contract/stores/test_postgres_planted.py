@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from backends import engine, open_store
+from backends import engine, guarded_connection, open_store
 from backends.layouts.orders import COLUMNS
 from backends.postgres_session import ANSWER_SECONDS, BEGIN_READING
 from backends.records import Filter
@@ -126,6 +126,7 @@ async def test_a_server_that_stops_answering_is_given_up(
 def test_both_limits_leave_time_before_twenty_seconds() -> None:
     assert "statement_timeout = 14000" in BEGIN_READING
     assert ANSWER_SECONDS < 17
+    assert guarded_connection.QUIET_SECONDS <= 14
 
 
 async def test_doctor_names_what_an_operator_must_know(catalog: HostileCatalog) -> None:

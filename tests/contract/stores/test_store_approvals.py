@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.store import ACTOR, OTHER, Rig, verdict, why
+import json
+
+from backends.ledger.examination import examine
+from tests.support.store import ACTOR, OTHER, Rig, events_of, verdict, why
 
 FIRST = "dlq_0000000000000000"
 
@@ -39,6 +42,27 @@ async def test_asking_again_keeps_an_approval(store_rig: Rig) -> None:
     await store.ask("p", "third", ACTOR, why())
     (kept,) = await store.approvals()
     assert (kept.summary, kept.approved_by is None) == ("second", False)
+
+
+async def test_the_asker_takes_back_what_waits_and_nobody_else_can(store_rig: Rig) -> None:
+    await store_rig.make(1)
+    store, other = await store_rig.open(), await store_rig.open()
+    await store.ask("p", "first", ACTOR, why())
+    assert not await other.approve("p", OTHER, why(), wanted="withdrawn"), "another person's"
+    assert len(await other.approvals()) == 1
+    assert await store.approve("p", ACTOR, why(), wanted="withdrawn")
+    assert (await other.approvals(), await other.approval("p")) == ((), None)
+    assert not await other.approve("p", OTHER, why()), "nobody approves it any more"
+    assert not await store.approve("p", ACTOR, why(), wanted="withdrawn")
+    await store.ask("p", "again", ACTOR, why())
+    assert await other.approve("p", OTHER, why())
+    assert await store.approve("p", ACTOR, why(), wanted="withdrawn"), "an approval that was not used yet, too"
+    await store.ask("p", "once more", ACTOR, why())
+    (again,) = await store.approvals()
+    assert (again.summary, again.approved_by) == ("once more", None)
+    kinds = [json.loads(event.body)["kind"] for event in await events_of(store)]
+    assert [kind for kind in kinds if kind == "withdrawn"] == ["withdrawn"] * 2
+    assert (await examine(store)).differences == ()
 
 
 async def test_what_is_older_than_a_day_no_longer_waits(store_rig: Rig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from backends import open_store
 from backends.layouts import orders
 from backends.records import Finding
 from backends.sql.store import SQLStore
@@ -77,8 +78,30 @@ async def test_a_schema_chooses_on_postgres(postgres_store: PostgresRig) -> None
     desk = await postgres_store.open(table="desk.order_dlq")
     assert desk.info.table == "desk.order_dlq"
     assert await ids(desk) == []
-    assert len(await ids(await postgres_store.open(table="order_dlq"))) == 2
+    with pytest.raises(BadTarget, match=r"desk\.order_dlq, public\.order_dlq"):
+        await postgres_store.open(table="order_dlq")
     assert len(await ids(await postgres_store.open(table="public.order_dlq"))) == 2
+
+
+async def test_only_schemas_that_this_role_may_use_count(postgres_store: PostgresRig) -> None:
+    await postgres_store.make(2)
+    role = f"clerk_{postgres_store.target.rpartition('/')[2]}"
+    await postgres_store.sql(f"CREATE ROLE {role} LOGIN")
+    for schema in ("desk", "vault"):
+        await postgres_store.sql(f"CREATE SCHEMA {schema}")
+        await postgres_store.sql(f"CREATE TABLE {schema}.dead AS TABLE order_dlq")
+        await postgres_store.sql(f"GRANT SELECT ON {schema}.dead TO {role}")
+    await postgres_store.sql(f"GRANT USAGE ON SCHEMA desk TO {role}")
+    clerk = postgres_store.target.replace("//postgres@", f"//{role}@")
+    store = await open_store(clerk, table="dead")
+    assert store.info.table == "desk.dead"
+    await store.aclose()
+    with pytest.raises(NotADLQ, match=r"vault\.dead is a dead-letter queue, but this role may not read it"):
+        await open_store(clerk, table="vault.dead")
+    with pytest.raises(BadTarget, match=r"desk\.dead, order_dlq\)"):
+        await open_store(clerk)
+    await postgres_store.sql(f"DROP OWNED BY {role}")
+    await postgres_store.sql(f"DROP ROLE {role}")
 
 
 async def test_no_queue_inside(store_rig: Rig) -> None:

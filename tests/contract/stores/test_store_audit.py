@@ -12,7 +12,9 @@ from backends.ledger.audit_chain import Head
 from backends.records import AuditEvent
 from backends.sql.store import SQLStore
 from backends.store import Result
-from tests.support.store import ACTOR, EVERYTHING, Rig, attempt_on, events_of, ids, pick, verdict, why
+from console.services.triage.trail import AuditTrail
+from console.services.triage.trail_filter import parse_trail_filter
+from tests.support.store import ACTOR, BASE, EVERYTHING, Rig, attempt_on, events_of, ids, pick, verdict, why
 
 
 async def filled(rig: Rig) -> SQLStore:
@@ -23,6 +25,22 @@ async def filled(rig: Rig) -> SQLStore:
         await store.dismiss(await pick(store, n), ACTOR, why(f"op-{n}"))
     await attempt_on(store, 7, Result("unknown"))
     return store
+
+
+async def test_the_trail_is_read_backwards_with_each_replay_beside_its_outcome(store_rig: Rig) -> None:
+    store = await filled(store_rig)
+    newest = await store.latest(None, 3)
+    assert [event.seq for event in newest] == [8, 7, 6]
+    assert [event.seq for event in await store.latest(newest[-1].seq, 100)] == [5, 4, 3, 2, 1]
+    assert newest[0] == (await events_of(store))[-1], "the same bytes as the chain"
+    trail = AuditTrail(store, parse_trail_filter("kind:replay outcome:in_doubt", BASE))
+    (row,) = await trail.step()
+    assert (row.seq, row.outcome_seq, row.count, trail.is_over) == (7, 8, 1, True)
+    by_id = AuditTrail(store, parse_trail_filter(f"id:dlq_{3:016x}", BASE))
+    assert [one.seq for one in await by_id.step()] == [4]
+    assert by_id.read == 1, "the store finds an entry's events by itself"
+    everything = AuditTrail(store, parse_trail_filter("", BASE))
+    assert [one.seq for one in await everything.step()] == [7, 6, 5, 4, 3, 2, 1]
 
 
 async def disarm(rig: Rig) -> None:

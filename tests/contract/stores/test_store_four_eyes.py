@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable
+from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
@@ -210,6 +211,117 @@ async def test_deleting_the_halt_lifts_nothing(store_rig: Rig) -> None:
     assert "lifted" in "".join((await examine(store)).differences)
 
 
+RESUME = "SELECT dlq_console.lift_halt($1, $2)"
+ASK = "SELECT dlq_console.ask_approval('r', 's', $1, 'd', '', 'ann', $2, $2)"
+APPROVE = "SELECT dlq_console.approve_plan('r', $1, 'ann', $2, $2)"
+TOLD = """{"who":{"os_user":"boss","db_role":"boss"},"kind":"approve","approved_event":1}"""
+
+
+async def _halted_live(rig: PostgresRig, **policy: str) -> tuple[SQLStore, str, str]:
+    """A live store that is halted, and the logins of an operator and of a second one."""
+    await enforced(rig)
+    await (await rig.open()).set_policy({"environment": '"live"', **policy}, ACTOR, why())
+    ops, second = await login(rig, "ops"), await login(rig, "second")
+    store = await rig.open(target=ops)
+    await store.halt(ACTOR, why(note="odd"))
+    return store, ops, second
+
+
+async def _tell(rig: PostgresRig, target: str, statement: str, *given: object) -> None:
+    async with rig.connect(target) as connection:
+        await connection.execute(statement, *given)
+
+
+async def test_an_operator_cannot_lift_the_halt_of_a_live_store_by_sql(postgres_store: PostgresRig) -> None:
+    store, ops, second = await _halted_live(postgres_store)
+
+    async def refused() -> None:
+        with pytest.raises(asyncpg.CheckViolationError):
+            await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+        assert await store.halted() is not None
+
+    await refused()
+    await _tell(postgres_store, ops, ASK, "resume", TOLD)
+    await refused()
+    await _tell(postgres_store, ops, APPROVE, "approve", TOLD)  # becomes an event of a refused approval
+    await refused()
+    await _tell(postgres_store, ops, APPROVE, "self-approved", TOLD)  # the policy has no delay
+    await refused()
+    with pytest.raises(ActRefused):
+        await store.resume(ACTOR, why(note="well again"))
+    await _tell(postgres_store, second, APPROVE, "approve", TOLD)
+    await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+    assert await store.halted() is None
+    resumed = json.loads((await events_of(store))[-1].body)
+    assert (resumed["kind"], resumed["approved_event"]) == ("resume", resumed["seq"] - 1)
+    await store.halt(ACTOR, why(note="odd again"))
+    await refused()
+    assert (await examine(store)).differences == ()
+
+
+async def test_what_two_agreed_to_otherwise_lifts_no_halt(postgres_store: PostgresRig) -> None:
+    store, ops, second = await _halted_live(postgres_store)
+    await _tell(postgres_store, ops, ASK, "replay", TOLD)
+    await _tell(postgres_store, second, APPROVE, "approve", TOLD)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+    for asked_for in ("settle", "resume"):  # the approval of the same plan is not one of something else
+        await _tell(postgres_store, ops, ASK, asked_for, TOLD)
+        with pytest.raises(asyncpg.CheckViolationError):
+            await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+    assert await store.halted() is not None
+
+
+@pytest.mark.parametrize("age", [-60, 290, 310])
+async def test_an_agreement_to_resume_counts_for_five_minutes(postgres_store: PostgresRig, age: int) -> None:
+    store, ops, second = await _halted_live(postgres_store)
+    await _tell(postgres_store, ops, ASK, "resume", TOLD)
+    await _tell(postgres_store, second, APPROVE, "approve", TOLD)
+    agreed = await postgres_store.sql(f"SELECT dlq_console.resume_agreed(clock_timestamp() + interval '{age} seconds')")
+    assert (agreed[0][0] is not None) == (0 <= age <= 300)
+    assert await store.halted() is not None
+
+
+@pytest.mark.parametrize(("delay", "waited", "lifts"), [("60s", 61, True), ("60s", 59, False), ("2m", 119, False)])
+async def test_the_asker_alone_waits_for_the_policys_delay(
+    postgres_store: PostgresRig, delay: str, waited: int, lifts: bool
+) -> None:
+    store, ops, _ = await _halted_live(postgres_store, second_person=f'"delay {delay}"')
+    await _tell(postgres_store, ops, ASK, "resume", TOLD)
+    # As if it had been asked earlier: only the owner can say so.
+    async with postgres_store.connect() as owner:
+        await owner.execute("ALTER TABLE dlq_console.audit DISABLE TRIGGER ALL")
+        ((asked, body),) = await owner.fetch("SELECT seq, body FROM dlq_console.audit ORDER BY seq DESC LIMIT 1")
+        told = json.loads(body)
+        earlier = datetime.fromisoformat(told["at"]) - timedelta(seconds=waited)
+        moved = body.replace(told["at"].encode(), earlier.isoformat().encode())
+        await owner.execute("UPDATE dlq_console.audit SET body = $1 WHERE seq = $2", moved, asked)
+    await _tell(postgres_store, ops, APPROVE, "self-approved", TOLD)
+    if lifts:
+        await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+    else:
+        with pytest.raises(asyncpg.CheckViolationError):
+            await _tell(postgres_store, ops, RESUME, TOLD, TOLD)
+    assert (await store.halted() is None) == lifts
+
+
+async def test_an_attempt_is_of_the_role_that_logged_in_whatever_it_says(postgres_store: PostgresRig) -> None:
+    """What a role sent in the last hour counts towards its limit."""
+    await enforced(postgres_store)
+    ops = await login(postgres_store, "ops")
+    await _tell(
+        postgres_store,
+        ops,
+        "INSERT INTO dlq_console.attempt (source, entry_id, attempt_no, mode, rehearsal, venue, client_order_id, "
+        "payload, payload_hash, started_at, operator, os_user, token, state, role) VALUES ('public.order_dlq', "
+        "'x', 1, 'live', 0, 'alpaca', 'c', '', 'h', 'now', 'boss', 'boss', 1, 'accepted', 'boss')",
+    )
+    ((role,),) = await postgres_store.sql("SELECT role FROM dlq_console.attempt")
+    assert role == ops.split("//")[1].split("@")[0]
+    (named,) = (await examine(await postgres_store.open())).differences
+    assert "attempt 1 of x: the chain does not know it" in named
+
+
 CHANGES: dict[str, tuple[str, str]] = {
     "an accepted attempt set to rejected": (
         "UPDATE {attempt} SET state = 'rejected', holds = NULL WHERE state = 'accepted'",
@@ -236,6 +348,18 @@ CHANGES: dict[str, tuple[str, str]] = {
         "WHERE state = 'accepted'",
         f"attempt 7 of {FIRST}: the chain does not know it",
     ),
+    "an attempt removed": (
+        "DELETE FROM {attempt} WHERE state = 'accepted'",
+        f"attempt 1 of {FIRST}: the table has lost it; the chain says accepted",
+    ),
+    "an attempt in doubt removed": (
+        "DELETE FROM {attempt} WHERE state = 'in_doubt'",
+        "the table has lost it; the chain says in_doubt",
+    ),
+    "another error": (
+        "UPDATE {attempt} SET error = 'yes' WHERE state = 'rejected'",
+        "error is yes, the chain says no",
+    ),
     "a planted note": (
         "INSERT INTO {note} (id, source, entry_id, at, operator, text) VALUES (99, 'order_dlq', 'x', 'y', 'boss', 'z')",
         "note on x by boss: the chain does not know it",
@@ -254,6 +378,9 @@ async def test_verify_names_what_differs_from_the_chain(store_rig: Rig, name: st
     await store.note(FIRST, ACTOR, why(note="seen"))
     assert (await examine(store)).differences == ()
     change, told = CHANGES[name]
+    if change.startswith("DELETE"):  # as only an owner can
+        trigger = "attempt_del ON dlq_console.attempt" if store_rig.on_postgres else "console_attempt_del"
+        await store_rig.sql(f"DROP TRIGGER {trigger}")
     await store_rig.sql(change.format(attempt=store_rig.ledger("attempt"), note=store_rig.ledger("note")))
     seen = await examine(store)
     assert seen.problem is None

@@ -119,7 +119,7 @@ async def test_a_newer_ledger_is_looked_at_but_not_acted_on(store_rig: Rig) -> N
     store = await store_rig.open()
     await attempt_on(store, 0, Result("unknown"))
     await store.aclose()
-    await store_rig.sql(f"UPDATE {store_rig.ledger('meta')} SET value = '4' WHERE key = 'schema_version'")
+    await store_rig.sql(f"UPDATE {store_rig.ledger('meta')} SET value = '99' WHERE key = 'schema_version'")
     newer = await store_rig.open()
     assert "ledger-newer" in {finding.code for finding in newer.info.findings}
     assert (await entry_of(newer)).state == "in_doubt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from decimal import Decimal
 
 import pytest
@@ -28,6 +29,7 @@ from tests.support.store import (
 )
 
 TEXTS = ("venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json")
+EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "15"))
 
 
 async def both(store: SQLStore, number_: int = 0) -> tuple[Entry, Entry]:
@@ -74,7 +76,7 @@ async def test_actions_are_kept_to_the_letter(store_rig: Rig, text: str) -> None
         assert entry.get("action_json") == text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=200))
 async def test_any_text_comes_back_as_it_is(store_rig: Rig, text: str) -> None:
     if not store_rig.stores:

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import asyncpg
 import pytest
+from dlq_sink.libpq.connection import connect
 
-from backends.libpq.connection import connect
 from backends.store import StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
 from tests.support.fake_postgres import certificate

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dlq_sink.libpq import connection, tls
+from dlq_sink.libpq.tls import mode_for
+from dlq_sink.libpq.unix_socket import default_sockets, trusted_owners
 
 from backends import open_store
-from backends.libpq import connection, tls
-from backends.libpq.tls import mode_for
-from backends.libpq.unix_socket import default_sockets, trusted_owners
 from backends.store import StoreError, Unreachable
 from tests.support.fake_postgres import FakePostgres, tls_server
 from tests.support.other_user import needs_root

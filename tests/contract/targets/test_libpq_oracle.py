@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
+from dlq_sink.libpq.conninfo import parse_uri, parse_words
 
-from backends.libpq.conninfo import parse_uri, parse_words
 from backends.store import BadTarget
 from backends.target import PostgresTarget, parse_target
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -28,6 +29,8 @@ from tests.support.practice_wire import (
 from venues.practice import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError, PracticeExchange
 from venues.practice.faults import FaultTable, demo_fault
 from venues.practice.wire import WireRequest
+
+EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "60"))
 
 
 @pytest.fixture
@@ -242,7 +245,7 @@ PATHS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     method=st.sampled_from(["POST", "GET", "DELETE", "PATCH"]),
     path=st.sampled_from(PATHS),
@@ -258,7 +261,7 @@ def test_no_request_breaks_it(method: str, path: str, body: object, query: dict[
     assert isinstance(plan.reply.body, bytes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.sampled_from((ALPACA, KALSHI, HYPERLIQUID)))
 def test_no_order_breaks_it(wrong: dict[str, object], dialect: Dialect) -> None:
     """A good order with some fields spoilt: booked and told so, or refused, never an accident."""

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from dlq_sink.terms import TERMS
 
 from tests.support.ccxt_offline import action, secrets_of
 from tests.support.venue.ccxt_calls import call_of, compared
@@ -19,7 +20,6 @@ from tests.support.venue.wire_ccxt import as_read, read_order, wire_client
 from venues import Prepared, Refused
 from venues.ccxt import words
 from venues.ccxt.client import CcxtClient
-from venues.term_names import TERMS
 from venues.terms import ExitTerms, Terms, read_terms
 
 COID = "ab" * 16

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
+from dlq_sink.terms import TERMS
 from eth_account import Account
 from hyperliquid import exchange as sdk_exchange
 from hyperliquid.utils.types import Cloid
@@ -19,7 +20,6 @@ from tests.support.venue.rigs_sdk import HEX_KEY
 from tests.support.venue.wire_hyperliquid import as_read, read_order, wire_client
 from venues import OrderAction, Prepared, Refused, venue_profile
 from venues.client import AccountClient
-from venues.term_names import TERMS
 from venues.terms import TYPES, ExitTerms, Leg, Terms
 
 D = Decimal

@@ -11,13 +11,13 @@ from typing import Any
 
 import ib_async
 import pytest
+from dlq_sink.terms import TERMS
 
 from tests.support.venue.ibkr import action, opened
 from tests.support.venue.tws import AAPL, Listed, Tws
 from tests.support.venue.wire_ibkr import ACCOUNT, as_read, read_order, wire_client
 from venues import Accepted, OrderAction, Prepared, Refused, venue_profile
 from venues.client import AccountClient
-from venues.term_names import TERMS
 from venues.terms import TYPES, ExitTerms, Leg, Terms
 
 D = Decimal

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from dlq_sink.terms import TERMS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from tests.support.venue.term_samples import LATER, SAMPLES, only
 from tests.support.venue.wire_kalshi import read_order, wire_client
 from venues import OrderAction, Prepared, Refused, Verb, parse_action
 from venues.kalshi.request import SENDS
-from venues.term_names import TERMS
 from venues.terms import TYPES, Terms
 
 TABLE = json.loads(Path(__file__).with_name("kalshi_sdk_requests.json").read_text())["requests"]

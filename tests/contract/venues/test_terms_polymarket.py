@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pytest
+from dlq_sink.terms import TERMS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from tests.support.venue.wire_polymarket import read_order, wire_client
 from venues import OrderAction, Prepared, Refused, Verb
 from venues.polymarket.client import PROFILE, PolymarketClient
 from venues.polymarket.order import Market, amounts
-from venues.term_names import TERMS
 from venues.terms import TYPES, Terms
 
 UNTIL = int(LATER.timestamp())

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from dlq_sink.terms import TERMS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,6 @@ from tests.support.venue import (
 )
 from tests.support.venue.polymarket import TOKEN
 from venues import OrderAction, Prepared, Terms, VenueClient, parse_action
-from venues.term_names import TERMS
 from venues.terms import TYPES, ExitTerms
 
 EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "200"))  # at each venue

@@ -107,7 +107,7 @@ async def test_a_name_that_does_not_resolve_is_not_sent(monkeypatch: pytest.Monk
 async def test_a_connection_that_is_not_taken_is_not_sent(full: str) -> None:
     began = time.monotonic()
     assert isinstance(await sent(full), NotSent)
-    assert time.monotonic() - began < TIMEOUT + 1
+    assert time.monotonic() - began < TIMEOUT + 30
 
 
 async def test_tls_spoken_to_something_else_is_not_sent() -> None:

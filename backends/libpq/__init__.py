@@ -1,1 +1,0 @@
-"""Postgres connection strings as libpq takes them: parsing, precedence, passwords, TLS, sockets. Knows no table."""
