@@ -9,6 +9,7 @@ from pathlib import Path
 from console import clock
 from console.cli.context import DONE, REJECTED, USAGE, Context, refuse_blind
 from console.cli.parser import UsageError
+from console.cli.printing.progress import ProgressBar
 from console.cli.stats import moment
 from console.services.triage.archive import ArchiveError, archive, verify
 from console.text.untrusted import safe
@@ -24,7 +25,8 @@ async def archive_verb(context: Context) -> int:
     async with context.store(read_only=True) as store:
         refuse_blind(store)
         try:
-            made = await archive(store, before, Path(args.out), actor=context.actor, now=clock.now())
+            with ProgressBar("archiving") as bar:
+                made = await archive(store, before, Path(args.out), actor=context.actor, now=clock.now(), progress=bar)
         except ArchiveError as problem:
             raise UsageError(str(problem)) from None
     told = {"file": str(made.path), "entries": made.entries, "attempts": made.attempts, "events": made.events}
@@ -39,7 +41,8 @@ async def archive_verb(context: Context) -> int:
 
 
 def _verify(path: Path, *, as_json: bool) -> int:
-    verdict = verify(path)
+    with ProgressBar("verifying lines") as bar:
+        verdict = verify(path, bar)
     if as_json:
         told = {"sound": verdict.sound, "problems": list(verdict.problems), "entries": verdict.entries}
         print(json.dumps({**told, "events": verdict.events, "head": verdict.head, "digest": verdict.digest}))

@@ -2,43 +2,74 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from backends.ledger.audit_chain import Head
-from backends.ledger.examination import examine
 from backends.ledger.roles import APPROVER, AUDITOR, OPERATOR
-from backends.records import STATES, Filter, Finding, StoreInfo, number, readable
+from backends.records import OPEN_STATES, STATES, Filter, Finding, StoreInfo
 from backends.store import RunsForeignCode, Store
-from console.cli.context import DONE, REJECTED, Context, refuse_blind, say
-from console.cli.output import history_json, history_lines, json_row, plain_entry, stored_number
+from console.cli.context import DONE, REJECTED, Context, no_such_entry, refuse_blind, say
 from console.cli.parser import UsageError
-from console.render.entry_json import event_pairs
-from console.services.layout_fields import OUTBOX, bytes_text, shown_values
+from console.cli.printing.listing import EntryListing, EventListing, Form, form_of
+from console.cli.printing.output import history_json, history_lines
+from console.cli.printing.progress import ProgressBar, counted
+from console.cli.printing.table import table_width
+from console.services.browse.engine_intent import counts_of
+from console.services.layout_fields import ORDERS, OUTBOX
 from console.services.policy import refresh
-from console.services.triage.triage import UNKNOWN, ClassifiedEntry
+from console.services.triage.triage import UNKNOWN, ClassifiedEntry, Triage
 from console.settings.config import ConfigError
-from console.settings.limits import LimitsInForce
-from console.settings.policy import RuleInForce
-from console.text.untrusted import is_harmless, safe, safe_block
+from console.text.untrusted import safe, safe_block
+
+if TYPE_CHECKING:
+    from console.services.upgrade import UpgradeFinding
+    from console.settings.policy import RuleInForce
 
 
 async def list_verb(context: Context) -> int:
     args = context.args
     if args.limit is not None and args.limit < 0:
         raise UsageError("--limit must not be negative")
-    show, types = json_row if args.json else plain_entry, context.venue_types
+    form = form_of(args)
+    if args.watch:
+        from console.cli.printing.watch import check_watchable, watch
+
+        check_watchable()
     async with context.triage() as triage:
         _say_blind(triage.store)
-        query = context.query(everything=args.all)
-        facts = await triage.mark_facts()
-        async for row in triage.stream(query, limit=args.limit):
-            sys.stdout.write(show(ClassifiedEntry(row.entry, facts), types) + "\n")
+        if args.watch:
+            await watch(triage.store, lambda rows: _painted(context, triage, rows))
+        async for line in _listed(context, triage, form, args.limit):
+            sys.stdout.write(line + "\n")
     return DONE
+
+
+async def _listed(context: Context, triage: Triage, form: Form, limit: int | None) -> AsyncIterator[str]:
+    query = context.query(everything=context.args.all)
+    facts = await triage.mark_facts()
+    listing = EntryListing(form, triage.store.info, context.venue_types)
+    for line in listing.head():
+        yield line
+    async for row in triage.stream(query, limit=limit):
+        for line in listing.lines(ClassifiedEntry(row.entry, facts)):
+            yield line
+    for line in listing.end():
+        yield line
+
+
+async def _painted(context: Context, triage: Triage, rows: int) -> list[str]:
+    """As many entries as the terminal has lines, under the head; one more line says that there are more."""
+    most = rows - 2 if context.args.limit is None else min(rows - 2, context.args.limit)
+    lines = [line async for line in _listed(context, triage, "table", most + 1)]
+    if not lines:
+        return ["no entry matches" if context.has_filters or context.args.venue else "no open entry"]
+    more = ["… more below: a filter or a taller terminal shows them"] if len(lines) > most + 1 else []
+    return lines[: most + 1] + (more if context.args.limit is None else [])
 
 
 async def show_verb(context: Context) -> int:
@@ -46,7 +77,7 @@ async def show_verb(context: Context) -> int:
         _say_blind(triage.store)
         history = await triage.history(context.args.id)
     if history is None:
-        raise UsageError("no entry of that id in this store")
+        raise no_such_entry([context.args.id])
     if context.args.json:
         print(history_json(history, context.venue_types))
     else:
@@ -58,42 +89,14 @@ async def show_verb(context: Context) -> int:
 async def export_verb(context: Context) -> int:
     async with context.triage() as triage:
         _say_blind(triage.store)
-        info = triage.store.info
-        own = () if "dlq_id" in info.columns else ("dlq_id", "layout")
-        types = context.venue_types
-        names = (*own, *info.columns, "state", "category", "fingerprint")
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        if context.args.format == "csv":
-            writer.writerow(map(inert, names))
-        query, facts = context.query(everything=True), await triage.mark_facts()
-        async for row in triage.stream(query):
-            if context.args.format == "jsonl":
-                sys.stdout.write(json_row(ClassifiedEntry(row.entry, facts), types) + "\n")
-                continue
-            values = shown_values(row.entry)
-            stored = [inert(bytes_text(one)) if own and isinstance(one, bytes) else _cell(one) for one in values]
-            first = (inert(row.entry.id), row.entry.layout) if own else ()
-            state = ClassifiedEntry(row.entry, facts).state
-            writer.writerow([*first, *stored, state, row.category, row.fingerprint])
+        form: Form = "csv" if context.args.format == "csv" else "json"
+        context.args.all = True
+        with ProgressBar("exporting", beside_rows=True) as bar:
+            async for line in counted(_listed(context, triage, form, None), bar):
+                sys.stdout.write(line + "\n")
     return DONE
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return stored_number(value) if isinstance(value, int | float) else inert(readable(value))
-
-
-def inert(text: str) -> str:
-    """The text as a cell that neither a terminal nor a spreadsheet acts on; a number stays one."""
-    shown = text if is_harmless(text) else safe_block(text, len(text))
-    first = _BEGINNING.match(shown)
-    return f"'{shown}" if first is not None and number(shown) is None else shown
-
-
-_BEGINNING = re.compile(r"\s*[=+\-@＝＋－＠]")  # spreadsheets read the wide ones too
 _RETENTION = {OUTBOX: "only its owner deletes dead letters: docs/outbox.md has partitions and a daily delete"}
 
 
@@ -107,6 +110,7 @@ class _Examined:
     halt: str = ""
     rules: tuple[RuleInForce, ...] = ()
     invalid: tuple[Finding, ...] = ()  # a policy that cannot be used
+    upgrade: tuple[UpgradeFinding, ...] = ()  # what is still as version 0.1 had it
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -130,7 +134,10 @@ class _Examined:
             "reads_all": not info.unread,
             "unread": list(info.unread),
             "in_force": [{"key": rule.key, "value": rule.value, "from": rule.source} for rule in self.rules],
-            "findings": [{"code": f.code, "text": f.text, "remedy": f.sql or None} for f in self.findings],
+            "findings": [
+                *({"code": f.code, "text": f.text, "remedy": f.sql or None} for f in self.findings),
+                *(one._asdict() for one in self.upgrade),
+            ],
             "grants": dict(info.role_sql),
         }
 
@@ -145,12 +152,15 @@ async def doctor_verb(context: Context) -> int:
     for rule in found.rules:
         print(f"in force   {safe_block(str(rule))}")
     for finding in found.findings:
-        print(f"finding    {finding.code}: {safe_block(finding.text)}")
+        _print_told("finding", f"{finding.code}: {finding.text}")
         if finding.sql:
             print("           an owner would run:")
             _print_sql(finding.sql)
+    for one in found.upgrade:
+        _print_told("finding", f"{one.code}: {one.text}")
+        _print_told("", one.remedy)
     for name, sql in found.info.role_sql:
-        print(f"grants     {_GRANTS[name]}")
+        _print_told("grants", _GRANTS[name])
         _print_sql(sql)
     return DONE
 
@@ -163,6 +173,17 @@ _GRANTS = {
 }
 
 
+def _print_told(what: str, text: str) -> None:
+    """On a terminal in lines that fit it, behind the name of what is told; elsewhere in one line."""
+    width = table_width()
+    shown = safe_block(text)
+    lines = shown.splitlines()
+    if width is not None:
+        lines = [part for line in lines for part in wrap(line, max(40, width - 11), break_on_hyphens=False)]
+    for number, line in enumerate(lines):
+        print(f"{what if not number else '':<11}{line}")
+
+
 def _print_sql(sql: str) -> None:
     print("\n".join(f"             {line}" for line in safe_block(sql).splitlines()))
 
@@ -170,15 +191,16 @@ def _print_sql(sql: str) -> None:
 async def _examined(context: Context) -> _Examined:
     try:
         async with context.store() as store:
-            info, counts, halt = store.info, await store.counts(_everything()), await store.halted()
+            info, counts, halt = store.info, await counts_of(store, _everything()), await store.halted()
             rules, invalid = await _policy(context, store)
+            upgrade = await _upgrade(context, store, rules)
     except RunsForeignCode as problem:
         return _Examined(problem.info)
     if not info.ledger_is_readable:
         unknown = f"{UNKNOWN}: this role cannot read the console's ledger"
-        return _Examined(info, {UNKNOWN: sum(counts.by_state.values())}, None, unknown, rules, invalid)
+        return _Examined(info, {UNKNOWN: sum(counts.by_state.values())}, None, unknown, rules, invalid, upgrade)
     told = f"since {halt.since} by {halt.operator}: {halt.note}" if halt else ""
-    return _Examined(info, dict(counts.by_state.items()), halt is not None, told, rules, invalid)
+    return _Examined(info, dict(counts.by_state.items()), halt is not None, told, rules, invalid, upgrade)
 
 
 def _doctor_lines(found: _Examined) -> Iterator[str]:
@@ -200,6 +222,8 @@ def _doctor_lines(found: _Examined) -> Iterator[str]:
 
 async def _policy(context: Context, store: Store) -> tuple[tuple[RuleInForce, ...], tuple[Finding, ...]]:
     """What is in force here and where it comes from; and a finding where the policy cannot be used."""
+    from console.settings.limits import LimitsInForce
+
     limits = LimitsInForce(context.config, context.store_config.environment)
     await refresh(limits, store)
     try:
@@ -208,6 +232,25 @@ async def _policy(context: Context, store: Store) -> tuple[tuple[RuleInForce, ..
         if not store.info.ledger_is_readable:
             return (), ()
         return (), (Finding("policy-invalid", f"{problem}: replays are refused until then"),)
+
+
+async def _upgrade(context: Context, store: Store, rules: tuple[RuleInForce, ...]) -> tuple[UpgradeFinding, ...]:
+    """What of version 0.1 is left. Accounts are those of the first open entries: enough to name what is missing."""
+    from console.services.upgrade import UpgradeFacts, upgrade_findings
+
+    if store.info.layout != ORDERS:
+        return ()
+    page = await store.page(Filter(states=OPEN_STATES), limit=_ENTRIES_LOOKED_AT)
+    pairs = {(one.text("venue_name"), one.text("account_id")) for one in page.entries}
+    facts = UpgradeFacts(
+        accounts={(venue, account) for venue, account in pairs if venue and account},
+        ledger_is_older=any(one.code == "ledger-older" for one in store.info.findings),
+        environment=context.store_config.environment or next((r.value for r in rules if r.key == "environment"), None),
+    )
+    return tuple(upgrade_findings(context.config, context.store_config, facts))
+
+
+_ENTRIES_LOOKED_AT = 1000
 
 
 def _everything() -> Filter:
@@ -225,13 +268,18 @@ async def audit_verb(context: Context) -> int:
 
 
 async def _verify(context: Context) -> int:
+    from backends.ledger.examination import examine
+
+    if context.args.output:
+        raise UsageError("-o is for audit export: leave it out")
     try:
         expected = Head.parse(context.args.head) if context.args.head else None
     except ValueError as problem:
         raise UsageError(str(problem)) from None
     async with context.store() as store:
         refuse_blind(store)
-        seen = await examine(store, expected)
+        with ProgressBar("verifying events") as bar:
+            seen = await examine(store, expected, bar)
     if seen.problem is not None:
         print(f"dlq: the audit chain is broken: {safe(seen.problem)}", file=sys.stderr)
         return REJECTED
@@ -254,6 +302,11 @@ async def _export_audit(context: Context) -> int:
         raise UsageError("--head is for audit verify")
     async with context.store() as store:
         refuse_blind(store)
-        async for block in store.audit():
-            sys.stdout.writelines(json.dumps(event_pairs(event)) + "\n" for event in block)
+        listing = EventListing(context.args.output or "json")
+        with ProgressBar("exporting events", beside_rows=True) as bar:
+            sys.stdout.writelines(f"{line}\n" for line in listing.head())
+            async for block in store.audit():
+                sys.stdout.writelines(f"{line}\n" for event in block for line in listing.lines(event))
+                bar(block[-1].seq if block else 0)
+            sys.stdout.writelines(f"{line}\n" for line in listing.end())
     return DONE

@@ -10,14 +10,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from backends.store import BadTarget
 from backends.target import parse_target
 from console import clock
-from console.cli.context import Context, is_terminal
+from console.cli.context import Context, is_terminal, with_password
 from console.cli.parser import UsageError
 from console.keymap import remapped
-from console.settings.config import StoreConfig
+from console.settings.config import StoreConfig, default_path
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -27,11 +29,15 @@ if TYPE_CHECKING:
     from console.app_setup import AppSetup
     from console.services.index.keeper import IndexProcess
     from console.services.session import StoreSession
+    from console.services.store_glance import StoreGlance
     from console.terminal.first_frame import Settings
 
 
 FIRST_ROWS = 120  # more than the tallest screen shows
-_FIRST_FRAME_SECONDS = 0.05
+_FIRST_FRAME_SECONDS = 0.05  # for the rows of a file
+_LOADED_SECONDS = 2.0  # for the driver: the screens would load no faster beside it
+# What the screens need anyway, loaded in steps while a server is still answering.
+_MEANWHILE = ("rich.console", "rich.text", "textual.css.styles", "textual.widget", "textual.app", "console.app")
 
 
 def open_console(context: Context) -> int:
@@ -43,7 +49,12 @@ def open_console(context: Context) -> int:
         from console.app import ConsoleApp
 
         app = ConsoleApp(setup, driver_class=_driver(before, served=served))
-    return _run(app, before)
+    code = _run(app, before)
+    if app.wants_demo:
+        from console.cli.setup_commands import demo_verb
+
+        return demo_verb(context)
+    return code
 
 
 def _is_served() -> bool:
@@ -69,6 +80,9 @@ def _setup(context: Context) -> AppSetup:
         keys=remapped(context.config.keymap),
         first_page=_begin_first_page(context, store),
         open_id=context.args.open,
+        config_path=_config_path(context),
+        glance=lambda settings: look_at(context, settings),
+        offers_demo=not context.args.read_only and not _is_served(),
         recent=recent.read(),
         remember=recent.add,
         filters=typed.read(),
@@ -76,6 +90,11 @@ def _setup(context: Context) -> AppSetup:
         loaded=gc.freeze,  # a collection that looks at all of it would be felt at the keyboard
         keep=lambda settings: _keeper(context, settings),
     )
+
+
+def _config_path(context: Context) -> tuple[str, bool]:
+    path = context.config.path
+    return (str(path), True) if path is not None else (str(default_path(os.environ)), False)
 
 
 def _keeper(context: Context, settings: StoreConfig) -> IndexProcess:
@@ -94,18 +113,26 @@ def _first_frame(setup: AppSetup, *, served: bool) -> Iterator[Settings | None]:
     from console.terminal import first_frame as prelude
     from console.theme.palette import PALETTES, chosen
 
-    page = None
-    if setup.first_page is not None and not served:
-        with suppress(TimeoutError):
-            page = setup.first_page.result(_FIRST_FRAME_SECONDS)
+    page = _page_soon(setup.first_page) if setup.first_page is not None and not served else None
     look = prelude.look_of(os.environ, os.get_terminal_size(sys.stderr.fileno())) if page is not None else None
     if page is None or look is None:
         yield None
         return
-    header_state = header_state_of(setup, setup.store)._replace(label=page.label)
+    header_state = header_state_of(setup, setup.store)._replace(label=page.label, layout=page.layout)
     palette = PALETTES[chosen(setup.config.theme)]
     with prelude.painted(prelude.frame(page, header_state, setup.clock(), look, palette)) as before:
         yield before
+
+
+def _page_soon(coming: Future[FirstPage | None]) -> FirstPage | None:
+    """The page if it comes before the screens are loaded."""
+    with suppress(TimeoutError):
+        return coming.result(_FIRST_FRAME_SECONDS)
+    for name in _MEANWHILE:
+        if coming.done():
+            break
+        import_module(name)
+    return coming.result() if coming.done() else None
 
 
 def _run(app: ConsoleApp, before: Settings | None) -> int:
@@ -136,17 +163,25 @@ def _driver(before: Settings | None, *, served: bool) -> type[Driver] | None:
 
 
 def _begin_first_page(context: Context, store: StoreConfig | None) -> Future[FirstPage | None] | None:
-    if store is None:
+    if store is None or store.hub_url is not None:
         return None
-    target = parse_target(store.url)
+    target, table = parse_target(store.url), context.args.table or store.table
     coming: Future[FirstPage | None] = Future()
+    loaded = threading.Event()
 
     def read() -> None:
         from backends.first_page import read_first_page
 
-        coming.set_result(read_first_page(target, limit=FIRST_ROWS, table=context.args.table or store.table))
+        try:
+            known = with_password(target, store, context.config)
+            coming.set_result(read_first_page(known, limit=FIRST_ROWS, table=table, loaded=loaded.set))
+        except BadTarget:
+            coming.set_result(None)  # the store says why it cannot be opened
+        finally:
+            loaded.set()
 
     threading.Thread(target=read, name="dlq-first-page", daemon=True).start()
+    loaded.wait(_LOADED_SECONDS)
     return coming
 
 
@@ -162,6 +197,16 @@ async def attach(context: Context, settings: StoreConfig) -> StoreSession:
     from console.services.session import StoreSession
 
     return await StoreSession.attach(context.session_settings(settings, own_loops=True))
+
+
+async def look_at(context: Context, settings: StoreConfig) -> StoreGlance:
+    """How a store stands that nobody has attached to; only reads, whatever the console may."""
+    await asyncio.to_thread(_load)
+    from console.cli.context import open_configured
+    from console.services.store_glance import glance
+
+    table = context.args.table or settings.table
+    return await glance(lambda: open_configured(settings, context.config, read_only=True, table=table))
 
 
 def _load() -> None:

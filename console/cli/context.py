@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from backends import open_store
 from backends.records import OPEN_STATES, STATES, Actor, Entry, State
 from backends.store import BadTarget, Partial, Store, Unreachable
-from backends.target import PostgresTarget, parse_target
+from backends.target import PostgresTarget, Target, parse_target
 from console import clock
 from console.cli.parser import UsageError
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
@@ -50,6 +51,11 @@ def refuse_blind(store: Store) -> None:
     """Refuses to judge or keep a record that cannot be read, instead of calling it empty."""
     if (finding := store.info.unreadable) is not None:
         raise Unreachable(f"{store.info.label}: {finding.text.partition(':')[0]}; dlq doctor prints the grant")
+
+
+def no_such_entry(missing: Sequence[str]) -> UsageError:
+    named = ", ".join(safe(one, 80) for one in missing[:5])
+    return UsageError(f"no such entry: {named}; nothing was done, dlq list --all prints the ids")
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -91,6 +97,9 @@ def vault_of(config: Config) -> Vault:
     return Vault(config.credentials_dir, known=(*config.venues, *config.providers))
 
 
+_one_at_a_time = threading.Lock()  # a keyring that is locked asks its owner once
+
+
 def password_of(settings: StoreConfig, config: Config) -> str | None:
     """From the keyring, for a Postgres store of the config, if string, service and PGPASSWORD have none.
 
@@ -103,7 +112,16 @@ def password_of(settings: StoreConfig, config: Config) -> str | None:
         return None
     from console.settings.secrets import store_password
 
-    return store_password(settings.name, target.user)
+    with _one_at_a_time:
+        return store_password(settings.name, target.user)
+
+
+def with_password(target: Target, settings: StoreConfig, config: Config) -> Target:
+    """The target as the store opens it, with the password from the keyring where it needs one."""
+    if not isinstance(target, PostgresTarget) or target.password is not None:
+        return target
+    password = password_of(settings, config)
+    return target if password is None else replace(target, password=password)
 
 
 # Each flag: where its value is kept, and the words of the filter language that it stands for.

@@ -69,6 +69,8 @@ _ROWS = (
     _Demo("8m", "KXRAIN-DEMO", "buy", 50.0, 0.44, "busy", "demo-rain-1", venue="kalshi", says={"outcome": "yes"}),
     _Demo("12m", CONFLICT, "sell", 25.0, 31.5, "reset", "demo-intc-1"),
 )
+# What the demo's colleague wants to send in live: one of them is stale, so that a second person must agree.
+WAITING_IDS = tuple(f"dlq_{0xD0 + number:016x}" for number, row in enumerate(_ROWS) if row.market in ("GOOG", "SPY"))
 CONFLICT_ID = f"dlq_{0xD0 + len(_ROWS) - 1:016x}"  # its replay is in doubt, and the venue shows it with other terms
 # What the practice venue does to that order, and the position that META's order closes.
 _FAULTS = (

@@ -41,7 +41,8 @@ def run(argv: Sequence[str], *, own_process: bool = False) -> int:
     except (ConfigError, BadTarget) as problem:
         return complain(str(problem), USAGE)
     except ActRefused as problem:
-        return complain(str(problem), NOT_ACTED)
+        remedy = "; leave out --read-only to act" if "--read-only" in argv else ""
+        return complain(f"{problem}{remedy}", NOT_ACTED)
     except StoreError as problem:
         return complain(str(problem), UNREACHABLE)
     except MemoryError:
@@ -62,10 +63,16 @@ def run(argv: Sequence[str], *, own_process: bool = False) -> int:
 
 
 def _run(argv: Sequence[str], *, own_process: bool) -> int:
-    args = build_parser().parse_args(argv)
+    if list(argv[:1]) == ["completions"] and list(argv[2:3]) == ["--"]:
+        return _complete(argv[1], argv[3:])
+    args = build_parser(argv).parse_args(argv)
     if own_process and args.verb in _LOOKING and not getattr(args, "listen", None):
         _limit_memory()
     config = load_config(args.config, os.environ)
+    if config.keymap:  # a misspelt id is an error of the config for every verb
+        from console.keymap import remapped
+
+        remapped(config.keymap)
     context = Context(args, config, current_actor(args.operator))
     if args.verb is None:
         from console.cli.console import open_console
@@ -75,6 +82,15 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     verb = VERBS[args.verb]
     outcome = verb(context)
     return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+
+
+def _complete(shell: str, words: Sequence[str]) -> int:
+    """What a completion script asks at each Tab."""
+    from console.cli.usage.completion import answer
+
+    for line in answer(shell, words):
+        print(line)
+    return 0
 
 
 def _limit_memory() -> None:
@@ -113,7 +129,8 @@ _ROOMS = {
     "setup_commands": ("init", "completions", "demo", "practice", "help", "policy"),
     "secrets": ("secrets",),
     "serve": ("serve",),
-    "stats": ("groups", "check", "metrics", "report", "index"),
+    "groups": ("groups",),
+    "stats": ("check", "metrics", "report", "index"),
     "archive": ("archive",),
     "replay": ("replay", "reconcile", "settle", "ask", "approve"),
 }

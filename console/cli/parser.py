@@ -1,14 +1,30 @@
-"""Builds the argument parser: every verb, option and help text. Runs nothing."""
+"""Parses the arguments by the table of verbs; a mistake ends as one sentence that names the remedy. Runs nothing."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import re
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from console import __version__
+from console.cli.usage.option import GLOBAL, NAMES, OPEN, VERSION, Option, VerbUsage
+from console.text.untrusted import safe
 
-CATEGORIES = ("transient", "schema", "business", "integration")
-STATES = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
+_NEAR = 0.6  # how alike a word and what was meant must be
+_OTHER_NAMES = {"--database": "--db", "--store": "--db", "--dsn": "--db", "--dryrun": "--dry-run", "--msg": "--note"}
+_EXCLUDES = re.compile(r"-[A-Za-z][A-Za-z0-9_.]*(:|>=|<=|>|<)")
+# What argparse says, and what is said instead.
+_SAID = (
+    (r"argument (\S+?): invalid int value: '(.*)'", "{0} takes a whole number, not {1}"),
+    (r"argument (\S+?): expected one argument", "{0} needs a value"),
+    (r"argument (\S+?): expected at least one argument", "{0} is missing"),
+    (r"argument --(?:paper|live): not allowed with argument --(?:paper|live)", "say --paper or --live, not both"),
+    (r"argument (\S+?): not allowed with argument (\S+)", "{0} and {1} exclude each other"),
+    (r"argument (\S+?): ignored explicit argument '(.*)'", "{0} takes no value, but was given {1}"),
+    (r"ambiguous option: (\S+) could match (.+)", "{0} could be {1}: say it in full"),
+)
 
 
 class UsageError(Exception):
@@ -17,183 +33,169 @@ class UsageError(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        for pattern, said in _SAID:
+            if found := re.fullmatch(pattern, message, re.DOTALL):
+                parts = [_long(part) if part.startswith("-") else safe(part, 80) for part in found.groups()]
+                message = said.format(*parts)
+                break
         raise UsageError(f"{message} ({self.prog} --help says more)")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, argparse._SubParsersAction):
+            raise UsageError(no_such_verb(str(value)))
+        known = [str(one) for one in action.choices]
+        hint = "" if (near := _nearest(str(value), known)) is None else f"did you mean {near}? "
+        said = safe(str(value), 80)
+        name = _long("/".join(action.option_strings))
+        told = f"{name} cannot be {said}" if name else f"{self.prog} does not know {said}"
+        raise UsageError(f"{told}; {hint}there are: {' '.join(known)}")
 
-def build_parser() -> argparse.ArgumentParser:
-    everywhere = _Parser(add_help=False)
-    everywhere.add_argument(
-        "--db", metavar="TARGET", help="path, sqlite:///path, postgresql://user@host/db, or a store"
-    )
-    everywhere.add_argument("--config", metavar="FILE", help="the config file")
-    everywhere.add_argument("--operator", metavar="NAME", help="a label for the record; your identity is the OS user")
-    everywhere.add_argument("--table", metavar="[SCHEMA.]NAME", help="which dead-letter queue, where there are several")
-    everywhere.add_argument("--read-only", action="store_true", help="attach so that nothing can be changed")
-    parser = _Parser(
-        prog="dlq", description="The console for a trading engine's dead-letter queue.", parents=[everywhere]
-    )
-    parser.add_argument("--version", action="version", version=f"dlq-console {__version__}")
-    parser.add_argument("--open", metavar="ID", help="start at this entry")
-    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
 
-    def verb(name: str, text: str) -> argparse.ArgumentParser:
-        return verbs.add_parser(name, help=text, description=text, parents=[_again(everywhere)])
+class _VerbParser(_Parser):
+    """A verb's parser, filled from the table when its arguments are parsed: one run needs one verb."""
 
-    _looking(verb)
-    _counting(verb)
-    _acting(verb)
-    _keeping(verb)
+    def __init__(self, prog: str, verb: str) -> None:
+        super().__init__(prog=prog)
+        self._verb = verb
+        self._is_filled = False
+
+    @property
+    def _row(self) -> VerbUsage:
+        return _row(self._verb)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        self._fill()
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        missing = re.fullmatch(r"the following arguments are required: (.+)", message)
+        if missing is None:
+            super().error(message)
+        names = [_long(name) for name in missing[1].split(", ")]
+        by_name = {one.takes if one.is_positional else one.long: one for one in self._row.options}
+        first = by_name.get(names[0])
+        values = f": {' '.join(first.values)}" if first and isinstance(first.values, tuple) and first.values else ""
+        is_missing = "are missing" if len(names) > 1 else "is missing"
+        raise UsageError(f"{' and '.join(names)} {is_missing}{values} ({self.prog} --help says more)")
+
+    def _fill(self) -> None:
+        if self._is_filled:
+            return
+        self._is_filled = True
+        modes = self.add_mutually_exclusive_group()
+        for option in (*self._row.options, *self._row.filters):
+            _add(modes if option.dest == "mode" else self, option)
+        for option in GLOBAL:
+            _add(self, option, again=True)
+
+    def format_help(self) -> str:
+        from console.cli.usage.text import verb_help
+
+        return verb_help(self._row)
+
+
+def _joined(args: Sequence[str]) -> list[str]:
+    """A filter that begins with an exclusion (`-venue:x`) is the value of --filter, not an option."""
+    joined: list[str] = []
+    for word in args:
+        if joined and joined[-1] in ("-f", "--filter") and _EXCLUDES.match(word):
+            joined[-1] = f"--filter={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+class _MainParser(_Parser):
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        _check_before_verb(args or ())
+        parsed, rest = self.parse_known_args(None if args is None else _joined(args), namespace)
+        if rest:
+            raise UsageError(_not_understood(parsed.verb, rest))
+        return parsed
+
+    def format_help(self) -> str:
+        from console.cli.usage.text import main_help
+
+        return main_help()
+
+
+def build_parser(words: Collection[str] = NAMES) -> argparse.ArgumentParser:
+    """For these arguments: only the verbs that are among them get a parser, as each takes its time to make."""
+    parser = _MainParser(prog="dlq")
+    for option in (*GLOBAL, OPEN):
+        _add(parser, option)
+    parser.add_argument(*VERSION.names, action="version", version=f"dlq-console {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_VerbParser)
+    for name in NAMES:
+        if name in words:
+            verbs.add_parser(name, verb=name)
     return parser
 
 
-def _again(parser: _Parser) -> _Parser:
-    """The global options again for a subcommand. Given there they win; otherwise the earlier value stays."""
-    twin = _Parser(add_help=False)
-    for action in parser._actions:
-        kind = {"action": "store_true"} if action.nargs == 0 else {"metavar": action.metavar}
-        twin.add_argument(*action.option_strings, default=argparse.SUPPRESS, help=action.help, **kind)
-    return twin
+def _add(parser: Any, option: Option, *, again: bool = False) -> None:
+    """`again`: a global option given behind the verb wins; otherwise the value given before it stays."""
+    how: dict[str, Any] = {"default": argparse.SUPPRESS if again else option.default}
+    if option.takes:
+        how["metavar"] = option.takes
+        how |= {"type": int} if option.number else {}
+        how |= {"choices": option.values} if option.strict else {}
+    elif option.const:
+        how |= {"action": "store_const", "const": option.const}
+    else:
+        how |= {"action": "store_true", "default": argparse.SUPPRESS if again else False}
+    if option.is_positional:
+        how |= {"nargs": option.nargs} if option.nargs else {}
+        if option.nargs == "*":
+            how["default"] = []
+    else:
+        how |= {"required": True} if option.required else {}
+        how |= {"dest": option.dest} if option.dest else {}
+    parser.add_argument(*option.names, **how)
 
 
-def _filters(parser: argparse.ArgumentParser, *, venue: bool = True) -> None:
-    group = parser.add_argument_group("filters")
-    if venue:
-        group.add_argument("--venue", "--queue", "--provider", metavar="V")
-    group.add_argument("--filter", metavar="EXPR", help="the console's own language: 'venue:alpaca age>1h !timeout'")
-    group.add_argument("--account", "--tenant", metavar="A")
-    group.add_argument("--market", metavar="M")
-    group.add_argument("--side", metavar="S")
-    group.add_argument("--category", metavar="C", help=f"one of {' '.join(CATEGORIES)}")
-    group.add_argument("--state", metavar="S", help=f"one of {' '.join(STATES)} open all")
-    group.add_argument("--group", metavar="FINGERPRINT")
-    group.add_argument("--since", metavar="WHEN", help="8h, 03:00 or an ISO time")
-    group.add_argument("--until", metavar="WHEN")
-    group.add_argument("--search", metavar="TEXT", help="a text in the error or the market, or an id")
-    group.add_argument("--failure-reason", metavar="R", help="of an outbox: max_deliveries, retry_terminal, rejected")
+def _check_before_verb(words: Sequence[str]) -> None:
+    """An unknown option before the verb: argparse would take its value for the verb."""
+    flags = [name for option in (*GLOBAL, OPEN, VERSION) for name in (*option.names, "-h", "--help")]
+    for word in words:
+        name = word.partition("=")[0]
+        if not word.startswith("--"):
+            return
+        if not any(flag.startswith(name) for flag in flags):
+            raise UsageError(_not_understood(None, [word]))
 
 
-def _mode(parser: argparse.ArgumentParser) -> None:
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--paper", dest="mode", action="store_const", const="paper")
-    mode.add_argument("--live", dest="mode", action="store_const", const="live")
+def _row(verb: str) -> VerbUsage:
+    from console.cli.usage.verb import VERBS
+
+    return VERBS[verb]
 
 
-def _looking(verb: object) -> None:
-    listing = verb("list", "list entries: SQLite in insertion order, Postgres by captured_at, then dlq_id")  # type: ignore[operator]  # the closure above
-    listing.add_argument("--all", action="store_true", help="also what is replayed or dismissed")
-    listing.add_argument("--limit", type=int, metavar="N")
-    listing.add_argument("--json", action="store_true")
-    _filters(listing)
-    show = verb("show", "an entry with its retry history and audit events")  # type: ignore[operator]
-    show.add_argument("id", metavar="ID")
-    show.add_argument("--json", action="store_true")
-    export = verb("export", "write entries as CSV or JSON Lines")  # type: ignore[operator]
-    export.add_argument("--format", choices=("csv", "jsonl"), required=True)
-    export.add_argument("--all", action="store_true")
-    _filters(export)
-    doctor = verb("doctor", "the attach report: layout, drift, triggers, read-only enforcement")  # type: ignore[operator]
-    doctor.add_argument("--json", action="store_true")
-    audit = verb("audit", "verify or export the audit chain")  # type: ignore[operator]
-    audit.add_argument("what", choices=("verify", "export"))
-    audit.add_argument("--head", metavar="COUNT:HASH", help="a head kept elsewhere")
+def no_such_verb(word: str) -> str:
+    near = _nearest(word, NAMES)
+    remedy = f"did you mean {near}?" if near else "dlq help lists the verbs"
+    return f"there is no verb {safe(word, 40)}; {remedy}"
 
 
-def _counting(verb: object) -> None:
-    groups = verb("groups", "like failures together")  # type: ignore[operator]  # the closure above
-    groups.add_argument("--all", action="store_true", help="also what is replayed or dismissed")
-    _filters(groups)
-    check = verb("check", "alert rules: exit 0 quiet, 1 alerts")  # type: ignore[operator]
-    report = verb("report", "shift report: what came, what was done, what is in doubt")  # type: ignore[operator]
-    report.add_argument("--since", metavar="WHEN", default="8h", help="8h, or an ISO time")
-    archive = verb("archive", "write old entries to a verifiable bundle; deletes nothing")  # type: ignore[operator]
-    archive.add_argument("--before", metavar="DATE", help="an ISO time, or 30d")
-    archive.add_argument("--out", metavar="FILE")
-    archive.add_argument("--verify", metavar="FILE", help="check a bundle instead")
-    index = verb("index", "build the local index for groups and search")  # type: ignore[operator]
-    index.add_argument("--follow", action="store_true", help="and keep it until stopped")
-    index.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
-    for parser in (groups, check, report, archive, index):
-        parser.add_argument("--json", action="store_true")
-    metrics = verb("metrics", "Prometheus text")  # type: ignore[operator]
-    metrics.add_argument("--listen", metavar="HOST:PORT", help="serve it; a port alone is on 127.0.0.1")
+def _not_understood(verb: str | None, rest: Sequence[str]) -> str:
+    usage = _row(verb) if verb else None
+    word = rest[0]
+    program = f"dlq {usage.name}" if usage else "dlq"
+    if not word.startswith("-") or word == "-":
+        return f"{program} does not take {safe(word, 80)}; {program} --help says what it takes"
+    options = (*usage.every_option, VERSION) if usage else (*GLOBAL, OPEN, VERSION)
+    flags = [name for option in options if not option.hidden for name in option.names if name.startswith("--")]
+    near = _nearest(word.partition("=")[0], [*flags, *_OTHER_NAMES])
+    near = _OTHER_NAMES.get(near or "", near)
+    remedy = f"did you mean {near}?" if near else f"{program} --help lists them"
+    return f"{program} has no option {safe(word.partition('=')[0], 40)}; {remedy}"
 
 
-def _acting(verb: object) -> None:
-    dismiss = verb("dismiss", "settle entries without sending them; the rows stay")  # type: ignore[operator]
-    dismiss.add_argument("ids", metavar="ID", nargs="*")
-    dismiss.add_argument("--reason", metavar="CODE", help="asked for on a terminal if absent")
-    dismiss.add_argument("--note", metavar="TEXT")
-    restore = verb("restore", "take a dismissal back; of a pending entry, with a note, its poison")  # type: ignore[operator]
-    restore.add_argument("ids", metavar="ID", nargs="*")
-    restore.add_argument("--note", metavar="TEXT")
-    replay = verb("replay", "send entries to their venue again")  # type: ignore[operator]
-    replay.add_argument("ids", metavar="ID", nargs="*")
-    _mode(replay)
-    replay.add_argument(
-        "--venue", "--queue", "--provider", metavar="V", help="send to this venue; of other layouts: a filter"
-    )
-    replay.add_argument("--dry-run", action="store_true", help="show the plan; nothing is sent or written")
-    replay.add_argument("--override", metavar="GUARD,...", help="guards to pass, with --note")
-    replay.add_argument("--note", metavar="TEXT")
-    for parser, venue in ((dismiss, True), (restore, True), (replay, False)):
-        parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--expect", type=int, metavar="N", help="refuse unless exactly N match")
-        _filters(parser, venue=venue)
-    _settling(verb)
-    approve = verb("approve", "what waits for a second person; with PLAN: its orders, then the approval")  # type: ignore[operator]
-    approve.add_argument("plan", metavar="PLAN", nargs="?")
-    approve.add_argument("--yes", action="store_true", help="do not ask")
-    approve.add_argument("--json", action="store_true")
-    policy = verb("policy", "the store owner's floor under everybody's limits")  # type: ignore[operator]
-    policy.add_argument("what", choices=("set",), nargs="?", help="without it: what is set")
-    policy.add_argument("changes", metavar="KEY=VALUE", nargs="*", help="as in the config; KEY= takes the key away")
-    for name, text in (("halt", "stop every replay on this store"), ("resume", "lift the halt")):
-        verb(name, text).add_argument("--note", metavar="TEXT")  # type: ignore[operator]
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    return next(iter(get_close_matches(word.lower(), known, 1, _NEAR)), None)
 
 
-def _settling(verb: object) -> None:
-    reconcile = verb("reconcile", "ask the venue about entries in doubt")  # type: ignore[operator]
-    reconcile.add_argument("ids", metavar="ID", nargs="*")
-    _mode(reconcile)
-    reconcile.add_argument("--json", action="store_true")
-    settle = verb("settle", "settle an entry in doubt by what you saw yourself")  # type: ignore[operator]
-    settle.add_argument("id", metavar="ID")
-    _mode(settle)
-    settle.add_argument("--as", dest="claimed", choices=("accepted", "absent"), required=True)
-    settle.add_argument("--order", metavar="VENUE_ORDER_ID", help="the order that is there, with --as accepted")
-    settle.add_argument("--note", metavar="TEXT", help="what you saw, and where")
-    settle.add_argument("--yes", action="store_true", help="do not ask")
-    settle.add_argument("--json", action="store_true")
-    ask = verb("ask", "ask the venue what it has of an entry's order; writes nothing")  # type: ignore[operator]
-    ask.add_argument("ids", metavar="ID", nargs="+")
-    _mode(ask)
-    ask.add_argument("--json", action="store_true")
-
-
-def _keeping(verb: object) -> None:
-    verb("init", "make an order store in an empty database")  # type: ignore[operator]
-    verb("demo", "a throw-away store and a practice venue")  # type: ignore[operator]
-    secrets = verb("secrets", "credentials in the keyring")  # type: ignore[operator]
-    secrets.add_argument("what", choices=("set", "list", "check", "delete"))
-    secrets.add_argument(
-        "venue",
-        metavar="VENUE",
-        nargs="?",
-        help="or provider/NAME, provider/NAME/TENANT, hub/STORE; list: all if absent",
-    )
-    secrets.add_argument("--account", metavar="A", help="the entries' account_id; without it: the venue's own secrets")
-    _mode(secrets)
-    practice = verb("practice", "the practice exchange on loopback")  # type: ignore[operator]
-    practice.add_argument("--port", type=int, default=0)
-    practice.add_argument("--ledger", metavar="FILE")
-    practice.add_argument("--script", metavar="FILE", help="faults on demand, as JSON")
-    serve = verb("serve", "the console in a browser")  # type: ignore[operator]
-    serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000, metavar="N", help="0 takes a free one")
-    serve.add_argument("--consoles", type=int, default=4, metavar="N", help="how many may be open at once")
-    serve.add_argument("--allow-live", action="store_true", help="without it the browser's console stays in PAPER")
-    help_ = verb("help", "what a command does and takes")  # type: ignore[operator]
-    help_.add_argument("about", metavar="VERB", nargs="?")
-    completions = verb("completions", "completion script for a shell")  # type: ignore[operator]
-    completions.add_argument("shell", choices=("bash", "zsh", "fish"))
+def _long(names: str) -> str:
+    """`--limit` of `-n/--limit`."""
+    return next((name for name in names.split("/") if name.startswith("--")), names)

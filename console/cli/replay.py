@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from backends.records import Entry, Selection
 from backends.store import ActRefused
-from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say, say_second
+from console.cli.context import DONE, NOT_ACTED, Context, no_such_entry, on_terminal, say, say_second
 from console.cli.parser import UsageError
+from console.cli.printing.listing import Form, document_list, form_of
+from console.cli.printing.table import TextColumn
 from console.cli.results import (
-    json_answer,
+    answer_document,
     json_result,
     plain_answer,
     plain_result,
@@ -19,7 +21,7 @@ from console.cli.results import (
     say_plan,
     say_waiting,
 )
-from console.cli.triage import chosen_entries, no_such_entry
+from console.cli.triage import chosen_entries
 from console.render.gates.waiting import waiting_line
 from console.render.plan import Entries, renewed_text
 from console.services.evidence.settle import SettleRequest
@@ -31,7 +33,7 @@ from console.services.replay.preflight import ReplayRequest
 from console.services.replay.target import SendPlan
 from console.services.resend.plan import POISON
 from console.services.session import StoreSession
-from console.services.triage.approvals import NOT_APPROVED
+from console.services.triage.approvals import WaitingPlan
 from console.text.untrusted import safe
 from venues import Mode
 
@@ -68,11 +70,9 @@ async def approve_verb(context: Context) -> int:
     args = context.args
     async with context.session() as session:
         if args.plan is None:
-            for one in await session.waiting():
-                print(json_line(one.row) if args.json else waiting_line(one))
-            return DONE
-        if (asked := await session.asked(args.plan)) is None:
-            raise UsageError(NOT_APPROVED["unknown"])
+            return _print_waiting(await session.waiting(), form_of(args))
+        if not args.plan.isascii() or (asked := await session.asked(args.plan)) is None:
+            raise UsageError(f"no plan {safe(args.plan, 80)} waits here; dlq approve lists what does")
         if not args.json:
             say_waiting(asked)
         if session.info.read_only:
@@ -88,6 +88,35 @@ async def approve_verb(context: Context) -> int:
     told = json_line({**asked.row, "approved": True}) if args.json else None
     print(told or f"approved {safe(asked.plan, 80)}: {safe(asked.summary)}")
     return DONE
+
+
+def _print_waiting(waiting: Sequence[WaitingPlan], form: Form) -> int:
+    if form == "plain":
+        for one in waiting:
+            print(waiting_line(one))
+    else:
+        for line in document_list(form, [one.row for one in waiting], _WAITING_COLUMNS):
+            print(line)
+    if not waiting:
+        say("nothing waits for a second person")
+    return DONE
+
+
+_WAITING_COLUMNS = {
+    "plan": TextColumn("PLAN"),
+    "kind": TextColumn("KIND"),
+    "mode": TextColumn("MODE"),
+    "asked_by": TextColumn("ASKED BY", least=8),
+    "expires_at": TextColumn("EXPIRES", least=20),
+}
+_ANSWER_COLUMNS = {
+    "dlq_id": TextColumn("ID"),
+    "answer": TextColumn("ANSWER"),
+    "equal": TextColumn("EQUAL"),
+    "status": TextColumn("STATUS"),
+    "venue_order_id": TextColumn("VENUE ORDER", least=8),
+    "detail": TextColumn("DETAIL", least=12),
+}
 
 
 def _typed_approval(word: str) -> bool:
@@ -182,7 +211,7 @@ def _overrides(context: Context, possible: Sequence[str]) -> frozenset[str]:
     args = context.args
     overrides = frozenset(filter(None, (name.strip() for name in (args.override or "").split(","))))
     if unknown := sorted(overrides - set(possible)):
-        raise UsageError(f"{unknown[0]!r} cannot be overridden; these can: {' '.join(possible)}")
+        raise UsageError(f"{safe(unknown[0], 80)} cannot be overridden; these can: {' '.join(possible)}")
     if overrides and not (args.note or "").strip():
         raise UsageError("--override needs a --note that says why")
     return overrides
@@ -288,6 +317,10 @@ async def ask_verb(context: Context) -> int:
         if missing:
             raise no_such_entry(missing)
         answers = await session.ask(ids, mode)
-    for answer in answers:
-        print(json_answer(answer) if args.json else plain_answer(answer))
+    if (form := form_of(args)) == "plain":
+        for answer in answers:
+            print(plain_answer(answer))
+    else:
+        for line in document_list(form, [answer_document(one) for one in answers], _ANSWER_COLUMNS):
+            print(line)
     return DONE if all(answer.is_answered for answer in answers) else NOT_ACTED

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import queue
 import re
-import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from console.cli.context import say
+from console.cli.context import NOT_ACTED, say
+from console.cli.printing.interrupt import INTERRUPTED, stoppable
+from console.cli.printing.progress import StatusLine
 from console.render.gates.waiting import waiting_line, waiting_order, waiting_rows
 from console.render.order_text import market_text, order_text
 from console.render.plan import Entries, said_lines
@@ -29,8 +28,6 @@ from console.services.resend.plan import ResendPlan
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from console.services.evidence.ask import VenueAnswer
     from console.services.triage.approvals import WaitingPlan
 
@@ -51,22 +48,20 @@ def say_waiting(plan: WaitingPlan) -> None:
         say(f"  {safe(waiting_order(row), 4000)}")
 
 
-def json_answer(answer: VenueAnswer) -> str:
-    return json_line(
-        {
-            "dlq_id": answer.entry_id,
-            "answer": answer.answer,
-            "equal": answer.equal,
-            "differences": list(answer.differences),
-            "status": answer.status,
-            "filled": answer.filled,
-            "venue_order_id": answer.venue_order_id,
-            "client_order_id": answer.client_order_id,
-            "account": answer.account,
-            "at": answer.at.isoformat(),
-            "detail": answer.detail,
-        }
-    )
+def answer_document(answer: VenueAnswer) -> dict[str, object]:
+    return {
+        "dlq_id": answer.entry_id,
+        "answer": answer.answer,
+        "equal": answer.equal,
+        "differences": list(answer.differences),
+        "status": answer.status,
+        "filled": answer.filled,
+        "venue_order_id": answer.venue_order_id,
+        "client_order_id": answer.client_order_id,
+        "account": answer.account,
+        "at": answer.at.isoformat(),
+        "detail": answer.detail,
+    }
 
 
 def plain_answer(answer: VenueAnswer) -> str:
@@ -135,7 +130,7 @@ def _say_orders(made: ReplayPlan, entries: Entries) -> None:
         for line in made.exposure:
             where = " ".join(safe(part, 80) for part in (line.venue, line.account, line.market) if part)
             money = f"gross {line.gross:f}, net {line.net:+f} {line.currency}".rstrip()
-            say(f"  {where}: {line.orders} orders, {money}")
+            say(f"  {where}: {line.orders} order{'' if line.orders == 1 else 's'}, {money}")
     if made.steps:
         unpriced = sum(line.unpriced for line in made.exposure)
         without = f", {unpriced} without a value (not counted)" if unpriced else ""
@@ -158,7 +153,6 @@ def _step_text(step: Step) -> str:
     return f"{safe(command.entry_id, 80)}  {what}  {where}{seen}  id {safe(command.client_order_id, 80)}{more}"
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_SECONDS = 0.2
 
 
@@ -166,7 +160,7 @@ def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
     """Runs the work to its end and returns the exit code. A signal stops it between entries."""
     batch = BackgroundRun(work)
     show = json_result if as_json else plain_result
-    with _stopping(batch.stop), ProgressLine() as line:
+    with stoppable(batch.stop) as stopped, ProgressLine() as line:
         batch.start()
         for ended in _events(batch, line):
             _write(show(ended))
@@ -176,7 +170,11 @@ def run_batch(work: Work, *, as_json: bool, dry_run: bool = False) -> int:
         say(f"an owner would run:\n{sql}")
     if len(results) > 1:
         say(tally(results))
-    return exit_code(results, dry_run=dry_run)
+    code = exit_code(results, dry_run=dry_run)
+    if stopped.by_key and code == NOT_ACTED:
+        say("stopped: what was sent stays sent and is recorded; the same command goes on with the rest")
+        return INTERRUPTED
+    return code
 
 
 def tally(results: tuple[EntryOutcome, ...]) -> str:
@@ -208,18 +206,12 @@ class ProgressLine:
     """Progress and rate in the last line of a terminal. Shows nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
-        self._console: Console | None = None
+        self._line = StatusLine()
         self._done = 0
         self._words: Counter[str] = Counter()
         self._since = time.monotonic()
-        self._shown = False
 
     def __enter__(self) -> ProgressLine:
-        with suppress(OSError, ValueError):
-            if sys.stderr.isatty():
-                from rich.console import Console
-
-                self._console = Console(stderr=True, highlight=False, markup=False)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -230,41 +222,14 @@ class ProgressLine:
         self._words[ended.outcome] += 1
 
     def show(self, total: int, *, stopping: bool) -> None:
-        if self._console is None or total < 2 or self._done >= total:
+        if total < 2 or self._done >= total:
             return
-        from rich.text import Text
-
-        self.clear()
         rate = self._done / max(time.monotonic() - self._since, 0.001)
         words = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in self._words.items())
-        text = f"{self._done}/{total}  {rate:.1f}/s  {words}{'  stopping' if stopping else ''}"
-        with suppress(OSError):
-            self._console.print(Text(text, no_wrap=True, overflow="ellipsis"), end="", soft_wrap=True)
-            self._shown = True
+        self._line.put(f"{self._done}/{total}  {rate:.1f}/s  {words}{'  stopping' if stopping else ''}")
 
     def clear(self) -> None:
-        if self._console is None or not self._shown:
-            return
-        from rich.control import Control
-        from rich.segment import ControlType
-
-        erase = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
-        with suppress(OSError):
-            self._console.control(erase)
-        self._shown = False
-
-
-@contextmanager
-def _stopping(stop: Callable[[], None]) -> Iterator[None]:
-    def on_signal(_: int, __: FrameType | None) -> None:
-        stop()
-
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        self._line.clear()
 
 
 def _write(line: str) -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from console.cli.context import DONE, NOT_ACTED, REJECTED, Context, on_terminal, say
 from console.cli.parser import UsageError
+from console.cli.printing.listing import Form, document_list
+from console.cli.printing.table import TextColumn
 from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import Config
 from console.settings.secret_names import SetName, hub_set, provider_set, venue_set
@@ -50,9 +52,12 @@ def secrets_verb(context: Context) -> int:
     vault = Vault(config.credentials_dir, known=(*config.venues, *config.providers))
     if args.account == "":
         raise UsageError("--account is empty: leave it out for the venue's own secrets")
+    if args.output and args.what != "list":
+        raise UsageError("-o is for secrets list: leave it out")
     try:
         if args.what == "list":
-            return _list(vault, _listed(context) if args.venue else _everything(vault, context))
+            sets = _listed(context) if args.venue else _everything(vault, context)
+            return _list_as(args.output, vault, sets) if args.output else _list(vault, sets)
         if args.venue is None:
             raise UsageError(_WHICH)
         one = _without_mode(context) or _of_venue(context)
@@ -220,6 +225,27 @@ def _list(vault: Vault, sets: Iterable[SecretsOf]) -> int:
         print(f"{one.shown} ({vault.where() if kept is None else kept.place})")
         for field in one.fields:
             print(f"  {field}: {'not set' if field in missing else 'set'}")
+    return DONE
+
+
+_COLUMNS = {
+    "set": TextColumn("SET"),
+    "field": TextColumn("FIELD"),
+    "is_set": TextColumn("SET?"),
+    "place": TextColumn("WHERE", least=12),
+}
+
+
+def _list_as(form: Form, vault: Vault, sets: Iterable[SecretsOf]) -> int:
+    """One row a field; a venue that needs no secrets has none."""
+    rows: list[dict[str, object]] = []
+    for one in sets:
+        kept = vault.kept(one.at, one.fields) if one.fields else None
+        place = vault.where() if kept is None else kept.place
+        missing = one.fields if kept is None else kept.missing
+        rows += [{"set": one.shown, "field": it, "is_set": it not in missing, "place": place} for it in one.fields]
+    for line in document_list(form, rows, _COLUMNS):
+        print(line)
     return DONE
 
 

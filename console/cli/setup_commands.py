@@ -8,15 +8,15 @@ import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from difflib import get_close_matches
 from pathlib import Path
 
 from backends.records import ActContext
 from backends.store import ActRefused
-from console.cli.completion import script, words
 from console.cli.context import DONE, Context, is_terminal, password_of, say
-from console.cli.parser import UsageError, build_parser
+from console.cli.parser import UsageError, build_parser, no_such_verb
+from console.cli.usage.verb import VERBS
 from console.settings.config import ConfigError
+from console.settings.identity import is_foreign_namespace
 from console.text.untrusted import safe
 
 
@@ -24,7 +24,7 @@ async def init_verb(context: Context) -> int:
     from backends.layouts.create import make_store
 
     if context.args.read_only:
-        raise ActRefused("nothing is made with --read-only")
+        raise ActRefused("read-only: no store is made")
     settings = context.store_config
     table = context.args.table or settings.table
     password = await asyncio.to_thread(password_of, settings, context.config)
@@ -35,34 +35,42 @@ async def init_verb(context: Context) -> int:
 
 def help_verb(context: Context) -> int:
     about = context.args.about
-    known = words(parser := build_parser())
-    if about is not None and about not in known:
-        near = get_close_matches(about, known, 1)
-        raise UsageError(
-            f"no command {safe(about, 40)}; {f'did you mean {near[0]}?' if near else 'dlq help lists them'}"
-        )
-    parser.parse_args([about, "--help"] if about else ["--help"])  # prints it and ends
+    if context.args.man:
+        from console.cli.usage.manual import manual
+
+        sys.stdout.write(manual())
+        return DONE
+    if about is not None and about not in VERBS:
+        raise UsageError(no_such_verb(about))
+    build_parser().parse_args([about, "--help"] if about else ["--help"])  # prints it and ends
     return DONE
 
 
 def completions_verb(context: Context) -> int:
-    sys.stdout.write(script(context.args.shell, build_parser()))
+    from console.cli.usage.completion import script
+
+    sys.stdout.write(script(context.args.shell))
     return DONE
 
 
 def demo_verb(context: Context) -> int:  # noqa: ARG001 - every verb takes it
     """On a terminal, opens the console on a temporary store. Otherwise prints its entries and a replay plan."""
-    from console.cli.demo import CONFLICT_ID, demo_config, demo_ids, demo_store, practice_venue
+    from console.cli.demo import CONFLICT_ID, WAITING_IDS, demo_config, demo_ids, demo_store, practice_venue
+    from console.cli.demo_colleague import waiting_plan
     from console.cli.main import run
 
+    say("making a throw-away store, and an exchange on this machine to practise with …")
     with demo_store() as (_, folder), practice_venue(folder) as url:
         config = str(demo_config(folder, url))
         here = ["--db", "demo", "--config", config]
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
             run(["replay", CONFLICT_ID, "--paper", "--yes", *here])
             run(["reconcile", CONFLICT_ID, "--paper", *here])
+            if is_foreign_namespace():  # else nobody in it would count as another person than the colleague
+                run(["policy", "set", "allow_userns=true", *here])
         if is_terminal(sys.stdin) and is_terminal(sys.stdout):
-            return run(here)
+            with waiting_plan(WAITING_IDS, here):
+                return run(here)
         print(f"a throw-away store and a practice venue at {url}", flush=True)
         run(["list", *here])
         sys.stdout.flush()
@@ -74,6 +82,8 @@ def practice_verb(context: Context) -> int:
     from venues.practice import PracticeError, serve
 
     args = context.args
+    if not 0 <= args.port < 65536:
+        raise UsageError("--port is a number up to 65535; 0 takes a free one")
     try:
         serve(
             args.port,

@@ -1,4 +1,4 @@
-"""The verbs groups, check, metrics (with its HTTP server), report and index.
+"""The verbs check, metrics (with its HTTP server), report and index.
 
 Read the index of a large store if it is current; otherwise they count.
 """
@@ -32,10 +32,12 @@ from backends.store import Store, StoreError
 from console import clock
 from console.cli.context import DONE, NOT_ACTED, REJECTED, Context
 from console.cli.parser import UsageError
+from console.cli.printing.listing import document_list, form_of
+from console.cli.printing.progress import StatusLine
+from console.cli.printing.table import TextColumn
 from console.services.index.keeper import IndexJob, IndexProcess, is_current, reader_of
 from console.services.stats import tally
-from console.services.stats.alerts import alerts
-from console.services.stats.groups import Group, Groups, GroupView
+from console.services.stats.alerts import Alert, alerts
 from console.services.stats.metrics import CONTENT_TYPE, Numbers, render
 from console.services.stats.own_metrics import own_families
 from console.services.stats.report import ShiftActivity, as_json, as_markdown, gather
@@ -48,32 +50,31 @@ from console.web.door import is_our_host
 SMALL = 20_000  # up to this many entries are counted: quick, and always current
 
 
-async def groups_verb(context: Context) -> int:
-    args = context.args
-    show = _group_json if args.json else _group_lines
-    async with context.triage() as triage, index_of(triage.store) as reader:
-        known = tally.ledger_is_readable(triage.store.info)
-        groups = Groups(triage, reader, clock.now)
-        view: GroupView | None = None
-        if reader is not None and not (context.has_filters or args.venue):
-            view = await groups.view(everything=args.all, whole=True)
-        if view is None or not view.complete or view.source != "index":
-            view = await groups.counted(context.query(everything=args.all))
-    for group in view.groups:
-        sys.stdout.write(show(group, known=known) + "\n")
-    return DONE
-
-
 async def check_verb(context: Context) -> int:
     async with context.store() as store:
-        raised = alerts(await numbers(context, store, closed=False), context.config.alerts)
-    for alert in raised:
-        if context.args.json:
-            figures = {"value": alert.value, "limit": alert.limit, "text": alert.text}
-            print(json.dumps({"rule": alert.rule, "subject": alert.subject, **figures}))
-        else:
+        raised = alerts(await numbers(context, store, closed=False, groups="none"), context.config.alerts)
+    form = form_of(context.args)
+    if form == "plain":
+        for alert in raised:
             print(f"{alert.rule}: {safe(alert.text)}")
+    else:
+        for line in document_list(form, [_alert_document(alert) for alert in raised], _ALERT_COLUMNS):
+            print(line)
     return REJECTED if raised else DONE
+
+
+_ALERT_COLUMNS = {
+    "rule": TextColumn("RULE"),
+    "subject": TextColumn("SUBJECT", least=10),
+    "value": TextColumn("VALUE", right=True),
+    "limit": TextColumn("LIMIT", right=True),
+    "text": TextColumn("TEXT", least=20),
+}
+
+
+def _alert_document(alert: Alert) -> dict[str, object]:
+    figures = {"value": alert.value, "limit": alert.limit, "text": alert.text}
+    return {"rule": alert.rule, "subject": alert.subject, **figures}
 
 
 async def metrics_verb(context: Context) -> int:
@@ -81,7 +82,7 @@ async def metrics_verb(context: Context) -> int:
         return await listen(context)
     async with context.store() as store:
         activity = ShiftActivity(store.info.table)
-        sys.stdout.write(await scrape(context, store, activity, await numbers(context, store)))
+        sys.stdout.write(await scrape(context, store, activity, await numbers(context, store, groups="sizes")))
     return DONE
 
 
@@ -106,7 +107,7 @@ async def scrape(context: Context, store: Store, activity: ShiftActivity, counte
 async def report_verb(context: Context) -> int:
     since = moment(context, context.args.since)
     async with context.triage() as triage:
-        counted = await numbers(context, triage.store)
+        counted = await numbers(context, triage.store, groups="none")
         report = await gather(triage, since, counted, alerts(counted, context.config.alerts))
     if context.args.json:
         print(json.dumps(as_json(report)))
@@ -122,13 +123,13 @@ def moment(context: Context, text: str) -> datetime:
         raise UsageError(str(problem)) from None
 
 
-async def numbers(context: Context, store: Store, *, closed: bool = True) -> tally.Tally:
-    """From the index if it is current, otherwise counted; `closed` as in `tally.counted`."""
+async def numbers(context: Context, store: Store, *, closed: bool = True, groups: tally.Detail) -> tally.Tally:
+    """From the index if it is current, otherwise counted; `closed` and `groups` as in `tally.counted`."""
     async with index_of(store) as reader:
         if reader is not None:
             with contextlib.suppress(IndexUnavailable, NoIndex):  # damage that only reading it shows
                 return await tally.indexed(store, reader, clock.now(), context.config)
-        return await tally.counted(store, clock.now(), context.config, closed=closed)
+        return await tally.counted(store, clock.now(), context.config, closed=closed, groups=groups)
 
 
 @asynccontextmanager
@@ -149,46 +150,6 @@ async def _is_worth_it(store: Store, reader: Reader) -> bool:
     if progress is None or sum(progress.states.values()) <= SMALL:
         return False
     return await is_current(store, progress)
-
-
-def _group_json(group: Group, *, known: bool) -> str:
-    """What only the ledger tells is null where it is not `known`."""
-    pairs = {
-        "fingerprint": group.fingerprint,
-        "title": group.title,
-        "count": group.count,
-        "first_seen": _iso(group.first_seen),
-        "last_seen": _iso(group.last_seen),
-        "category": group.category,
-        "states": dict(group.states) if known else None,
-        "venues": dict(group.venues),
-        "accounts": dict(group.accounts),
-        "markets": dict(group.markets),
-        "retries": group.retries,
-        "unpriced": group.unpriced,
-        "poisoned": group.poisoned if known else None,
-    }
-    # Inserted as text, so that the amount keeps its digits.
-    return f'{json.dumps(pairs)[:-1]}, "notional": {group.notional:f}}}'
-
-
-def _group_lines(group: Group, *, known: bool) -> str:
-    poisoned = f", poisoned={group.poisoned if known else 'unknown'}" if group.poisoned or not known else ""
-    more = f" and {len(group.venues) - 3} more" if len(group.venues) > 3 else ""
-    venues = ", ".join(safe(name, 40) for name in list(group.venues)[:3]) + more
-    return (
-        f"{group.fingerprint}  {group.count}  {group.category}  {_shown(group.first_seen)} to "
-        f"{_shown(group.last_seen)}  {venues}  [retries={group.retries}, notional={group.notional:f}{poisoned}]\n"
-        f"  {safe(group.title)}"
-    )
-
-
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat().replace("+00:00", "Z")
-
-
-def _shown(at: datetime | None) -> str:
-    return "?" if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def index_verb(context: Context) -> int:
@@ -239,6 +200,7 @@ class Teller:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._last = -1
+        self._line = StatusLine()
 
     def __call__(self, progress: Progress) -> None:
         percent = int(progress.share * 100)
@@ -248,8 +210,10 @@ class Teller:
         if self._as_json:
             told = {"percent": percent, "filed": progress.filed, "searchable": progress.searchable}
             print(json.dumps({**told, "expected": progress.expected, "complete": progress.complete}), flush=True)
-        elif sys.stderr.isatty():
-            print(f"\rindexing {percent} % ", end="" if percent < 100 else "\n", file=sys.stderr, flush=True)
+        elif percent < 100:
+            self._line.put(f"indexing {percent} %")
+        else:
+            self._line.clear()
 
 
 def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
@@ -358,7 +322,7 @@ class Exporter:
     async def _count(self) -> tally.Tally:
         seen = await self._store.counts(EVERYTHING)
         if sum(seen.by_state.values()) <= SMALL:
-            return await tally.counted(self._store, clock.now(), self._context.config)
+            return await tally.counted(self._store, clock.now(), self._context.config, groups="sizes")
         if self._keeper is None or not self._keeper.running:
             self._keeper = keeper_of(self._context)
             await self._keeper.start()

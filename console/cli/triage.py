@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +10,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from backends.records import Entry, Selection
-from console.cli.context import DONE, NOT_ACTED, Context, on_terminal, say_second
+from console.cli.context import DONE, NOT_ACTED, Context, no_such_entry, on_terminal, say, say_second
 from console.cli.parser import UsageError
-from console.services.session import Chosen, Resumption
+from console.cli.printing.interrupt import INTERRUPTED, command_line, stoppable
+from console.cli.printing.progress import ProgressBar, counted
+from console.services.session import Chosen, Resumption, StoreSession
 from console.services.triage.approvals import resume_hash
-from console.services.triage.triage import Done, Triage
+from console.services.triage.triage import Done, Triage, uncut
 from console.settings.reasons import reasons_for
 from console.text.untrusted import safe
 
@@ -24,25 +27,48 @@ async def dismiss_verb(context: Context) -> int:
     async with context.session() as session:
         offered = reasons_for(session.info.layout, context.config.reasons)
         reason = None if not args.reason and on_terminal() else check_reason(context, offered)
-        chosen = [Chosen(one.id, one.version, one.state) for one in await chosen_entries(context, session.triage)]
+        entries = await chosen_entries(context, session.triage)
+        chosen = [Chosen(one.id, one.version, one.state) for one in entries]
         free = sum(one.state == "pending" for one in chosen)
+        asks_number = free > 1 and not args.yes and on_terminal()
+        if reason is None or asks_number:
+            await _show_stake(context, session, [one for one in entries if one.state == "pending"])
         if reason is None:
             if (asked := _ask_reason(offered, note)) is None:
                 await session.refuse_dismissal(chosen)
                 print("dlq: no reason given, nothing was dismissed", file=sys.stderr)
                 return NOT_ACTED
             reason, note = asked
-        if free > 1 and not args.yes and on_terminal() and not _typed(free, "dismiss"):
+        if asks_number and not _typed(free, "dismiss"):
             await session.refuse_dismissal(chosen)
             print("dlq: not confirmed, nothing was dismissed", file=sys.stderr)
             return NOT_ACTED
-        report = await session.dismiss(chosen, reason=reason, note=note)
+        with stoppable() as stopped, ProgressBar("dismissing") as bar:
+            report = await session.dismiss(chosen, reason=reason, note=note, progress=bar, stop=stopped)
+        rest = await _remaining(context, session.triage) if report.done.stopped else 0
     states = {one.id: one.state for one in chosen}
     missed = [
         (held, f"refused: {states[held].replace('_', ' ')}, reconcile or settle it first") for held in report.held
     ]
     missed += [(one.id, f"already {one.state}") for one in report.settled]
-    return _report("dismissed", report.done, missed, as_json=args.json)
+    code = _report("dismissed", report.done, missed, as_json=args.json)
+    if not report.done.stopped:
+        return code
+    back = ("restore", "--filter", f"operation:{report.done.operation}", "--expect", str(len(report.done.done)))
+    return _say_stopped(context, report.done, free, rest, command_line(context, *back))
+
+
+async def _show_stake(context: Context, session: StoreSession, entries: Sequence[Entry]) -> None:
+    """Say what is at stake before the first question, in the words of the console's gate."""
+    from console.render.gates.dismissal import DismissalStake, dismiss_title, stake_lines
+    from console.render.line import plain
+
+    if not entries:
+        return
+    stake, types = DismissalStake(), {name: one.type for name, one in context.config.venues.items() if one.type}
+    stake.add(await uncut(session.store, entries), types)
+    lines = [dismiss_title(len(entries), stake), *stake_lines(stake, context.now(), "dlq ask")]
+    print("\n".join(map(plain, lines)), file=sys.stderr)
 
 
 async def restore_verb(context: Context) -> int:
@@ -50,10 +76,31 @@ async def restore_verb(context: Context) -> int:
         entries = await chosen_entries(context, triage)
         back, refused = await triage.restorable(entries)
         cleared, refused = await _cleared(context, triage, entries, refused)
-        report = await triage.restore(Selection.of(back), note=context.args.note)
+        with stoppable() as stopped, ProgressBar("restoring") as bar:
+            report = await triage.restore(Selection.of(back), note=context.args.note, progress=bar, stop=stopped)
+        rest = await _remaining(context, triage) if report.stopped else 0
     told = dict.fromkeys(cleared, "poison cleared")
     done = replace(report, done=(*report.done, *cleared))
-    return _report("restored", done, refused, as_json=context.args.json, told=told)
+    code = _report("restored", done, refused, as_json=context.args.json, told=told)
+    if not report.stopped:
+        return code
+    words = ("dismiss", "--filter", f"operation:{report.operation}", "--expect", str(len(report.done)))
+    return _say_stopped(context, report, len(back), rest, command_line(context, *words, "--reason", "CODE"))
+
+
+async def _remaining(context: Context, triage: Triage) -> int:
+    """How many the filters still match; 0 where ids were given."""
+    return 0 if context.args.ids else len(await triage.select(context.query()))
+
+
+def _say_stopped(context: Context, report: Done, of: int, rest: int, back: str) -> int:
+    verb = context.args.verb
+    done = "restored" if verb == "restore" else "dismissed"
+    say(f"stopped: {len(report.done):,} of {of:,} entries are {done}, the others are as before")
+    say(f"to go on: the same command{f' with --expect {rest}' if rest else ''}")
+    if report.done:
+        say(f"to go back: {back}")
+    return INTERRUPTED
 
 
 async def _cleared(
@@ -86,7 +133,7 @@ async def resume_verb(context: Context) -> int:
                 print("resumed")
                 return DONE
             case Resumption("not-halted"):
-                print("dlq: no halt is set", file=sys.stderr)
+                say("no halt is set on this store: there is nothing to resume")
             case Resumption("needs-second", halt) if halt is not None:
                 say_second("lifting a halt in a live store", resume_hash(halt), session.way_out)
     return NOT_ACTED
@@ -96,7 +143,7 @@ def check_reason(context: Context, offered: Sequence[str]) -> str:
     """A code of this layout or, in a script for several, of orders. Raises UsageError."""
     reason = context.args.reason
     if reason not in (*offered, *context.config.reasons):
-        said = f"{reason!r} is no reason code" if reason else "say why with --reason CODE"
+        said = f"{safe(str(reason), 80)} is not a reason" if reason else "say why with --reason CODE"
         raise UsageError(f"{said}; there are: {' '.join(offered)}")
     if reason == "other" and not (context.args.note or "").strip():
         raise UsageError("reason other needs a --note that says why")
@@ -154,18 +201,22 @@ async def chosen_entries(context: Context, triage: Triage, *, by_venue: bool = T
             raise no_such_entry(missing)
         entries = [found[entry_id] for entry_id in ids]
     elif by_filter or (by_venue and getattr(args, "venue", None) is not None):
-        entries = list(await triage.select(context.query(by_venue=by_venue)))
+        try:
+            with ProgressBar("reading entries") as bar:
+                found_rows = counted(triage.stream(context.query(by_venue=by_venue), whole=False), bar)
+                entries = [row.entry async for row in found_rows]
+        except asyncio.CancelledError:
+            say("nothing was done: it was stopped while the entries were read")
+            raise
         if expect is None:
-            raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if that is what you mean")
+            if not entries:
+                raise UsageError("no entry matches these filters; dlq list shows what there is")
+            raise UsageError(f"{_matching(entries)}: say --expect {len(entries)} if you mean them all")
     else:
         raise UsageError("which entries? give ids, or filters with --expect N")
     if expect is not None and len(entries) != expect:
-        raise UsageError(f"{_matching(entries)}, not {expect} as expected: nothing was done")
+        raise UsageError(f"{_matching(entries)}, not {expect} as --expect says: nothing was done")
     return entries
-
-
-def no_such_entry(missing: Sequence[str]) -> UsageError:
-    return UsageError(f"no such entry: {', '.join(safe(one, 80) for one in missing[:5])}; nothing was done")
 
 
 def _matching(entries: list[Entry]) -> str:

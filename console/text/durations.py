@@ -12,7 +12,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if match is None:
-        raise ValueError(f"{text!r} is no length of time: write 90s, 15m, 8h or 2d")
+        raise ValueError(f'"{text}" is no length of time: write 90s, 15m, 8h or 2d')
     return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
 
 
@@ -27,7 +27,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write 8h, 03:00, 2026-04-18 or 2026-04-18T14:32:15Z") from None
+        raise ValueError(f'"{text}" is not a time: write 8h, 03:00, 2026-04-18 or 2026-04-18T14:32:15Z') from None
     return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
 
 

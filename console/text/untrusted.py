@@ -6,6 +6,8 @@ import re
 import sys
 import unicodedata
 
+from backends.records import number
+
 _HARMLESS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"}) | {
     "Sm",
     "Sc",
@@ -76,3 +78,12 @@ def is_harmless(text: str) -> bool:
 
 def forbidden_points() -> tuple[int, ...]:
     return tuple(point for point in range(sys.maxunicode + 1) if is_forbidden(chr(point)))
+
+
+_BEGINNING = re.compile(r"\s*[=+\-@＝＋－＠]")  # spreadsheets read the wide ones too
+
+
+def inert(text: str) -> str:
+    """The text as a cell that neither a terminal nor a spreadsheet acts on; a number stays one."""
+    shown = text if is_harmless(text) else safe_block(text, len(text))
+    return f"'{shown}" if _BEGINNING.match(shown) is not None and number(shown) is None else shown

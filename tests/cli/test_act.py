@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
 import uuid
 from pathlib import Path
 
@@ -95,9 +95,8 @@ def test_bad_input_does_nothing(dlq: Dlq, make: Make, words: tuple[str, ...]) ->
 def asked(target: str, *answers: str) -> tuple[int, str]:
     """`dlq dismiss ID --db X`, Horizon's own words, in a terminal; each answer is typed when it is asked for."""
     questions = ("reason, by number or code", "note that says why")
-    command = [sys.executable, "-m", "console", "dismiss", ONE, "--db", target]
     environ = {"PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "PATH": os.environ["PATH"]}
-    with Terminal(command, environ) as terminal:
+    with Terminal(["dismiss", ONE, "--db", target], environ, is_forked=True) as terminal:
         for number, answer in enumerate(answers, 1):
             terminal.until(lambda: sum(map(terminal.text.count, questions)) == number, "asks")  # noqa: B023 - at once
             terminal.type(answer if answer == "\x04" else f"{answer}\r")
@@ -130,6 +129,29 @@ def test_no_reason_on_a_terminal_dismisses_nothing(dlq: Dlq, tmp_path: Path, ans
     code, seen = asked(target, *answers)
     assert (code, "dlq: no reason given, nothing was dismissed" in seen) == (4, True), seen
     assert dlq("list", "--db", target, "--json").rows[0]["state"] == "pending"
+
+
+def test_what_is_at_stake_is_said_before_the_question(tmp_path: Path) -> None:
+    """In the words of the console's gate: worth by currency, venues and accounts, the oldest, what may stand there."""
+    lost = {"error": "ReadTimeout: no answer in 10 s", "quantity": 1000.0, "price": 90.0}
+    kinds: tuple[dict[str, object], ...] = (
+        lost,
+        {**lost, "venue_name": "kalshi", "price": 0.5},
+        {"error": "HTTP 429 after 3 attempts"},
+    )
+    target = sqlite_store(tmp_path / "orders.db", [row(n, **kind) for n, kind in enumerate(kinds, 1)])
+    words = ["dismiss", "--filter", "side:buy", "--expect", "3", "--db", target, "--reason", "test"]
+    environ = {"PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "PATH": os.environ["PATH"]}
+    with Terminal(words, environ, is_forked=True) as terminal:
+        terminal.until(lambda: "type 3 to dismiss 3 entries" in terminal.text, "asks")
+        told, _, _ = terminal.text.partition("type 3")
+        terminal.type("2\r")
+        assert terminal.ended() == 4
+    shown = " ".join(told.split())
+    assert re.search(r"Dismiss 3 entries · [0-9.]+k USD ", shown), shown
+    for word in ("alpaca", "kalshi", "oldest ", "! 2 may have reached the venue: dismissing cancels nothing there"):
+        assert word in shown, shown
+    assert "(dlq ask asks)" in shown
 
 
 def test_an_unknown_entry_is_named_before_a_reason_is_asked_for(tmp_path: Path) -> None:

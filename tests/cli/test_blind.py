@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backends.ledger.schema import GRANTS
+from backends.ledger.names import GRANTS
 from backends.store import Result, Store
 from tests.cli.conftest import Dlq, fetch
 from tests.cli.test_figures import acting, quiet
@@ -26,6 +26,8 @@ READS = {
     "all but policy": tuple(name for name in ALL if name != "policy"),
     "attempt only": ("attempt",),
     "audit only": ("audit",),
+    "some rows of attempt": ALL,
+    "some rows of audit": ALL,
 }
 DAMAGE = {
     "no attempts": ("DROP TABLE console_attempt",),
@@ -69,6 +71,8 @@ def blind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         fetch(target, f'GRANT USAGE ON SCHEMA dlq_console TO "{role}"')
         for table in READS[name]:
             fetch(target, f'GRANT SELECT ON dlq_console.{table} TO "{role}"')
+    if name.startswith("some rows of "):
+        fetch(target, f"ALTER TABLE dlq_console.{name.rpartition(' ')[2]} ENABLE ROW LEVEL SECURITY")
     return re.sub(r"//[^@]*@", f"//{role}@", target)
 
 

@@ -40,6 +40,8 @@ def target(make: Make) -> str:
     [
         (["--filter", "venue:kalshi side:sell notional>50k age>1h !timeout"], "1"),
         (["--filter", "!venue:kalshi"], "6"),
+        (["--filter", "-venue:kalshi"], "6"),
+        (["-f", "-venue:kalshi -account:main"], "6"),
         (["--venue", "KALSHI", "--side", "buy"], "3"),
         (["--venue", "kal*"], ""),
         (["--account", ""], "6"),
@@ -66,7 +68,7 @@ def test_what_the_filters_list(dlq: Dlq, target: str, arguments: list[str], foun
         (["--venue", "x", "--filter", "venue:y"], "twice"),
         (["--state", "lost"], "no state lost"),
         (["--category", "odd"], "no category odd"),
-        (["--since", "soon"], "no time"),
+        (["--since", "soon"], 'since:"soon" is not a time: write since:8h'),
         (["--filter", 'error:"x'], "not closed"),
     ],
 )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
 
 import pytest
 
@@ -15,6 +12,7 @@ from tests.cli.conftest import Dlq, Make
 from tests.support.account_keys import Owner, keys_of
 from tests.support.command import ROOT, Console, Ran
 from tests.support.exchange import in_thread
+from tests.support.forked_command import Started
 from tests.support.orders import CAPTURED, row, sqlite_store
 
 MARKETS = {
@@ -30,16 +28,14 @@ SECRETS = {venue: keys_of(Owner(venue, venue, None, "paper")) for venue in MARKE
 ONE, TWO, THREE = (f"dlq_{number:016x}" for number in (1, 2, 3))
 
 
-def started(console: Console, *words: str) -> subprocess.Popen[str]:
+def started(console: Console, *words: str) -> Started:
     """`dlq WORDS` and nothing else: the config is found through the environment."""
-    environ = {**console.environ, "DLQ_CONFIG": str(console.config())}
-    command = [sys.executable, "-m", "console", *words]
-    return subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True, env=environ, cwd=ROOT)
+    return Started(words, {**console.environ, "DLQ_CONFIG": str(console.config())}, cwd=ROOT)
 
 
-def ended(process: subprocess.Popen[str]) -> Ran:
+def ended(process: Started) -> Ran:
     out, err = process.communicate(timeout=60)
-    return Ran(process.returncode, out, err)
+    return Ran(process.wait(60), out, err)
 
 
 def desk(folder: Path, venue: str, url: str) -> Console:

@@ -232,3 +232,19 @@ async def test_a_failed_opening_leaves_no_lock(tmp_path: Path) -> None:
         await engine.dispose()
     held = [one.resolve() for one in Path("/proc/self/fd").iterdir()]
     assert path.resolve() not in held
+
+
+BROKEN_INDEX = "UPDATE sqlite_master SET name = CAST(? AS TEXT), sql = 'CREATE INDEX broken(' WHERE name = 'mine'"
+
+
+def test_a_message_of_sqlite_that_is_no_text(dlq: Dlq, tmp_path: Path) -> None:
+    """SQLite names the index whose definition it cannot read; its name is no UTF-8, so that the message is none."""
+    store = sqlite_store(tmp_path / "orders.db", [row(1)])
+    made(Path(store), ["CREATE INDEX mine ON order_dlq (market_id)"])
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(BROKEN_INDEX, (b"mine\xff\xfe",))
+        connection.commit()
+    for words in (("list",), ("show", f"dlq_{1:016x}"), ("doctor",), ("halt",)):
+        ran = dlq(*words, "--db", store)
+        assert (ran.code, len(ran.err.splitlines())) == (5, 1), (words, ran)

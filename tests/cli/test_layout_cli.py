@@ -6,7 +6,6 @@ import asyncio
 import csv
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked_command import ran
 from tests.support.http_server import Loopback, reply
 from tests.support.integration import REQUEST, SECRET, IntegrationRig, entry_id, failed_row
 from tests.support.outbox import Consumer, OutboxRig, broker, dead_row
@@ -57,13 +57,8 @@ class Command:
             "PYTHON_KEYRING_BACKEND": "tests.support.keyrings.FileKeyring",
             "DLQ_TEST_VAULT": str(vault),
         }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "console", *words, "--db", "desk", "--config", str(config),
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env=environ, cwd=ROOT,
-        )  # fmt: skip
-        out, err = await asyncio.wait_for(process.communicate(), 90)
-        return Ran(process.returncode or 0, out.decode(), err.decode())
+        given = [*words, "--db", "desk", "--config", str(config)]
+        return Ran(*await asyncio.to_thread(ran, given, environ, cwd=ROOT, timeout=90))
 
 
 @pytest.fixture

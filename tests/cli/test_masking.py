@@ -12,11 +12,11 @@ import pytest
 from backends.layouts.mask import MASKED
 from backends.records import Attempt, AuditEvent, Entry
 from backends.store import Result
-from console.cli.output import event_line
+from console.cli.printing.output import event_line
 from console.render.entry import Shown, tab_lines, whole_text
 from console.render.entry_json import event_pairs
-from console.render.event import event_lines
-from console.render.settlement import SettleDraft, settle_lines
+from console.render.evidence.event import event_lines
+from console.render.evidence.settlement import SettleDraft, settle_lines
 from console.render.value import error_head
 from console.screens.export import _entry as copied
 from console.services.triage.triage import classified

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -15,16 +14,17 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.support.forked_command import Started
 from tests.support.orders import row, sqlite_store
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Started]]:
     store = sqlite_store(tmp_path_factory.mktemp("metrics") / "orders.db", [row(1)])
-    words = [sys.executable, "-m", "console", "metrics", "--db", store, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    words = ["metrics", "--db", store, "--listen", "127.0.0.1:0"]
+    with Started(words, os.environ, cwd=ROOT) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip(), server
         server.terminate()
@@ -56,7 +56,7 @@ def held_by(pid: int) -> int:
     return found
 
 
-def test_slow_clients_are_dropped(served: tuple[str, subprocess.Popen[str]]) -> None:
+def test_slow_clients_are_dropped(served: tuple[str, Started]) -> None:
     url, server = served
     before = held_by(server.pid)
     clients = [connected(url) for _ in range(300)]
@@ -78,7 +78,7 @@ def test_slow_clients_are_dropped(served: tuple[str, subprocess.Popen[str]]) -> 
         time.sleep(0.1)
 
 
-def test_a_head_without_end_is_refused(served: tuple[str, subprocess.Popen[str]]) -> None:
+def test_a_head_without_end_is_refused(served: tuple[str, Started]) -> None:
     with closing(connected(served[0])) as client:
         with suppress(OSError):
             client.sendall(b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 20_000)
@@ -96,9 +96,7 @@ def test_a_head_without_end_is_refused(served: tuple[str, subprocess.Popen[str]]
         ({"headers": {"Host": "127.0.0.1.evil.example:9"}}, 421),
     ],
 )
-def test_only_a_scraper_is_answered(
-    served: tuple[str, subprocess.Popen[str]], request_made: dict[str, object], status: int
-) -> None:
+def test_only_a_scraper_is_answered(served: tuple[str, Started], request_made: dict[str, object], status: int) -> None:
     with pytest.raises(HTTPError) as refused:
         urlopen(Request(served[0], **request_made), timeout=30)  # type: ignore[arg-type]  # told by the cases
     with refused.value as answer:

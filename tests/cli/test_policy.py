@@ -51,7 +51,7 @@ def _tables(target: str) -> str:
     ("words", "says"),
     [
         (("set",), "KEY=VALUE"),
-        (("sit",), "choose from"),
+        (("sit",), "did you mean set?"),
         (("set", "max_bach=3"), "did you mean max_batch?"),
         (("set", "environment=lvie"), "did you mean live?"),
         (("set", "max_batch=3", "max_batch=4"), "twice"),

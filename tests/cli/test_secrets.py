@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forked_command
+
 ROOT = Path(__file__).parent.parent.parent
 CANARY = "CANARYs3cr3t/+=value"
 PEM = (
@@ -36,8 +38,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def dlq(environment: dict[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "console", *words]
-    return subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    return subprocess.CompletedProcess(words, *forked_command.ran(words, environment, cwd=ROOT, stdin=stdin))
 
 
 def in_terminal(environment: dict[str, str], words: list[str], answers: list[str]) -> tuple[int, str]:
@@ -146,10 +147,7 @@ def test_bad_input_is_one_line(environment: dict[str, str], words: tuple[str, ..
 
 
 def test_check_probes_the_venue(environment: dict[str, str], tmp_path: Path) -> None:
-    practice = subprocess.Popen(
-        [sys.executable, "-m", "console", "practice"], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-    )
-    try:
+    with forked_command.Started(["practice"], environment, cwd=ROOT) as practice:
         assert practice.stdout is not None
         url = practice.stdout.readline().strip()
         config = tmp_path / "config.toml"
@@ -159,10 +157,7 @@ def test_check_probes_the_venue(environment: dict[str, str], tmp_path: Path) -> 
         assert ran.returncode == 0, ran
         assert "127.0.0.1" in ran.stdout
         assert CANARY not in ran.stdout + ran.stderr
-    finally:
         practice.terminate()
-        practice.wait(30)
-        practice.stdout.close() if practice.stdout else None
 
 
 def test_an_account_has_secrets_of_its_own(environment: dict[str, str]) -> None:

@@ -121,7 +121,7 @@ def test_another_account_than_the_config_names_is_refused(check: Check) -> None:
     assert check("--account", "hedge", client=Client(GOOD, "1"), config=NUMBERS.format("1"))[0] == 0
     code, out, err = check("--account", "hedge", client=Client(GOOD, "1"), config=NUMBERS.format("2"))
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert "live_number = '2'" in err
+    assert "live_number = 2 for hedge" in err
     gone = Client(Readiness(False, False, "ConnectError"), None)
     assert check("--account", "hedge", client=gone, config=NUMBERS.format("2"))[0] == 4
 

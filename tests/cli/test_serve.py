@@ -168,7 +168,7 @@ async def test_odd_messages_of_a_page_end_nothing(browser: Browser) -> None:
         for odd in ("", "{", "[]", "[1]", '["resize", 3]', '["resize", {"width": -4, "height": 1e400}]', "[" * 50_000):
             await page.send_str(odd)
         await page.send_bytes(b"\xff")
-        await insisted(page, "?", "type a command")
+        await insisted(page, "?", "Signs before the rows")
 
 
 async def test_whoever_stays_outside_holds_nothing_for_long(served: URL, browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.conftest import Dlq
+from tests.support.forked_command import Started
 from tests.support.orders import row, sqlite_store
 
 ROOT = Path(__file__).parent.parent.parent
+LAST = f"dlq_{2000:016x}"
 
 
 def shell(line: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -24,12 +27,13 @@ def shell(line: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return sqlite_store(tmp_path / "orders.db", [row(number) for number in range(1, 2001)])
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """More rows than a pipe holds."""
+    return sqlite_store(tmp_path_factory.mktemp("store") / "orders.db", [row(number) for number in range(1, 2001)])
 
 
-@pytest.mark.parametrize("words", [("list",), ("doctor",), ("dismiss", "dlq_0000000000000001", "--reason", "test")])
+@pytest.mark.parametrize("words", [("list",), ("doctor",), ("dismiss", LAST, "--reason", "test")])
 def test_a_closed_stdout_is_no_crash(target: str, words: tuple[str, ...]) -> None:
     ran = shell('"$@" >&-', *words, "--db", target)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -62,9 +66,7 @@ def test_a_broken_socket_does_not_end_the_process(dlq: Dlq, target: str) -> None
 
 def test_a_scraper_that_hangs_up_leaves_the_next_one_its_numbers(tmp_path: Path) -> None:
     small = sqlite_store(tmp_path / "small.db", [row(1)])
-    command = [sys.executable, "-m", "console", "metrics", "--db", small, "--listen", "0"]
-    exporter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    with exporter:
+    with Started(["metrics", "--db", small, "--listen", "0"], os.environ, cwd=ROOT) as exporter:
         assert exporter.stdout is not None
         assert exporter.stderr is not None
         url = exporter.stdout.readline().strip()

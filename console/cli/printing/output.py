@@ -13,7 +13,7 @@ from backends.layouts.columns import spelling
 from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.render.entry_json import entry_json, event_pairs, whole_json
-from console.render.order_row import VenueTypes, currency_of, told_terms
+from console.render.order_row import VenueTypes, currency_of, sender_text, told_terms
 from console.services import layout_fields as layout
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
 from console.services.triage.advice import poison_step
@@ -129,6 +129,8 @@ def _order_details(row: ClassifiedEntry) -> Iterable[str]:
     for name in ("account_id", "order_type", "client_order_id", "action_json"):
         if text := row.entry.text(name):
             yield f"  {name}: {safe(text)}"
+    if row.entry.origin == "intent":
+        yield f"  {sender_text(row.entry)}"
     for wrong in malformed(row.entry):
         yield f"  malformed: {safe(wrong)}"
 

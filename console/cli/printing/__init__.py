@@ -1,0 +1,1 @@
+"""How results and progress reach a terminal or a file."""
