@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Attempt, Entry, malformed, readable
-from console.render import event, value
+from console.render import value
+from console.render.evidence import event
 from console.render.layout_tabs import OWN_TABS, TabInput, ancestor_lines
 from console.render.line import (
     HANG,
@@ -29,9 +30,9 @@ from console.render.line import (
 )  # fmt: skip
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
-from console.render.order_row import VenueTypes, currency_of, value_of
+from console.render.order_row import VenueTypes, currency_of, sender_text, value_of
 from console.render.order_text import order_text
-from console.render.row import state_cell
+from console.render.row import NOTHING, Sought, marked, state_cell
 from console.services import layout_fields as layout
 from console.services.errors.summary import summarise
 from console.services.replay.outcome import spoken
@@ -71,6 +72,7 @@ class Shown(NamedTuple):
     keys: KeyNames = DEFAULT_KEYS
     alike: Alike | None = None
     types: VenueTypes = _AS_NAMED  # of venues, where the config says another
+    sought: Sought = NOTHING  # what the filter of its list looks for
 
     @property
     def known(self) -> ClassifiedEntry:
@@ -98,8 +100,9 @@ def _tally(shown: Shown | None, title: str) -> str:
     if history is None:
         return ""
     tries = (*history.ancestors, *history.attempts)
-    held = {"History": tries, "Audit": history.events, "Notes": history.notes}.get(title, ())
-    return f" ({len(held)})" if held else ""
+    held = {"History": tries, "Audit": history.events, "Notes": (*history.notes, *history.group_notes)}.get(title, ())
+    of_group = ", of the group" if title == "Notes" and history.group_notes and not history.notes else ""
+    return f" ({len(held)}{of_group})" if held else ""
 
 
 def tab_lines(shown: Shown, chosen: int, now: datetime, *, size: int) -> list[Line]:
@@ -167,7 +170,7 @@ def _error(shown: Shown, now: datetime) -> list[Line]:
     text = layout.error_text(row.entry) or "(no error text)"
     said = summarise(text).line
     lines = [line(untrusted(said, "strong", limit=400))] if said and said not in text.split("\n", 1)[0] else []
-    lines += _body(text)
+    lines = [marked(cells, shown.sought.error) for cells in (*lines, *_body(text))]
     captured = layout.occurred_at(row.entry)
     since = f" · {long_age(captured, now)} ago" if captured else ""
     lines.append(line(trusted(f"{_moment(row.entry)}{since}", "dim")))
@@ -240,9 +243,13 @@ def _order(shown: Shown, without: tuple[str, ...] = ()) -> list[Line]:
     lines: list[Line] = [line(trusted(what, "strong"), "  ", state_cell(shown.row.state))]
     lines += [line(trusted("✗ ", "danger"), untrusted(text, "danger", limit=300)) for text in shown.findings]
     lines += [line(trusted("· ", "dim"), untrusted(text, "dim", limit=300)) for text in shown.notes]
+    if entry.origin == "intent":
+        lines.append(line(trusted("· ", "dim"), untrusted(sender_text(entry), limit=300)))
     lines += [line(trusted("✗ ", "warning"), untrusted(text, "warning", limit=300)) for text in malformed(entry)]
     pairs = [
-        (safe(name, 40), _stored(name, entry.get(name))) for name in entry.names if name not in (*_FLOWING, *without)
+        (safe(name, 40), _sought(name, _stored(name, entry.get(name)), shown))
+        for name in entry.names
+        if name not in (*_FLOWING, *without)
     ]
     lines += columns(pairs, indent=0)
     if "action_json" in entry.names:
@@ -256,6 +263,10 @@ def _stored(name: str, stored: object) -> Line:
     if name in ("market_id", "account_id", "side") and isinstance(stored, str):
         return line(trusted(value.name(stored)))
     return line(trusted(value.price(stored) if isinstance(stored, float) else safe(readable(stored), 300)))
+
+
+def _sought(name: str, told: Line, shown: Shown) -> Line:
+    return marked(told, shown.sought.market) if name == "market_id" else told
 
 
 def _pretty(text: str) -> list[Line]:
@@ -354,10 +365,14 @@ def _notes(shown: Shown) -> list[Line]:
     if shown.history is None:
         return [line(trusted("reading …", "dim"))]
     lines: list[Line] = []
-    for note in shown.history.notes:
-        lines.append(line(trusted(f"{value.moment(note.at)}  {safe(note.operator, 40)}", "dim")))
+    history = shown.history
+    for note, whose in (
+        *((one, "") for one in history.notes),
+        *((one, "  of the group") for one in history.group_notes),
+    ):
+        lines.append(line(trusted(f"{value.moment(note.at)}  {safe(note.operator, 40)}{whose}", "dim")))
         lines += block(safe_block(note.text, _LONGEST))
-    hint = "no notes" if shown.read_only else "no notes: N writes one"
+    hint = "no notes" if shown.read_only else f"no notes: {shown.keys['note']} writes one"
     return lines or [line(trusted(hint, "dim"))]
 
 

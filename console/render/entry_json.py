@@ -83,7 +83,9 @@ def _order_json(row: ClassifiedEntry, types: VenueTypes) -> str:
     pairs: dict[str, object] = dict(zip(row.entry.names, layout.shown_values(row.entry), strict=True))
     notional, currency = value_of(row.entry, types)
     pairs |= {"state": row.state, "category": row.category, "fingerprint": row.fingerprint}
-    pairs |= {"notional": notional, "currency": currency, "origin": "entry", "marks": list(row.marks)}
+    pairs |= {"notional": notional, "currency": currency, "origin": row.entry.origin, "marks": list(row.marks)}
+    if row.entry.origin == "intent":
+        pairs["owner"], pairs["host"] = row.entry.sender
     if wrong := malformed(row.entry):
         pairs["malformed"] = list(wrong)
     return json_line(pairs)

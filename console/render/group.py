@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Note
-from console.render.line import Cell, Line, fit, line, spread, trusted, untrusted
+from console.render.line import Cell, Line, fit, line, spread, trusted, untrusted, width
+from console.render.order_row import VenueTypes, by_currency
 from console.render.status import sparkline
-from console.render.value import many, moment, money
+from console.render.value import amounts, many, moment, short_value
+from console.services.stats.group_trend import DAY
 from console.text.durations import age, long_age
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.index import Cross
     from console.services.layout_fields import LayoutFields
+    from console.services.stats.group_trend import TrendWindow
     from console.services.stats.groups import Group
 
 _BAR = 16
@@ -31,11 +35,21 @@ class _Columns(NamedTuple):
     wide: bool
     money: bool
     category: bool
+    maybe: bool
 
     @property
     def taken(self) -> int:
         """The room of all columns but the error."""
-        return 36 + self.bars + 12 * self.wide + 9 * self.money + 13 * self.category
+        return 36 + self.bars + 12 * self.wide + 12 * self.money + 13 * self.category + 7 * self.maybe
+
+
+class GroupLook(NamedTuple):
+    """What a group's row depends on beside the group. `anything_seen`: the operator has looked at groups before, so
+    an unseen group is marked as new."""
+
+    anything_seen: bool = False
+    marked: bool = False
+    types: VenueTypes = MappingProxyType({})
 
 
 class Story(NamedTuple):
@@ -44,41 +58,65 @@ class Story(NamedTuple):
     group: Group
     split: tuple[Cross, ...] | None = None
     notes: tuple[Note, ...] | None = None
+    types: VenueTypes = MappingProxyType({})
 
 
 def _columns(size: int, layout: LayoutFields) -> _Columns:
     bars = 24 if size >= 140 else 12 if size >= 100 else 8
-    return _Columns(bars, size >= 100, size >= 100 and layout.has_worth, size >= 140)
+    wide = size >= 100
+    return _Columns(bars, wide, wide and layout.has_worth, size >= 140, wide and layout.has_modes)
 
 
-def group_header(size: int, layout: LayoutFields) -> Line:
+def group_header(size: int, layout: LayoutFields, window: TrendWindow = DAY) -> Line:
     has = _columns(size, layout)
+    maybe = f"{'MAYBE':>5}  " if has.maybe else ""
     kind = f"{'CATEGORY':<11}  " if has.category else ""
-    tries = f"{'TRY':>4} {'NOTIONAL':>8}" if has.money else f"{'TRIES':>5}"
+    tries = f"{'TRY':>4} {'NOTIONAL':>11}" if has.money else f"{'TRIES':>5}"
     wide = f"{tries}{' ' * (2 if has.money else 1)}{'FIRST':>5} " if has.wide else ""
     error, origin = fit("ERROR", max(10, size - has.taken)), fit(layout.words.origin.upper(), 10)
-    text = f"{'COUNT':>8} {'NEW':>5}  {error}  {origin}  {kind}{wide}{'LAST':>4}  LAST 24H"
+    text = f"{'COUNT':>8} {'NEW':>5}  {error}  {origin}  {maybe}{kind}{wide}{'LAST':>4}  IN {window.word.upper()}"
     return (trusted(fit(text, size), "dim"),)
 
 
-def group_line(group: Group, now: datetime, size: int, layout: LayoutFields, *, anything_seen: bool = False) -> Line:
-    """`anything_seen`: the operator has looked at groups before, so an unseen group is marked as new."""
+def group_line(
+    group: Group,
+    now: datetime,
+    size: int,
+    layout: LayoutFields,
+    *,
+    how: GroupLook = GroupLook(),  # noqa: B008 - immutable
+) -> Line:
     has = _columns(size, layout)
     kind = f"{group.category:<11}  " if has.category else ""
-    tries, worth = short(Decimal(group.retries)), short(group.notional)
-    wide = (f"{tries:>4} {worth:>8}  " if has.money else f"{tries:>5} ") if has.wide else ""
+    tries, worth = short(Decimal(group.retries)), _largest(by_currency(group.worth, how.types))
+    wide = (f"{tries:>4} {fit(worth, 11, right=True)}  " if has.money else f"{tries:>5} ") if has.wide else ""
     first, last = (age(at, now) if at else "?" for at in (group.first_seen, group.last_seen))
     first = f"{first:>5} " if has.wide else ""
-    room, poisoned = max(10, size - has.taken), _poisoned(group)
+    room, signs = max(10, size - has.taken), _signs(group, has)
+    maybe = short(Decimal(group.may_have_arrived)) if group.may_have_arrived else ""
     return (
-        trusted(f"{group.count:>8,} ", "strong"),
-        trusted(f"{_new(group, anything_seen=anything_seen):>5}  ", "accent"),
-        *((trusted(f"{poisoned}  ", "danger"),) if poisoned else ()),
-        Cell(fit(safe(group.title, 300), room - (len(poisoned) + 2 if poisoned else 0))),
+        trusted("●" if how.marked else " ", "accent"),
+        trusted(f"{group.count:>7,} ", "strong"),
+        trusted(f"{_new(group, anything_seen=how.anything_seen):>5}  ", "accent"),
+        *signs,
+        Cell(fit(safe(group.title, 300), max(1, room - width(signs)))),
         Cell(f"  {fit(_origins(group), 10)}  ", "dim"),
+        *((trusted(f"{maybe:>5}  ", "warning"),) if has.maybe else ()),
         trusted(f"{kind}{wide}{first}{last:>4}  ", "dim"),
         trusted(sparkline(bars(group.trend, has.bars)), "accent"),
     )
+
+
+def _signs(group: Group, has: _Columns) -> Line:
+    """What stands before the title: poison, what may have arrived where it has no column of its own, notes."""
+    signs = []
+    if group.poisoned:
+        signs.append(trusted(f"{_poisoned(group)}  ", "danger"))
+    if group.may_have_arrived and not has.maybe:
+        signs.append(trusted(f"≈{short(Decimal(group.may_have_arrived))} ", "warning"))
+    if group.notes:
+        signs.append(trusted(f"✎{group.notes:,} ", "accent"))
+    return tuple(signs)
 
 
 def _poisoned(group: Group) -> str:
@@ -99,6 +137,14 @@ def _origins(group: Group) -> str:
         return "–"
     more = f" +{len(names) - 1}" if len(names) > 1 else ""
     return fit(safe(names[0], 60), 10 - len(more)).rstrip() + more
+
+
+def _largest(worth: Mapping[str, Decimal]) -> str:
+    """`232k USDT+`: the currency with most; a plus where there are others, which are not added to it."""
+    if not worth:
+        return short(Decimal(0))
+    currency, amount = next(iter(worth.items()))
+    return f"{short_value(amount, currency or None, 10)}{'+' if len(worth) > 1 else ''}"
 
 
 def short(amount: Decimal) -> str:
@@ -123,15 +169,24 @@ def story_lines(story: Story, now: datetime, size: int, layout: LayoutFields, *,
     if not is_known:
         states, poisoned = ["states unknown"], "poisoned unknown"
     unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
-    worth = [f"notional {money(group.notional)}{unpriced}"] if layout.has_worth else []
-    facts = " · ".join([group.category, *states, many(group.retries, "retry" if layout.has_worth else "try"), *worth])
+    held = by_currency(group.worth, story.types)
+    named = {currency or "of no known currency": amount for currency, amount in held.items()}
+    worth = [f"notional {amounts(named, longest=20)}{unpriced}"] if layout.has_worth else []
+    facts = " · ".join([group.category, *states])
+    maybe = f" · {group.may_have_arrived:,} may have arrived" if group.may_have_arrived else ""
+    rest = " · ".join(["", many(group.retries, "retry" if layout.has_worth else "try"), *worth])
     lines = [
         spread(
             line(trusted(safe(group.title, 300), "strong")),
             line(untrusted(f"group:{group.fingerprint}", "dim", limit=60)),
             size,
         ),
-        line(trusted(facts, "dim"), *((trusted(f" · {poisoned}", "danger"),) if poisoned else ())),
+        line(
+            trusted(facts, "dim"),
+            *((trusted(maybe, "warning"),) if maybe else ()),
+            untrusted(rest, "dim", limit=300),
+            *((trusted(f" · {poisoned}", "danger"),) if poisoned else ()),
+        ),
         line(trusted(f"first {_when(group.first_seen, now)} · last {_when(group.last_seen, now)}", "dim")),
     ]
     lines += _notes(story.notes)

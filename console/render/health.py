@@ -6,28 +6,32 @@ Prints the number beside every plot, so that nobody has to read a colour or a he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from console.render.group import bars
-from console.render.line import Cell, Line, Tone, clip, fit, line, spread, trusted, untrusted, width, wrap
+from console.render.line import Cell, Line, Tone, clip, fit, line, spread, trusted, untrusted, width
 from console.render.status import sparkline
 from console.render.value import count
+from console.services.browse.filter_words import with_field
 from console.text.durations import long_age, span
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
+    from console.services.stats.alerts import Alert
     from console.services.stats.groups import Group
     from console.services.stats.health import HealthView
     from console.services.stats.tally import VenueTally
     from console.services.stats.trend import Direction
 
+_OF_VENUES = ("poison", "depth", "oldest")
+_WITH_BREAKER = 66  # columns of the venues from which a breaker has a column of its own
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LABEL = 8  # cells before a plot
 WIDE = 110
 _GAP = 3
 _ARROWS: Mapping[Direction, str] = {"rising": "↑", "falling": "↓", "steady": " "}
-_COLUMNS = f"{'':11}{'OPEN':>8}  {'DOUBT':>6}{'POISON':>7}{'OLDEST':>7}{'AVERAGE':>8}{'LATE':>7}"
+_COLUMNS = f"{'':12}{'OPEN':>7}  {'DOUBT':>6}{'POISON':>7}{'OLDEST':>7}{'AVERAGE':>8}{'LATE':>7}"
 
 
 class Frame(NamedTuple):
@@ -50,20 +54,42 @@ class Frame(NamedTuple):
         return self.column - _LABEL
 
 
-def health_lines(view: HealthView, breakers: Mapping[str, str], frame: Frame, *, origin: str = "venue") -> list[Line]:
-    """`origin`: what the store's failures are counted by."""
-    size, now = frame.column, view.at
-    tall = max(4, min(10, frame.height - (16 if frame.is_wide else 20)))
-    left = [*_depth(view, size, tall), (), *_arrivals(view, size)]
-    groups = 12 if frame.is_wide else 5
-    right = [
-        *_alerts(view, size),
-        (),
-        *_origins(view, breakers, size, origin),
-        (),
-        *_groups(view.tally.groups[:groups], now, size),
-    ]
-    return beside(left, right, frame) if frame.is_wide else [*left, (), *right]
+class HealthRow(NamedTuple):
+    """A line of the screen; `opens`: the filter that lists what it counts."""
+
+    line: Line
+    opens: str | None = None
+
+
+def health_rows(
+    view: HealthView, breakers: Mapping[str, str], frame: Frame, *, origin: str = "venue"
+) -> tuple[list[HealthRow], list[HealthRow]]:
+    """The two columns; one below the other where there is no room for both. `origin`: what failures are counted by."""
+    size = frame.column
+    tall = max(4, min(10, frame.height - 16))
+    groups = 12 if frame.is_wide else 8
+    blank = HealthRow(())
+    first = [*_alerts(view, size, origin), blank, *_origins(view, breakers, size, origin)]
+    plots = [*(HealthRow(one) for one in _depth(view, size, tall)), blank, *_arrivals(view, size)]
+    top = _groups(view.tally.groups[:groups], view.at, size)
+    if frame.is_wide:
+        return plots, [*first, blank, *top]
+    return [*first, blank, *plots, blank, *top], []
+
+
+def health_lines(
+    columns: tuple[list[HealthRow], list[HealthRow]], frame: Frame, chosen: HealthRow | None = None
+) -> list[Line]:
+    """Every line fits the width: none is wrapped. The chosen row has a sign before it."""
+    left, right = ([clip(_pointed(row, chosen), frame.column) for row in column] for column in columns)
+    return beside(left, right, frame) if right else left
+
+
+def _pointed(row: HealthRow, chosen: HealthRow | None) -> Line:
+    if row.opens is None or row is not chosen:
+        return row.line
+    first, *rest = row.line
+    return (trusted("▸", "accent"), trusted(first.text[1:], "accent"), *rest)
 
 
 def beside(left: Sequence[Line], right: Sequence[Line], frame: Frame) -> list[Line]:
@@ -89,11 +115,16 @@ def _depth(view: HealthView, size: int, tall: int) -> list[Line]:
         ]
     peak = max(seen)
     told = f"now {count(view.tally.open)} open · peak {count(peak)} · last 8h"
-    rows = plot(view.depth, peak, tall)
+    rows = plot(resampled(view.depth, size - _LABEL), peak, tall)
     labels = {0: short_count(peak), tall - 1: "0"}
     lines = [_title("DEPTH", told, size)]
     lines += [(trusted(f"{labels.get(at, ''):>6} ▏", "dim"), trusted(row, "accent")) for at, row in enumerate(rows)]
     return [*lines, line(trusted(_axis(size), "dim")), line(trusted(_trend(view), "dim"))]
+
+
+def resampled(levels: Sequence[int | None], room: int) -> list[int | None]:
+    """One level for each column: the screen may have been resized since they were read."""
+    return [levels[at * len(levels) // room] for at in range(room)]
 
 
 def _trend(view: HealthView) -> str:
@@ -127,20 +158,22 @@ def plot(levels: Sequence[int | None], peak: int, tall: int) -> list[str]:
     return rows
 
 
-def _arrivals(view: HealthView, size: int) -> list[Line]:
+def _arrivals(view: HealthView, size: int) -> list[HealthRow]:
     hours, minutes = 24, bars(view.minutes, 60 if size >= 90 else 20)
     most = max((max(counts) for counts in view.arrivals.values()), default=0)
     whole = sum(sum(counts) for counts in view.arrivals.values())
-    lines = [_title("ARRIVALS", f"{count(whole)} in 24h, by the hour", size)]
-    step = 2 if size - 12 - 18 >= 2 * hours else 1
+    rows = [HealthRow(_title("ARRIVALS", f"{count(whole)} in 24h, by the hour", size))]
+    step = 2 if size - 13 - 18 >= 2 * hours else 1
     for name, counts in view.arrivals.items():
         row = "".join(cell * step for cell in scaled(counts, most))
         told = f"{count(sum(counts)):>9} {_now(counts[-1])}"
-        lines.append((Cell(fit(safe(name, 40), 12)), trusted(row, "accent"), trusted(told, "dim")))
+        cells = (Cell(fit(f" {safe(name, 40)}", 13)), trusted(row, "accent"), trusted(told, "dim"))
+        rows.append(HealthRow(cells, f"{with_field('', 'category', name)} since:24h state:all"))
     if not view.arrivals:
-        lines.append(line(trusted("  none", "dim")))
-    told = f"{count(sum(view.minutes)):>9} {'in 60m'}"
-    return [*lines, (trusted(fit("by minute", 12), "dim"), trusted(sparkline(minutes), "accent"), trusted(told, "dim"))]
+        rows.append(HealthRow(line(trusted("  none", "dim"))))
+    told = f"{count(sum(view.minutes)):>9} in 60m"
+    cells = (trusted(fit(" by minute", 13), "dim"), trusted(sparkline(minutes), "accent"), trusted(told, "dim"))
+    return [*rows, HealthRow(cells, "since:60m state:all")]
 
 
 def _now(arrived: int) -> str:
@@ -152,31 +185,88 @@ def scaled(counts: Sequence[int], most: int) -> str:
     return "".join(_EIGHTHS[max(1, 8 * value // most)] if value and most else " " for value in counts)
 
 
-def _alerts(view: HealthView, size: int) -> list[Line]:
-    lines = [_title("ALERTS", f"{count(len(view.alerts))} raised" if view.alerts else "none", size)]
+def _alerts(view: HealthView, size: int, origin: str) -> list[HealthRow]:
+    """What is wrong, the gravest first: what concerns one venue stands in one row."""
+    raised = folded(view.alerts)
+    rows = [HealthRow(_title("ALERTS", f"{count(len(view.alerts))} raised" if view.alerts else "none", size))]
     if view.halt is not None:
         halt = f"HALT by {safe(view.halt.operator, 24)}: {safe(view.halt.note, 200)}"
-        lines += wrap(line(trusted("! ", "danger"), trusted(halt, "danger")), size)
+        rows.append(HealthRow(line(trusted("! ", "danger"), trusted(halt, "danger"))))
     elif not view.tally.is_readable:
-        lines.append(line(trusted("! halt unknown, in doubt unknown, poisoned unknown", "danger")))
-    for alert in view.alerts:
-        tone: Tone = "danger" if alert.severe else "warning"
-        lines += wrap(line(trusted("! ", tone), untrusted(alert.text, tone, limit=300)), size)
-    return lines
+        rows.append(HealthRow(line(trusted("! halt unknown, in doubt unknown, poisoned unknown", "danger"))))
+    for name, alerts in raised:
+        tone: Tone = "danger" if any(alert.severe for alert in alerts) else "warning"
+        opens = _opens(name, alerts, origin, view)
+        rows.append(HealthRow(line(trusted(" ! " if opens else "! ", tone), *_told(name, alerts, size, tone)), opens))
+    return rows
 
 
-def _origins(view: HealthView, breakers: Mapping[str, str], size: int, origin: str) -> list[Line]:
-    told = f"↑ rising ↓ falling · late: {span(view.age_limit)} or older"
-    lines = [_title(f"{origin.upper()}S", told, size)]
+def folded(alerts: Sequence[Alert]) -> list[tuple[str | None, tuple[Alert, ...]]]:
+    """Alerts with the venue they are about, one row a venue; the gravest first."""
+    rows: list[tuple[str | None, tuple[Alert, ...]]] = [(None, (one,)) for one in alerts if one.rule not in _OF_VENUES]
+    by_venue: dict[str, tuple[Alert, ...]] = {}
+    for one in alerts:
+        if one.rule in _OF_VENUES:
+            by_venue[one.subject or ""] = (*by_venue.get(one.subject or "", ()), one)
+    return sorted([*rows, *by_venue.items()], key=_gravity)
+
+
+def _gravity(row: tuple[str | None, tuple[Alert, ...]]) -> tuple[int, int, float]:
+    """Severe ones, poison, the rest, a common cause; several rules before one, then by how far over the limit."""
+    alerts, rules = row[1], {alert.rule for alert in row[1]}
+    over = max(alert.value / alert.limit if alert.limit else 0.0 for alert in alerts)
+    rank = 0 if any(alert.severe for alert in alerts) else 1 if "poison" in rules else 3 if "dominance" in rules else 2
+    return (rank, -len(alerts), -over)
+
+
+def _told(name: str | None, alerts: Sequence[Alert], size: int, tone: Tone) -> Line:
+    if name is None:
+        text = alerts[0].text if len(alerts[0].text) + 3 <= size else alerts[0].brief or alerts[0].text
+        return line(untrusted(text, tone, limit=300))
+    return line(untrusted(f"{name or '–'}  ", "strong", limit=40), trusted(" · ".join(map(_of_venue, alerts)), tone))
+
+
+def _of_venue(alert: Alert) -> str:
+    match alert.rule:
+        case "poison":
+            return f"{count(int(alert.value))} poisoned"
+        case "depth":
+            return f"{count(int(alert.value))} open (limit {count(int(alert.limit))})"
+        case _:
+            limit = span(timedelta(seconds=alert.limit))
+            return f"oldest {span(timedelta(seconds=alert.value))} (limit {limit})"
+
+
+def _opens(name: str | None, alerts: Sequence[Alert], origin: str, view: HealthView) -> str | None:
+    """The filter that lists what the alert is about."""
+    rules = {alert.rule for alert in alerts}
+    if name is None:
+        subject = alerts[0].subject or ""
+        known = {"in-doubt": "state:in_doubt", "arrivals": "since:10m"}
+        return with_field("", "category", subject) if "dominance" in rules else known.get(alerts[0].rule)
+    here = with_field("", origin, name)
+    if rules == {"poison"}:
+        return f"{here} mark:poison"
+    return f"{here} age>={span(view.age_limit)}" if rules == {"oldest"} else here
+
+
+def _origins(view: HealthView, breakers: Mapping[str, str], size: int, origin: str) -> list[HealthRow]:
+    told = f"late: {span(view.age_limit)} or older"
+    rows = [HealthRow(_title(f"{origin.upper()}S", told, size))]
     if not view.tally.venues:
-        return [*lines, line(trusted("  there are no entries", "dim"))]
-    lines.append(line(trusted(_COLUMNS, "dim")))
-    for name, venue in sorted(view.tally.venues.items(), key=lambda pair: -pair[1].depth):
-        lines.append(_venue(name, venue, view))
-        if name in breakers:
-            tone: Tone = "danger" if breakers[name] == "open" else "dim"
-            lines.append(line(trusted("  breaker ", "dim"), untrusted(breakers[name], tone, limit=12)))
-    return lines
+        return [*rows, HealthRow(line(trusted("  there are no entries", "dim")))]
+    heads = f"{'BREAKER':>9}" if breakers and size >= _WITH_BREAKER else ""
+    rows.append(HealthRow(line(trusted(f"{_COLUMNS}{heads}", "dim"))))
+    for name, venue in sorted(view.tally.venues.items(), key=lambda pair: (-pair[1].depth, pair[0])):
+        state = breakers.get(name, "")
+        tone: Tone = "danger" if state == "open" else "dim"
+        cells = _venue(name, venue, view)
+        if state and heads:
+            cells = (*cells, untrusted(f"{fit(state, 9, right=True)}", tone, limit=12))
+        rows.append(HealthRow(cells, with_field("", origin, name)))
+        if state and not heads:
+            rows.append(HealthRow(line(trusted("   breaker ", "dim"), untrusted(state, tone, limit=12))))
+    return rows
 
 
 def _venue(name: str, venue: VenueTally, view: HealthView) -> Line:
@@ -185,8 +275,8 @@ def _venue(name: str, venue: VenueTally, view: HealthView) -> Line:
     waits = long_age(venue.oldest, now) if venue.oldest else "–"
     average = "–" if venue.average_age is None else long_age(now - venue.average_age, now)
     return (
-        Cell(fit(safe(name, 60) or "–", 11)),
-        trusted(f"{short_count(venue.depth):>8}", "strong"),
+        Cell(fit(f" {safe(name, 60) or '–'}", 12)),
+        trusted(f"{short_count(venue.depth):>7}", "strong"),
         trusted(f" {_ARROWS[trend.direction] if trend else ' '}", "accent"),
         trusted(f"{doubts:>6}", "danger" if venue.in_doubt else "dim"),
         trusted(f"{poisoned:>7}", "danger" if venue.poisoned else "dim"),
@@ -195,18 +285,17 @@ def _venue(name: str, venue: VenueTally, view: HealthView) -> Line:
     )
 
 
-def _groups(groups: Sequence[Group], now: datetime, size: int) -> list[Line]:
-    lines = [_title("TOP GROUPS", "open · last", size)]
+def _groups(groups: Sequence[Group], now: datetime, size: int) -> list[HealthRow]:
+    rows = [HealthRow(_title("TOP GROUPS", "open · last", size))]
     for group in groups:
         last = long_age(group.last_seen, now) if group.last_seen else "?"
-        lines.append(
-            (
-                trusted(f"{count(group.count):>9}  ", "strong"),
-                Cell(fit(safe(group.title, 200), size - 20)),
-                trusted(f"{last:>8}", "dim"),
-            )
+        cells = (
+            trusted(f"{count(group.count):>9}  ", "strong"),
+            Cell(fit(safe(group.title, 200), size - 20)),
+            trusted(f"{last:>8}", "dim"),
         )
-    return lines if groups else [*lines, line(trusted("  none", "dim"))]
+        rows.append(HealthRow(cells, f"group:{group.fingerprint}"))
+    return rows if groups else [*rows, HealthRow(line(trusted("  none", "dim")))]
 
 
 def short_count(value: int) -> str:

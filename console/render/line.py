@@ -10,8 +10,8 @@ from rich.cells import cell_len, set_cell_size
 
 from console.text.untrusted import safe, safe_block
 
-Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", "key"]
-TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key")
+Tone = Literal["plain", "dim", "strong", "accent", "warning", "danger", "good", "key", "match"]
+TONES: tuple[Tone, ...] = ("plain", "dim", "strong", "accent", "warning", "danger", "good", "key", "match")
 
 
 class Cell(NamedTuple):
@@ -47,6 +47,21 @@ def plain(cells: Line) -> str:
 
 def width(cells: Line) -> int:
     return sum(cell_len(cell.text) for cell in cells)
+
+
+def cell_at(cells: Line, x: int) -> int | None:
+    """Which cell of the line stands in this column; None beyond its end."""
+    end = 0
+    for at, cell in enumerate(cells):
+        end += cell_len(cell.text)
+        if x < end:
+            return at
+    return None
+
+
+def word_at(text: str, x: int) -> str:
+    """The word that stands in this column of a line of plain characters."""
+    return next((found[0] for found in re.finditer(r"\S+", text) if found.start() <= x < found.end()), "")
 
 
 def fit(text: str, size: int, *, right: bool = False) -> str:
@@ -108,9 +123,9 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     hang = width(margin)
     current: list[Cell] = []
     used = start = 0
-    for word, tone in ((word, cell.tone) for cell in cells for word in _words(cell.text)):
+    for word, tone, rest in _parts(cells):
         length = cell_len(word)
-        if used + length > size and used > start and word.strip():
+        if used + length + rest > size and used > start and word.strip():
             yield tuple(current)
             current, used, start = list(margin), hang, hang
         while length > size - used and used == start:
@@ -123,6 +138,18 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
             _append(current, word, tone)
             used += length
     yield tuple(current)
+
+
+def _parts(cells: Line) -> list[tuple[str, Tone, int]]:
+    """Each word, or the part of it that has one tone, with the width of what follows it without a blank."""
+    found = [(word, cell.tone) for cell in cells for word in _words(cell.text)]
+    made: list[tuple[str, Tone, int]] = []
+    rest = 0
+    for word, tone in reversed(found):
+        rest = 0 if word.isspace() else rest
+        made.append((word, tone, rest))
+        rest = 0 if word.isspace() else rest + cell_len(word)
+    return made[::-1]
 
 
 def _margin(cells: Line, size: int) -> Line:
@@ -193,5 +220,5 @@ def body(text: str) -> list[Line]:
     lines = block(safe_block(text, LONGEST))
     if len(text) > LONGEST:
         rest = len(text) - LONGEST
-        lines.append(line(trusted(f"… {rest:,} more characters: p shows them all in a pager", "dim")))
+        lines.append(line(trusted(f"… {rest:,} more characters: the pager shows them all", "dim")))
     return lines

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from backends.records import Entry, number
 from console.services.layout_fields import layout_of
+from console.text.untrusted import safe
 
 VenueTypes = Mapping[str, str]  # a venue's name in the store → its type, where the config says another
 _CCXT = "ccxt:"
@@ -87,6 +88,18 @@ def _reduces(document: object) -> bool:
 
 def currency_of(entry: Entry, types: VenueTypes) -> str | None:
     return _currency(_kind(entry, types), entry.text("market_id"))
+
+
+def by_currency(worth: Mapping[str, Decimal], types: VenueTypes) -> dict[str, Decimal]:
+    """The sums of a group's purses per currency, the largest first; the empty name: of no known currency."""
+    from backends.index.rows import read_purse  # the first frame needs nothing of the index
+
+    total: dict[str, Decimal] = {}
+    for purse, amount in worth.items():
+        venue, market = read_purse(purse)
+        currency = _currency(types.get(venue, venue), market) or ""
+        total[currency] = _EXACT.add(total.get(currency, Decimal(0)), amount)
+    return dict(sorted(total.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _holds(text: str, parts: tuple[str, ...]) -> bool:
@@ -178,10 +191,16 @@ def told_terms(entry: Entry) -> ToldTerms:
 
 
 def _terms(document: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    from venues.term_names import PARAMS, TERM_OF, fold, is_set
+    from dlq_sink.terms import PARAMS, TERM_OF, fold, is_set
 
     for key, held in document.items():
         if (name := TERM_OF.get(fold(key))) in ("stop_price", "stop_loss_price", "notional") and is_set(name, held):
             yield name, held
         if fold(key) == PARAMS and isinstance(held, Mapping):
             yield from _terms(held)
+
+
+def sender_text(entry: Entry) -> str:
+    """Whose intent it is: `left open by engine-1 on desk9`."""
+    owner, host = (safe(name, 80) for name in entry.sender)
+    return f"left open by {owner or 'an engine that told no name'}{f' on {host}' if host else ''}"

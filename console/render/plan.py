@@ -334,7 +334,7 @@ def resend_page(plan: ResendPlan, *, rows: int) -> list[PageRow]:
         count, _, why = _held_text(tally).removeprefix("holds ").partition(": ")
         summary.append(("holds", line(trusted(count, "warning"), trusted(f"   {why}", "warning"))))
     if plan.going:
-        summary.append(("on success", line(trusted(f"{_resend_success(plan)}; z cannot undo it"))))
+        summary.append(("on success", line(trusted(f"{_resend_success(plan)}; no undo"))))
         if plan.kind != "outbox":
             summary.append(("on failure", line(trusted(_FAILURE))))
         summary.append(("mode", line(trusted(_REAL, "warning"))))

@@ -1,14 +1,17 @@
-"""A row of the queue: the columns that fit a width, and an entry's cells in them. Pure."""
+"""A row of the queue: the columns that fit a width, an entry's cells in them, and what a filter found there. Pure."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from backends.records import Entry, readable
+from backends.criterion import fold
+from backends.records import Entry, Filter, readable
 from console.render import value
-from console.render.line import Cell, Line, Tone, fit
+from console.render.line import HANG, Cell, Line, Tone, fit
 from console.render.order_row import VenueTypes, is_exit, quick_value, value_of
 from console.services import layout_fields as of
 from console.services.triage.lineage import told
@@ -20,6 +23,69 @@ from console.text.untrusted import safe
 _ROOM_FOR_WORDS = 40  # columns of the error from which it has room for a sentence before it
 _SOON_DAYS = 3  # days of retention left that are worth a warning
 _WORN = 3  # tries that are worth a warning
+
+
+class Sought(NamedTuple):
+    """Folded texts that are looked for: in the error, and in the market."""
+
+    error: tuple[str, ...] = ()
+    market: tuple[str, ...] = ()
+
+
+NOTHING = Sought()
+
+
+def sought_by(where: Filter) -> Sought:
+    """What must be found; what is excluded stands nowhere."""
+    asked = [one for one in where.every if one.field in ("text", "error") and not one.negated]
+    error = _pieces(piece for one in asked for choice in one.choices for piece in choice.pieces)
+    market = _pieces(piece for one in asked if one.field == "text" for piece in one.choices[0].pieces)
+    return Sought(error, market)
+
+
+def _pieces(found: Iterable[str]) -> tuple[str, ...]:
+    """The longest first, so that a text is marked whole where another begins like it."""
+    return tuple(sorted({piece for piece in found if piece}, key=lambda piece: (-len(piece), piece)))
+
+
+def marked(cells: Line, texts: tuple[str, ...]) -> Line:
+    """The line with every place where one of the texts stands as a cell of its own."""
+    if not texts:
+        return cells
+    made: list[Cell] = []
+    for cell in cells:
+        made += [cell] if cell is HANG else marked_cell(cell, texts)
+    return tuple(made)
+
+
+def marked_cell(cell: Cell, texts: tuple[str, ...], within: str = "") -> list[Cell]:
+    """The parts of a cell. `within`: only where this part of its text stands."""
+    text = cell.text
+    low = text.find(within) if within else 0
+    if not texts or low < 0:
+        return [cell]
+    high = low + len(within) if within else len(text)
+    parts: list[Cell] = []
+    at = 0
+    for start, end in _places(text[low:high], texts):
+        if start + low > at:
+            parts.append(Cell(text[at : start + low], cell.tone))
+        parts.append(Cell(text[start + low : end + low], "match"))
+        at = end + low
+    if at < len(text):
+        parts.append(Cell(text[at:], cell.tone))
+    return parts or [cell]
+
+
+def _places(text: str, texts: tuple[str, ...]) -> list[tuple[int, int]]:
+    """From where to where, in the text as it stands: folding may make it longer."""
+    folded = fold(text)
+    found = [match.span() for match in re.finditer("|".join(map(re.escape, texts)), folded)]
+    if not found or len(folded) == len(text):
+        return found
+    origin = [at for at, letter in enumerate(text) for _ in fold(letter)]
+    spans = [(origin[start], origin[end - 1] + 1) for start, end in found]
+    return [span for at, span in enumerate(spans) if at == 0 or span[0] >= spans[at - 1][1]]
 
 
 class TableColumn(NamedTuple):
@@ -92,6 +158,16 @@ def header(size: int, layout: str) -> Line:
     return tuple(cells[:-1])
 
 
+def column_at(x: int, size: int, layout: str) -> str | None:
+    """The title of the column that stands there; None between the columns."""
+    made, begins = table_columns(size, layout), len(_margin(layout))
+    for column in made.columns:
+        if begins <= x < begins + column.size:
+            return column.title
+        begins += column.size + len(made.gap)
+    return None
+
+
 def _margin(layout: str) -> str:
     """The room of the signs: marked, state and, of an order, exit."""
     return " " * (4 if of.LAYOUTS[layout].has_modes else 3)
@@ -121,6 +197,7 @@ def row_line(
     fresh: bool,
     types: VenueTypes | None = None,
     quick: bool = False,
+    sought: Sought = NOTHING,
 ) -> Line:
     """The entry's line, exactly as wide as the table. `quick`: only what can be told at once."""
     made, state = table_columns(size, row.entry.layout), state_glyph(row, now)
@@ -133,8 +210,19 @@ def row_line(
             text, shade = _value(row.entry, column.size, types or {}, quick=quick)
         else:
             text, shade = _shown(row, column, now)
-        cells += [Cell(fit(text, column.size, right=column.right), shade), Cell(made.gap)]
+        cell = Cell(fit(text, column.size, right=column.right), shade)
+        cells += [cell] if sought is NOTHING else _found(row.entry, cell, column.title, sought)
+        cells.append(Cell(made.gap))
     return tuple(cells[:-1])
+
+
+def _found(entry: Entry, cell: Cell, title: str, sought: Sought) -> list[Cell]:
+    """The cell with what a filter found in it marked: in the error, and in an order's market."""
+    if title == "ERROR":
+        return marked_cell(cell, sought.error)
+    if title == "ORDER":
+        return marked_cell(cell, sought.market, within=value.name(entry.text("market_id")))
+    return [cell]
 
 
 def _value(entry: Entry, room: int, types: VenueTypes, *, quick: bool) -> tuple[str, Tone]:

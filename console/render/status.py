@@ -49,6 +49,7 @@ class HeaderState(NamedTuple):
     cut: str | None = None  # what of the store is not shown, and why
     is_known: bool = True  # False: the ledger cannot be read, and states and halt are unknown
     asked: int = 0  # plans that wait for this person
+    read_at: datetime | None = None  # when the store was last read
 
 
 def title(header_state: HeaderState, size: int) -> Line:
@@ -79,9 +80,9 @@ def value_label(label: str, room: int) -> str:
 def status(header_state: HeaderState, now: datetime, size: int) -> Line:
     alarms: list[Line] = []
     if header_state.lost is not None:
-        alarms.append(
-            line(trusted("STORE LOST", "danger"), trusted(" "), untrusted(header_state.lost, "danger", limit=200))
-        )
+        age = data_age(header_state, now)
+        words = f"STORE LOST, as of {age} ago: " if age else "STORE LOST: "
+        alarms.append(line(trusted(words, "danger"), untrusted(header_state.lost, "danger", limit=200)))
     if header_state.halt is not None:
         alarms.append(_halt(header_state.halt))
     if header_state.cut is not None:
@@ -97,6 +98,13 @@ def status(header_state: HeaderState, now: datetime, size: int) -> Line:
     return spread(left, trend if width(left) + width(trend) < size else (), size)
 
 
+def data_age(header_state: HeaderState, now: datetime) -> str:
+    """How old is what is shown of a store that does not answer; empty where it answers, or was never read."""
+    if header_state.lost is None or header_state.read_at is None:
+        return ""
+    return long_age(header_state.read_at, now)
+
+
 def _calm(header_state: HeaderState, counts: Line, trend: Line, size: int) -> Line:
     """The status without alarms: counts, alerts, then the trend."""
     # In quarters, so that an idle screen is seldom repainted; the health screen shows the percent.
@@ -105,17 +113,25 @@ def _calm(header_state: HeaderState, counts: Line, trend: Line, size: int) -> Li
     raised = alert_words(header_state.alerts, size)
     tails = [tail for tail in (joined([index, trend]), index) if tail]
     tail = next((tail for tail in tails if width(joined([counts, raised])) + width(tail) + 3 <= size), ())
-    room = size - width(counts) - (width(tail) + 3 if tail else 0) - 3
+    room = size - width(counts) - (width(tail) + 3 if tail else 0) - 4
     return spread(joined([counts, alert_words(header_state.alerts, room)]), tail, size)
 
 
+_SHORTEST_ALERT = 24  # a cut one says less than how many there are
+
+
 def alert_words(alerts: Sequence[Alert], room: int) -> Line:
-    """One alert and the number of others. Prefers alerts other than in-doubt, which the counts show already."""
-    if not alerts or room < 12:
+    """One alert and the number of others; where room is short, only how many.
+
+    Prefers alerts other than in-doubt, which the counts show already.
+    """
+    if not alerts or room < 9:
         return ()
     first = next((alert for alert in alerts if alert.rule != "in-doubt"), alerts[0])
     more = line(trusted(f" +{len(alerts) - 1}", "warning")) if len(alerts) > 1 else ()
     text = line(trusted("alert: ", "warning"), untrusted(first.brief or first.text, "warning", limit=60))
+    if width(text) + width(more) > room and room < _SHORTEST_ALERT:
+        return line(trusted(value.many(len(alerts), "alert"), "warning"))
     return (*clip(text, room - width(more)), *more)
 
 

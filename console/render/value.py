@@ -85,10 +85,10 @@ def money(value: Decimal, *, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
-def amounts(by_currency: Mapping[str, Decimal], *, signed: bool = False) -> str:
+def amounts(by_currency: Mapping[str, Decimal], *, signed: bool = False, longest: int = 12) -> str:
     """`18,000.00 USD, 900.00 EUR`; zero where there is nothing."""
     parts = (
-        f"{money(amount, signed=signed)} {safe(currency, 12)}".rstrip() for currency, amount in by_currency.items()
+        f"{money(amount, signed=signed)} {safe(currency, longest)}".rstrip() for currency, amount in by_currency.items()
     )
     return ", ".join(parts) or money(Decimal(0))
 

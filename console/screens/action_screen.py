@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Entry, Selection, State, Version
 from console.render.entry import Shown
-from console.render.line import Line, line, trusted, untrusted
+from console.render.line import Line, line, plain, trusted, untrusted
 from console.render.value import order
 from console.screens.frame import FramedScreen
 from console.services.layout_fields import layout_of
 
 if TYPE_CHECKING:
-    from console.services.replay.background_run import Kind, RunProgress, Work
+    from console.services.replay.background_run import Kind, RunProgress, RunScope, Work
     from console.services.session import StoreSession
 
 
@@ -62,6 +62,13 @@ class ActingScreen(FramedScreen):
         """Lines that a gate shows above the chosen entries."""
         return []
 
+    def origin(self) -> str:
+        """By what the chosen entries were chosen: a group, or the queue's filter."""
+        return (
+            " ".join(filter(None, (" ".join(plain(cells).split()) for cells in self.about())))
+            or self.console.queue.loader.text
+        )
+
     def queue_asks(self, plan: str, what: str, then: str) -> None:
         """Tell here when somebody approves what this console asked for; `then`: what to do about it."""
         self.console.queue.people.asked(plan, f"{what} approved", then)
@@ -74,7 +81,8 @@ class ActingScreen(FramedScreen):
     def is_busy(self) -> bool:
         """Whether a batch runs; the operator is told so."""
         if self.console.activity.has_batch:
-            self.warn("a batch is running: b shows it, ! stops it")
+            name = self.console.name_of_key
+            self.warn(f"a batch is running: {name('batch')} shows it, {name('stop')} stops it")
         return self.console.activity.has_batch
 
     def do_dismiss(self) -> None:
@@ -154,7 +162,7 @@ class ActingScreen(FramedScreen):
         self.show_notice(line(trusted(self.console.activity.stop(), "warning")))
 
     def do_audit(self) -> None:
-        from console.screens.audit import AuditScreen
+        from console.screens.audit.screen import AuditScreen
 
         if self.attached_session() is not None:
             self.app.push_screen(AuditScreen())
@@ -176,6 +184,7 @@ def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> l
     """The first few chosen entries; always `most` lines at most, including those of `about`."""
     lines = screen.about()
     shown = max(1, most - len(lines))
+    shown += len(ids) == shown + 1  # the line that would say "and 1 more" has room for it
     for entry_id in ids[:shown]:
         entry = screen.known(entry_id)
         what = trusted(order(entry), "strong") if entry else trusted("")
@@ -185,11 +194,11 @@ def sample(screen: ActingScreen, ids: Sequence[str], *, most: int = SAMPLE) -> l
     return lines
 
 
-def new_run(kind: Kind, mode: str, total: int, work: Work) -> RunProgress:
+def new_run(kind: Kind, mode: str, total: int, work: Work, scope: RunScope | None = None) -> RunProgress:
     # Imported here: a console that only looks never loads what can send.
-    from console.services.replay.background_run import BackgroundRun, RunProgress
+    from console.services.replay.background_run import BackgroundRun, RunProgress, RunScope
 
-    return RunProgress(kind, mode, total, BackgroundRun(work))
+    return RunProgress(kind, mode, total, BackgroundRun(work), scope=scope or RunScope())
 
 
 def selection_of(picks: Picks) -> Selection:

@@ -1,4 +1,4 @@
-"""The screen that chooses a store: from the config, from those opened lately, or typed in. Opens none itself."""
+"""The screen that chooses a store: the config's, those opened lately, one that is typed, or the demo. Opens none."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from textual.widget import Widget
 
 from backends.store import BadTarget
 from backends.target import parse_target
-from console.render.line import Cell, Line, fit, line, trusted, untrusted
-from console.screens.frame import FramedScreen
+from console.render.line import Line, line, trusted, untrusted
+from console.render.store_choice import config_line, offer_lines, recent_line, store_lines
+from console.screens.frame import FramedScreen, name_of
+from console.services.store_glance import StoreGlance
+from console.settings.config import StoreConfig
 from console.settings.typed_store import typed_store
-from console.text.password_mask import masked
-from console.text.untrusted import safe
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.prompt_line import PromptLine
 from console.widgets.text_pane import TextPane
 
-_TYPED = "\0typed"
-_NAME_LENGTH, _KIND_LENGTH = 24, 40
+_MOVING = ("down", "up", "top", "bottom")  # also where the cursor stands on the row for another store
+_TYPED, _DEMO = "\0typed", "\0demo"
 
 
 class AttachScreen(FramedScreen):
@@ -32,44 +33,68 @@ class AttachScreen(FramedScreen):
         self._head = Canvas(id="head")
         self._said = TextPane(id="attach-problem")
         self._list = ChoiceList(id="choices")
+        self._list.on_move = self._moved
         self._line = PromptLine(id="attach-prompt")
+        self._where = Canvas(id="attach-config")
+        self._glances: dict[str, StoreGlance | None] = {}
 
     def body(self) -> Iterable[Widget]:
         yield self._head
         yield self._list
         yield self._said
         yield self._line
+        yield self._where
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._head.show(line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim")))
-        typed = [(_TYPED, line(trusted(" another: type a path or a URL", "dim")))]
-        self._list.put([*self._choices(), *([] if self.console.setup.served else typed)])
+        setup = self.console.setup
+        self._head.show(self._title())
+        path, exists = setup.config_path
+        if path:
+            self._where.show(config_line(path, exists=exists))
+        if setup.glance is not None:
+            self._glances = dict.fromkeys(setup.config.stores)
+            for store in setup.config.stores.values():
+                self._look_at(store)
+        self._put()
         self.failed(self._problem)
+
+    def _look_at(self, store: StoreConfig) -> None:
+        """Each store on its own: one that does not answer holds no other up."""
+
+        async def look() -> None:
+            assert self.console.setup.glance is not None
+            self._glances[store.name] = await self.console.setup.glance(store)
+            self._put()
+
+        self.start(look, group="glance", exclusive=False)
+
+    def _put(self) -> None:
+        if self.is_mounted:
+            self._list.put([*self._choices()])
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._put)
 
     def hints(self) -> tuple[str, ...]:
         """Offers `back` only where a store is attached."""
         return ("open", "down", "up", *(("back",) if self.console.session is not None else ()), "quit")
 
+    def _title(self) -> Line:
+        return line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim"))
+
     def _choices(self) -> Iterable[tuple[str, Line]]:
-        stores = self.console.setup.config.stores
-        named = min(_NAME_LENGTH, max(map(len, stores), default=0))
-        kinds = {name: safe(_kind(store.url), _KIND_LENGTH) for name, store in stores.items()}
-        kind = max(map(len, kinds.values()), default=0)
-        for name, store in stores.items():
-            environment = f"environment {store.environment}" if store.environment else ""
-            yield (
-                name,
-                line(
-                    Cell(f" {fit(safe(name, _NAME_LENGTH), named)}  ", "strong"),
-                    Cell(f"{fit(kinds[name], kind)}  ", "dim"),
-                    trusted(f"{(store.mode or 'paper').upper():5}  "),
-                    untrusted(environment, "dim", limit=40),
-                ),
-            )
-        for target in () if self.console.setup.served else self.console.setup.recent:
+        setup = self.console.setup
+        stores = setup.config.stores
+        yield from store_lines(stores, self._glances, max(20, self.size.width - 4))
+        if setup.served:
+            return
+        for target in setup.recent:
             if target not in stores:
-                yield target, line(untrusted(f" {masked(target)}", limit=200), trusted("  opened lately", "dim"))
+                yield target, recent_line(target)
+        first_run = self.console.session is None and setup.offers_demo
+        yield from offer_lines(demo=_DEMO if first_run else None, typed=_TYPED)
 
     def failed(self, problem: str | None) -> None:
         """Show why the store could not be attached."""
@@ -77,35 +102,53 @@ class AttachScreen(FramedScreen):
         self._said.set_class(problem is not None, "-shown")
         self._said.put([line(trusted("✗ ", "danger"), untrusted(problem, "danger", limit=500))] if problem else [])
         if problem is not None:
-            self.restand_head()
-
-    def restand_head(self) -> None:
-        self._head.show(line(trusted("Attach to a store", "strong"), trusted("   enter opens it", "dim")))
+            self._head.show(self._title())
 
     def take_key(self, event: events.Key) -> None:
+        """A line that is being typed takes every key; a character that is no key of this screen begins one."""
+        if not self._line.is_asking and self._begins_line(event):
+            self._line.ask("target")
         if not self._line.is_asking:
             super().take_key(event)
             return
         came = self._line.press(event)
         if came != "typing":
             self._line.rest()
-            self._show_footer()
+        self._show_footer()
         if came == "given" and self._line.text.strip():
             self._open(self._line.text.strip())
+
+    def _begins_line(self, event: events.Key) -> bool:
+        if self.console.setup.served or not (event.is_printable and (event.character or "").strip()):
+            return False
+        there = self.console.keys_at(self.key_context)
+        key = next((key for key in there if name_of(event) in key.keys), None)
+        return key is None or (self._list.chosen == _TYPED and key.id not in (*_MOVING, "quit"))
 
     @property
     def is_typing(self) -> bool:
         return self._line.is_asking
 
     def take_paste(self, text: str) -> None:
-        if self._line.is_asking:
-            self._line.paste(text)
+        if self.console.setup.served:
+            return
+        if not self._line.is_asking:
+            self._line.ask("target")
+            self._show_footer()
+        self._line.paste(text)
+
+    def _moved(self) -> None:
+        """The row for another store shows where its line is."""
+        if self.is_mounted and not self._line.is_asking:
+            self._line.rest(line(trusted("path or URL: ", "accent")) if self._list.chosen == _TYPED else ())
 
     def do_open(self) -> None:
         chosen = self._list.chosen
         if chosen == _TYPED:
             self._line.ask("target")
             self._show_footer()
+        elif chosen == _DEMO:
+            self.console.leave_for_demo()
         elif chosen is not None:
             self._open(chosen)
 
@@ -145,11 +188,3 @@ class AttachScreen(FramedScreen):
 
     def do_bottom(self) -> None:
         self._list.move_to(1 << 30)
-
-
-def _kind(url: str) -> str:
-    """The store's address without anything that could be a password."""
-    try:
-        return parse_target(url).label
-    except BadTarget:
-        return "its url cannot be read"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from textual.widget import Widget
 
@@ -18,8 +18,10 @@ _HINTS = ("copy", "copy-json", "note", "pager", "editor", "audit", "mode")
 class EntryScreen(ActingScreen):
     key_context = "entry"
 
-    def __init__(self, shown: Shown, tab: int) -> None:
+    def __init__(self, shown: Shown, tab: int, *, step: Callable[[int], Shown | None] | None = None) -> None:
+        """`step` moves in the list it was opened from and returns what stands there; None: in the queue."""
         super().__init__()
+        self._step = step or self._step_in_queue
         self._shown = shown
         self._order = Canvas(id="entry-order")
         self.pane = EntryPane(page_from=PAGE_FROM, id="entry")
@@ -40,6 +42,7 @@ class EntryScreen(ActingScreen):
         self._order.show(summary(self._shown, max(20, self.size.width - 4)))
 
     def _put(self) -> None:
+        self.pane.sought = self.console.queue.pane.sought
         self.pane.put(self._shown, self.console.now())
         self.header_changed()
 
@@ -82,18 +85,22 @@ class EntryScreen(ActingScreen):
         self._go(-1)
 
     def _go(self, by: int) -> None:
-        """Open the entry after or before this one in the queue, whose cursor follows."""
+        """Open the entry after or before this one in its list, whose cursor follows."""
+        shown = self._step(by)
+        if shown is None or shown.row.entry.id == self._shown.row.entry.id:
+            self.warn("there is no further entry in this direction")
+            return
+        self._shown = shown
+        self._put()
+        self.acted()
+
+    def _step_in_queue(self, by: int) -> Shown | None:
         table = self.console.queue.table
         at = table.window.find(self._shown.row.entry.id)
         if at is not None:
             table.move_to(at + by)
         row = table.row
-        if row is None or row.entry.id == self._shown.row.entry.id:
-            self.warn("there is no further entry in this direction")
-            return
-        self._shown = self.console.shown_row(row)
-        self._put()
-        self.acted()
+        return None if row is None else self.console.shown_row(row)
 
     def do_down(self) -> None:
         self.pane.text.scroll_lines(1)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from errno import EEXIST
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from backends.records import AuditEvent, readable
-from console.render.event import pairs
+from backends.records import readable
+from console.render.evidence.event import EVENT_COLUMNS, event_cells
 from console.render.line import line, trusted, untrusted
 from console.screens.frame import FramedScreen
 from console.services.layout_fields import exported
+from console.services.triage.trail import event_body
 
 if TYPE_CHECKING:
     from backends.records import Entry
     from console.app import ConsoleApp
     from console.services.browse.queue_order import View
+    from console.services.triage.trail_filter import TrailQuery
 
 _MOST_TRIES = 100
 
@@ -38,17 +42,36 @@ async def export_view(app: ConsoleApp, view: View) -> None:
     await _export(app, "entries", "entries", parts())
 
 
-async def export_audit(app: ConsoleApp) -> None:
+async def export_audit(app: ConsoleApp, query: TrailQuery | None) -> None:
+    """As JSON Lines, whole; and as a table, one row an event."""
     session = app.session
     if session is None:
         return
-    store = session.store
+    store, stem = session.store, _stem(app, "audit")
 
-    async def parts() -> AsyncIterator[list[str]]:
-        async for events in store.audit():
-            yield [_event(event) for event in events]
+    async def events() -> AsyncIterator[list[dict[str, object]]]:
+        async for block in store.audit():
+            told = [event_body(event) | {"seq": event.seq, "hash": event.hash.hex()} for event in block]
+            yield [one for one in told if query is None or query.matches(one, None)]
 
-    await _export(app, "audit", "events", parts())
+    written = await _write(app, stem, ".jsonl", ([json.dumps(one) for one in part] async for part in events()))
+    if written is None:
+        return
+    table = await _write(app, stem, ".csv", _table(events()))
+    if table is not None:
+        _said(app, written.rows, "events", written.path, table.path)
+
+
+async def _table(parts: AsyncIterator[list[dict[str, object]]]) -> AsyncIterator[list[str]]:
+    yield [_csv(EVENT_COLUMNS)]
+    async for events in parts:
+        yield [_csv(event_cells(one)) for one in events]
+
+
+def _csv(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(cells)
+    return out.getvalue()
 
 
 async def export_batch(app: ConsoleApp) -> None:
@@ -75,11 +98,26 @@ async def export_batch(app: ConsoleApp) -> None:
     await _export(app, run.kind, "outcomes", parts())
 
 
+class _Written(NamedTuple):
+    path: Path
+    rows: int
+
+
 async def _export(app: ConsoleApp, what: str, unit: str, parts: AsyncIterator[list[str]]) -> None:
-    stem = Path.cwd() / f"dlq-{what}-{app.now().strftime('%Y%m%dT%H%M%SZ')}"
+    written = await _write(app, _stem(app, what), ".jsonl", parts)
+    if written is not None:
+        _said(app, written.rows, unit, written.path)
+
+
+def _stem(app: ConsoleApp, what: str) -> Path:
+    return Path.cwd() / f"dlq-{what}-{app.now().strftime('%Y%m%dT%H%M%SZ')}"
+
+
+async def _write(app: ConsoleApp, stem: Path, suffix: str, parts: AsyncIterator[list[str]]) -> _Written | None:
+    """Write the lines to a new file; None where that failed, which the screen then says."""
     path, written = stem, 0
     try:
-        path, file = await asyncio.to_thread(new_file, stem)
+        path, file = await asyncio.to_thread(new_file, stem, suffix)
         with file:
             async for lines in parts:
                 await asyncio.to_thread(file.write, "".join(f"{text}\n" for text in lines))
@@ -87,14 +125,20 @@ async def _export(app: ConsoleApp, what: str, unit: str, parts: AsyncIterator[li
             await asyncio.to_thread(file.flush)
     except OSError as problem:
         _screen(app).warn(f"{path} cannot be written: {problem.strerror}")
-        return
-    _screen(app).show_notice(line(trusted(f"{written:,} {unit} written to ", "good"), untrusted(str(path), limit=300)))
+        return None
+    return _Written(path, written)
 
 
-def new_file(stem: Path) -> tuple[Path, TextIO]:
+def _said(app: ConsoleApp, rows: int, unit: str, path: Path, other: Path | None = None) -> None:
+    also = f" and {other.suffix}" if other is not None and other.stem == path.stem else f" and {other}" if other else ""
+    where = untrusted(f"{path}{also}", limit=300)
+    _screen(app).show_notice(line(trusted(f"{rows:,} {unit} written to ", "good"), where))
+
+
+def new_file(stem: Path, suffix: str = ".jsonl") -> tuple[Path, TextIO]:
     """A file that was not there before: another user may have planted one of that name, or a link to somewhere else."""
     for number in range(_MOST_TRIES):
-        path = stem.with_name(f"{stem.name}{f'-{number}' if number else ''}.jsonl")
+        path = stem.with_name(f"{stem.name}{f'-{number}' if number else ''}{suffix}")
         try:
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -109,10 +153,6 @@ def _entry(entry: Entry) -> str:
 
 def _stored(value: object) -> object:
     return value if value is None or isinstance(value, int | float) else readable(value)
-
-
-def _event(event: AuditEvent) -> str:
-    return json.dumps(pairs(event) | {"seq": event.seq, "hash": event.hash.hex()})
 
 
 def _screen(app: ConsoleApp) -> FramedScreen:

@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from backends.store import StoreError
 from console import keymap as keys
-from console.render.line import Line, Tone, line, trusted, untrusted, width
+from console.render.line import Line, Tone, cell_at, line, trusted, untrusted, width
 from console.render.status import footer, status, title, waits_segment
 from console.widgets.canvas import Canvas
 from console.widgets.text_pane import TextPane
@@ -31,7 +31,7 @@ SMALLEST = (80, 24)
 _REST_SECONDS = 0.25  # keys typed in one go end with a pause this long
 _ALWAYS = ("back", "stop")  # these keys always work, so that nobody is locked in
 _LEAVING = ("ctrl+c", "ctrl+q")
-_TYPING = line(trusted("enter takes it   esc gives it up   ↑ ↓ what was typed before", "dim"))
+_TYPING = line(trusted("enter run · esc cancel · ↑↓ history", "dim"))
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
 
@@ -67,6 +67,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._status = Canvas(id="status")
         self._footer = Canvas(id="footer")
+        self._footer.on_column = self._click_key
         self._frame = Vertical(id="frame")
         self.noticed: Line = ()
         self._left_over: _LeftOver | None = None
@@ -153,6 +154,17 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         wanted = [key for key in shown if not (key.dangerous and self.is_small)]
         small = line(trusted("too small to act: 80x24 at least", "warning")) if self.is_small else ()
         self._footer.show(footer(wanted, size, lead=self.noticed or small or self.lead()))
+
+    def _click_key(self, x: int) -> None:
+        """A click on a hint of the footer is its key; a hint is the key's cell and that of its label."""
+        cells = self._footer.lines[0]
+        at = cell_at(cells, x)
+        if at is None or self.is_typing or self.app.screen is not self:
+            return
+        named = [cell.text for cell in cells[max(0, at - 1) : at + 1] if cell.tone == "key"]
+        key = next((key for key in self.console.keys_at(self.key_context) if key.shown in named[-1:]), None)
+        if key is not None:
+            self.press(key)
 
     def show_notice(self, *parts: Line, tone: Tone | None = None) -> None:
         """Show a result in the footer until the next key."""

@@ -6,22 +6,29 @@ Reads and freezes the members of a group before its gate opens: an act never tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.timer import Timer
 from textual.widget import Widget
 
 from backends.records import Entry
 from console.render.entry import Shown
-from console.render.group import Story, group_header, group_line, story_lines
-from console.render.line import Line, line, trusted, untrusted
+from console.render.group import GroupLook, Story, group_header, group_line, story_lines
+from console.render.line import Line, line, plain, trusted, untrusted, word_at
+from console.render.order_row import by_currency
 from console.render.value import many
 from console.screens.action_screen import ActingScreen, Pick, Picks
-from console.services.browse.filter_syntax import parse_expression, with_field
+from console.services.browse.filter_syntax import ExpressionError, parse_expression, with_field
 from console.services.layout_fields import LAYOUTS, LayoutFields
+from console.services.stats.group_sort import COLUMNS as GROUP_COLUMNS
+from console.services.stats.group_sort import WORDS as GROUP_SORTS
+from console.services.stats.group_sort import GroupSort, next_group_sort, sorted_groups
 from console.services.stats.groups import Group, Groups, GroupView
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
+from console.widgets.prompt_line import PromptLine
 from console.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
@@ -32,26 +39,31 @@ _RENEW_SECONDS = 1.0
 _REST_SECONDS = 0.06
 _TELL = 1000
 _SPLIT_SECONDS = 0.3
+_TITLES = 5  # of the groups that a gate is about
+_MOST_NOTED = 100
 
 
 class GroupsScreen(ActingScreen):
     key_context = "groups"
-    FOOTER = ("open", "dismiss", "replay", "note", "back", "pane", "undo")
+    FOOTER = ("open", "mark", "dismiss", "replay", "note", "filter", "sort", "back", "pane", "undo")
     CSS_PATH = "../styles/groups.tcss"
 
     def __init__(self, text: str) -> None:
         """`text`: the queue's filter, which also limits the groups."""
         super().__init__()
-        self._filter = text
-        self._head = Canvas(id="head")
+        self._filter = self._opened_with = text
+        self._head = PromptLine(id="head")
+        self._sort: GroupSort = "count"
+        self._marks: dict[str, None] = {}  # fingerprints
         self._heads = Canvas(id="titles")
+        self._heads.on_column = self._click_title
         self._list = ChoiceList(id="choices")
         self._list.on_move = self._moved
         self._story = TextPane(id="group-story")
         self._view: GroupView | None = None
         self._stamp: object = None
         self._frozen: dict[str, Entry] = {}
-        self._about: Group | None = None  # the group of the frozen members
+        self._about: tuple[Group, ...] = ()  # the groups of the frozen members
         self._rest: Timer | None = None
         self.in_story = False  # j and k scroll the story instead of moving the cursor
 
@@ -63,7 +75,10 @@ class GroupsScreen(ActingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._head.show(line(trusted("reading …", "dim")))
+        self._head.complete = self.console.queue.loader.complete
+        self._head.remember = self.console.setup.remember_filter
+        self._head.recall(self.console.setup.filters)
+        self._head.rest(line(trusted("reading …", "dim")))
         self._renew()
         if self.console.setup.watch:
             self.set_interval(_RENEW_SECONDS, self._renew_if_changed)
@@ -104,16 +119,33 @@ class GroupsScreen(ActingScreen):
         self._view = view
         now, size = self.console.now(), max(20, self.size.width - 4)
         seen = any(group.new is not None for group in view.groups)
-        self._head.show(self._scope(view))
-        layout = self._layout
-        self._heads.show(group_header(size, layout))
-        lines = [group_line(group, now, size, layout, anything_seen=seen) for group in view.groups]
-        self._list.put(list(zip((group.fingerprint for group in view.groups), lines, strict=True)))
+        if not self._head.is_asking:
+            self._head.rest(self._scope(view))
+        layout, types = self._layout, self.console.venue_types
+        groups = self._in_order(view)
+        self._marks = {one.fingerprint: None for one in view.groups if one.fingerprint in self._marks}
+        self._heads.show(group_header(size, layout, view.window))
+        lines = [
+            group_line(one, now, size, layout, how=GroupLook(seen, one.fingerprint in self._marks, types))
+            for one in groups
+        ]
+        self._list.put(list(zip((one.fingerprint for one in groups), lines, strict=True)))
         self._show_footer()
+
+    def _in_order(self, view: GroupView) -> tuple[Group, ...]:
+        def dearest(group: Group) -> Decimal:
+            return max(by_currency(group.worth, self.console.venue_types).values(), default=Decimal(0))
+
+        return sorted_groups(view.groups, self._sort, dearest)
+
+    def _put_again(self) -> None:
+        if self._view is not None:
+            self._put(self._view)
 
     def _scope(self, view: GroupView) -> Line:
         """How much of the store the groups cover."""
-        known = trusted(f"{many(len(view.groups), 'group')}", "strong")
+        order = f" · {GROUP_SORTS[self._sort]}" if self._sort != "count" else ""
+        known = trusted(f"{many(len(view.groups), 'group')}{order}", "strong")
         which = (trusted(" in ", "dim"), untrusted(self._filter, "accent", limit=60)) if self._filter else ()
         if view.complete:
             return (known, *which, trusted(f" · {many(view.count, 'entry')}, all counted", "dim"))
@@ -131,9 +163,91 @@ class GroupsScreen(ActingScreen):
         groups = self._view.groups if self._view is not None else ()
         return next((group for group in groups if group.fingerprint == chosen), None)
 
+    @property
+    def _acted_on(self) -> tuple[Group, ...]:
+        """The marked groups, else the one under the cursor."""
+        if self._marks and self._view is not None:
+            return tuple(one for one in self._in_order(self._view) if one.fingerprint in self._marks)
+        return () if self.group is None else (self.group,)
+
+    def lead(self) -> Line:
+        if not self._marks:
+            return ()
+        entries = sum(group.count for group in self._acted_on)
+        return line(trusted(f"{many(len(self._marks), 'group')} marked · {many(entries, 'entry')}", "accent"))
+
+    def do_mark(self) -> None:
+        chosen = self._list.chosen
+        if chosen is None or self.in_story:
+            return
+        if chosen in self._marks:
+            del self._marks[chosen]
+        else:
+            self._marks[chosen] = None
+        self._put_again()
+        self._list.move_by(1)
+
+    def do_mark_all(self) -> None:
+        self._marks = {} if self._view is None else {group.fingerprint: None for group in self._view.groups}
+        self._put_again()
+
+    def do_unmark(self) -> None:
+        self._marks = {}
+        self._put_again()
+
+    def do_sort(self) -> None:
+        self._sort = next_group_sort(self._sort, has_worth=self._layout.has_worth)
+        self._put_again()
+        self._list.move_to(0)
+
+    def _click_title(self, x: int) -> None:
+        """A click on a column's title sorts by it."""
+        by = GROUP_COLUMNS.get(word_at(plain(self._heads.lines[0]), x))
+        if by is not None:
+            self._sort = by
+            self._put_again()
+            self._list.move_to(0)
+
+    def do_filter(self) -> None:
+        self._head.ask("filter", earlier=self._filter)
+        self._show_footer()
+
+    @property
+    def is_typing(self) -> bool:
+        return self._head.is_asking
+
+    def take_paste(self, text: str) -> None:
+        if self._head.is_asking:
+            self._head.paste(text)
+
+    def take_key(self, event: events.Key) -> None:
+        if not self._head.is_asking:
+            super().take_key(event)
+            return
+        self._hush()
+        came = self._head.press(event)
+        if came == "given":
+            self._filter_by(self._head.text.strip())
+        elif came == "given-up":
+            self._put_again()
+        elif self._head.offered:
+            self.show_notice(line(untrusted("  ".join(self._head.offered), "accent")))
+        self._show_footer()
+
+    def _filter_by(self, text: str) -> None:
+        try:
+            parse_expression(text, self.console.now())
+        except ExpressionError as problem:
+            self._head.ask("filter", text)
+            self.warn(str(problem))
+            return
+        self._filter, self._marks = text, {}
+        self._head.rest(line(trusted("reading …", "dim")))
+        self._renew()
+
     def _moved(self) -> None:
         group = self.group
-        self._tell_story(None if group is None else Story(group))
+        self._tell_story(None if group is None else Story(group, types=self.console.venue_types))
         if self._rest is not None:
             self._rest.stop()
         self._rest = self.set_timer(_REST_SECONDS, self._rested) if group is not None else None
@@ -147,10 +261,10 @@ class GroupsScreen(ActingScreen):
             return
         groups = await self._groups()
         notes = await groups.notes(group.fingerprint)
-        self._tell_story(Story(group, None, notes))
+        self._tell_story(Story(group, None, notes, self.console.venue_types))
         split = await groups.split(group.fingerprint, budget=_SPLIT_SECONDS)
         if self.group is not None and self.group.fingerprint == group.fingerprint:
-            self._tell_story(Story(group, split, notes))
+            self._tell_story(Story(group, split, notes, self.console.venue_types))
 
     def _tell_story(self, story: Story | None) -> None:
         size = max(20, self.size.width - 4)
@@ -176,6 +290,10 @@ class GroupsScreen(ActingScreen):
             self.do_pane()
         elif any(worker.group == "ask" for worker in self.workers if worker.node is self):
             self.workers.cancel_group(self, "ask")
+        elif self._filter != self._opened_with:
+            self._filter_by(self._opened_with)
+        elif self._marks:
+            self.do_unmark()
         else:
             self._leave()
 
@@ -203,12 +321,21 @@ class GroupsScreen(ActingScreen):
         return None
 
     def about(self) -> list[Line]:
-        if self._about is None:
+        if not self._about:
             return []
-        return [line(trusted(" group  ", "dim"), untrusted(self._about.title, "strong", limit=60)), ()]
+        first, more = self._about[0], len(self._about) - 1
+        others = trusted(f"  and {many(more, 'other group')}" if more else "")
+        return [
+            line(
+                trusted(" group  ", "dim"),
+                untrusted(first.title, "strong", limit=max(50, self.size.width - 40)),
+                others,
+            ),
+            (),
+        ]
 
     def acted(self) -> None:
-        self._frozen = {}
+        self._frozen, self._marks = {}, {}
         self._renew()
         self.console.queue.changed()
 
@@ -219,53 +346,69 @@ class GroupsScreen(ActingScreen):
         self._freeze(super().do_replay)
 
     def _freeze(self, act: Callable[[], None]) -> None:
-        group = self.group
-        if group is None or self.attached_session() is None:
+        chosen = self._acted_on
+        if not chosen or self.attached_session() is None:
             return
-        self.show_notice(line(trusted(f"reading the members: {many(group.count, 'entry')} …", "accent")))
-        self.start(lambda: self._read_members(group, act), group="ask", exclusive=True)
+        entries = sum(group.count for group in chosen)
+        self.show_notice(line(trusted(f"reading the members: {many(entries, 'entry')} …", "accent")))
+        self.start(lambda: self._read_members(chosen, act), group="ask", exclusive=True)
 
-    async def _read_members(self, group: Group, act: Callable[[], None]) -> None:
+    async def _read_members(self, chosen: tuple[Group, ...], act: Callable[[], None]) -> None:
+        found: dict[str, Entry] = {}
+
         def tell(count: int) -> None:
-            if count >= _TELL:
-                self.show_notice(line(trusted(f"reading the members: {count:,} so far; esc gives up", "accent")))
+            if len(found) + count >= _TELL:
+                so_far = len(found) + count
+                self.show_notice(line(trusted(f"reading the members: {so_far:,} so far; esc gives up", "accent")))
 
-        query = parse_expression(self._filter, self.console.now())
-        members = await (await self._groups()).members(group.fingerprint, query, tell=tell)
+        query, complete = parse_expression(self._filter, self.console.now()), True
+        groups = await self._groups()
+        for group in chosen:
+            members = await groups.members(group.fingerprint, query, tell=tell)
+            found |= {entry.id: entry for entry in members.entries}
+            complete = complete and members.complete
         if not self.is_current:
             return  # a gate must not open over the screen that the operator has gone to
-        self._frozen, self._about = {entry.id: entry for entry in members.entries}, group
+        self._frozen, self._about = found, chosen
         self._hush()
-        if not members.entries:
-            self.warn("nothing of this group is open any more")
+        if not found:
+            of_what = "this group" if len(chosen) == 1 else "these groups"
+            self.warn(f"nothing of {of_what} is open any more")
             self._renew()
             return
-        if not members.complete:
-            self.warn(f"only the first {len(members.entries):,} of it are taken: repeat it for the rest")
+        if not complete:
+            self.warn(f"only the first {len(found):,} are taken: repeat it for the rest")
         act()
 
     def do_note(self) -> None:
-        """Write a note on the group, which outlives its entries."""
+        """Write a note on the group, or on each of the marked ones; it outlives their entries."""
         from console.screens.gates.prompts import WordGate, a_note
 
-        group = self.group
-        if group is None or self.attached_session() is None:
+        chosen = self._acted_on
+        if not chosen or self.attached_session() is None:
             return
-        lines = [
-            line(untrusted(f" {group.title}", limit=300)),
-            line(trusted(" It stays with the group when it comes again.", "dim")),
-        ]
-        gate = WordGate(line(trusted("Note on a group")), lines, ask="note", judge=a_note)
+        if len(chosen) > _MOST_NOTED:
+            self.warn(f"a note goes on {_MOST_NOTED} groups at most")
+            return
+        title = "Note on a group" if len(chosen) == 1 else f"Note on {many(len(chosen), 'group')}"
+        lines = [line(untrusted(f" {group.title}", limit=300)) for group in chosen[:_TITLES]]
+        if len(chosen) > _TITLES:
+            lines.append(line(trusted(f" … and {len(chosen) - _TITLES:,} more", "dim")))
+        lines.append(line(trusted(" It stays with the group when it comes again.", "dim")))
+        gate = WordGate(line(trusted(title)), lines, ask="note", judge=a_note)
 
         def answered(answer: str | None) -> None:
             if answer is not None:
-                self.start(lambda: self._write(group, answer), group="act", exclusive=False)
+                self.start(lambda: self._write(chosen, answer), group="act", exclusive=False)
 
         self.app.push_screen(gate, answered)
 
-    async def _write(self, group: Group, text: str) -> None:
-        await (await self._groups()).note(group.fingerprint, text)
+    async def _write(self, chosen: tuple[Group, ...], text: str) -> None:
+        groups = await self._groups()
+        for group in chosen:
+            await groups.note(group.fingerprint, text)
         self.show_notice(line(trusted("noted", "good")))
+        self._renew()
         self._rested()
 
     def do_pane(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.render.health import Frame, health_lines
+from console.render.health import Frame, HealthRow, health_lines, health_rows
 from console.render.line import Line, line, trusted
 from console.screens.frame import ReadingScreen
 from console.services.layout_fields import LAYOUTS
@@ -13,11 +13,13 @@ _RENEW_SECONDS = 2.0
 
 class HealthScreen(ReadingScreen):
     key_context = "health"
-    FOOTER = ("back", "groups", "down", "up", "refresh")
+    FOOTER = ("open", "report", "groups", "back", "down", "up", "refresh")
 
     def __init__(self) -> None:
         super().__init__()
         self._view: HealthView | None = None
+        self._columns: tuple[list[HealthRow], list[HealthRow]] = ([], [])
+        self._cursor = 0  # among the rows that open something
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -61,8 +63,62 @@ class HealthScreen(ReadingScreen):
             line(trusted("Health", "strong"), trusted(f"   {view.at:%Y-%m-%d %H:%M:%SZ}, from the index", "dim"))
         )
         origin = LAYOUTS[self.console.header_state.layout].words.origin
-        lines = health_lines(view, self.console.activity.breakers(), self._room(), origin=origin)
-        self.text.put(lines, keep_place=True)
+        held = self._chosen
+        self._columns = health_rows(view, self.console.activity.breakers(), self._room(), origin=origin)
+        opens = [row.opens for row in self._openable]
+        if held is not None and held.opens in opens:
+            self._cursor = opens.index(held.opens)
+        self._draw()
+
+    def _draw(self) -> None:
+        self.text.put(health_lines(self._columns, self._room(), self._chosen), keep_place=True)
+
+    @property
+    def _openable(self) -> list[HealthRow]:
+        """The rows that open something, the alerts first."""
+        left, right = self._columns
+        return [row for row in (*right, *left) if row.opens is not None]
+
+    @property
+    def _chosen(self) -> HealthRow | None:
+        rows = self._openable
+        return rows[min(self._cursor, len(rows) - 1)] if rows else None
+
+    def _move_to(self, at: int) -> None:
+        """Move the cursor, and bring its row into sight; beyond the ends the text scrolls on."""
+        rows = self._openable
+        wanted = max(0, min(at, len(rows) - 1))
+        if wanted == self._cursor or not rows:
+            self.text.scroll_lines(at - wanted)
+            return
+        self._cursor = wanted
+        self._draw()
+        column = next(column for column in self._columns if any(row is rows[wanted] for row in column))
+        self.text.reveal(next(n for n, row in enumerate(column) if row is rows[wanted]))
+
+    def do_down(self) -> None:
+        self._move_to(self._cursor + 1)
+
+    def do_up(self) -> None:
+        self._move_to(self._cursor - 1)
+
+    def do_top(self) -> None:
+        self._move_to(0)
+        self.text.scroll_to_line(0)
+
+    def do_bottom(self) -> None:
+        self._move_to(len(self._openable) - 1)
+        self.text.scroll_to_line(1 << 30)
+
+    def do_open(self) -> None:
+        """List the entries that the row counts."""
+        if self._chosen is not None and self._chosen.opens is not None:
+            self.console.list_in_queue(self._chosen.opens)
+
+    def do_report(self) -> None:
+        from console.screens.shift_report import ShiftReportScreen
+
+        self.app.push_screen(ShiftReportScreen())
 
     def _without(self) -> list[Line]:
         """What to show while there is no index."""

@@ -25,7 +25,7 @@ from console.services.triage.own_approval import ALONE
 from console.text.durations import long_age
 
 if TYPE_CHECKING:
-    from console.services.replay.background_run import RunHandle, Work
+    from console.services.replay.background_run import RunHandle, RunScope, Work
     from console.services.replay.outcome import EntryOutcome
     from console.services.replay.preflight import ReplayRequest
     from console.services.replay.target import Renewal, SendPlan
@@ -38,12 +38,16 @@ def replay(screen: ActingScreen) -> None:
     if len(picks) > 20 * session.max_batch:
         screen.warn(f"a batch takes {session.max_batch} entries at most: mark fewer")
         return
-    mode, selection = screen.console.mode, selection_of(picks)
+    mode, selection, origin = screen.console.mode, selection_of(picks), screen.origin()
 
     def asked(plan: SendPlan) -> None:
         screen.queue_asks(plan.hash, f"replay of {plan.count:,}", f"{screen_key(screen, 'replay')} again sends it")
 
-    steps = _plan_steps(session, selection, mode)._replace(asked=asked)
+    async def take_back(plan_hash: str) -> bool:
+        screen.console.queue.people.forget(plan_hash)
+        return await session.withdraw(plan_hash)
+
+    steps = _plan_steps(session, selection, mode)._replace(asked=asked, take_back=take_back)
     gate = ReplayGate(len(picks), mode=mode, has_modes=session.has_modes, steps=steps)
 
     def answered(answer: Confirmed | None) -> None:
@@ -51,11 +55,24 @@ def replay(screen: ActingScreen) -> None:
             screen.console.queue.people.forget(answer.plan.hash)
             work = _telling(answer.lost, session.replay_work(answer.plan, answer.note))
             total = answer.plan.size + len(answer.lost)
-            screen.console.begin(new_run("replay", mode if session.has_modes else REAL, total, work))
+            scope = _scope(answer, selection, origin)
+            screen.console.begin(new_run("replay", mode if session.has_modes else REAL, total, work, scope))
             screen.acted()
             _name_lost(screen, answer.lost)
 
     screen.app.push_screen(gate, answered)
+
+
+def _scope(answer: Confirmed, chosen: Selection, origin: str) -> RunScope:
+    """What the confirmed plan does, and what it was made of: the report tells sent from held by it."""
+    from console.services.replay.background_run import RunScope
+    from console.services.replay.plan import ReplayPlan
+
+    plan = answer.plan
+    going = (*plan.going_ids, *(one.entry_id for one in answer.lost))
+    sent, rehearsal = frozenset(going), isinstance(plan, ReplayPlan) and plan.rehearsal
+    beneath = tuple(one for one in plan.spoken_of if one not in sent)
+    return RunScope(going, beneath, tuple(one.entry_id for one in plan.held), chosen, rehearsal, origin)
 
 
 def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> PlanSteps:
@@ -82,6 +99,7 @@ def _plan_steps(session: StoreSession, selection: Selection, mode: Mode) -> Plan
         is_approved=session.is_approved,
         approver=lambda plan: _approver(session, plan.hash),
         asked=lambda _: None,
+        take_back=session.withdraw,
         refuse_held=session.refuse_held,
         entries=lambda plan: _entries_of(session, plan),
     )

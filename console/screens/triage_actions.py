@@ -28,7 +28,8 @@ def dismiss(screen: ActingScreen) -> None:
     settled = [entry_id for entry_id, pick in picks.items() if pick.state in ("dismissed", "replayed")]
     free = {entry_id: pick for entry_id, pick in picks.items() if pick.state == "pending"}
     if not free:
-        what = "in doubt: reconcile (C) first, dismissing would lose it" if held else "it is settled already"
+        ask = screen.console.name_of_key("reconcile")
+        what = f"in doubt: reconcile ({ask}) first, dismissing would lose it" if held else "it is settled already"
         screen.warn(what)
         screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
@@ -86,17 +87,18 @@ async def _refuse(session: StoreSession, chosen: list[Chosen]) -> None:
 
 
 async def _dismiss(screen: ActingScreen, session: StoreSession, chosen: list[Chosen], answer: Dismissal) -> None:
+    stop = screen.console.name_of_key("stop")
     with screen.console.activity.acting() as act:
 
         def progress(done: int, total: int) -> None:
             if total > 1000:
-                screen.show_notice(line(trusted(f"dismissing {done:,} of {total:,}; ! stops", "accent")))
+                screen.show_notice(line(trusted(f"dismissing {done:,} of {total:,}; {stop} stops", "accent")))
 
         report = await session.dismiss(
             chosen, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
         )
     if is_undone(_row(session)):
-        _report(screen, "dismissed", report.done, hint="z takes it back")
+        _report(screen, "dismissed", report.done, hint=f"{screen.console.name_of_key('undo')} takes it back")
     else:
         _report(screen, "dismissed", report.done, why=next((text for _, text in report.done.changed), ""))
 

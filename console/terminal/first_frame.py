@@ -52,7 +52,7 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
     """The whole screen as one write."""
     inner = look_.columns - 4
     table, height = _table(look_)
-    lines: list[Line] = [status(header_state, now, inner), (), header(table, "orders")]
+    lines: list[Line] = [status(header_state, now, inner), (), header(table, page.layout)]
     entries = (*page.held, *page.entries)[:height]
     rows = [row_line(classified(entry), now, table, marked=False, fresh=False, quick=True) for entry in entries]
     brush = _Brush(look_.colours, palette, live=header_state.mode == "live" and not header_state.read_only)
@@ -60,7 +60,7 @@ def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look
     painted = [brush.edge(title(header_state, inner - 2), look_.columns, top=True)]
     painted += [brush.row(cells, inner, cursor=n == _ROWS_FROM - 1) for n, cells in enumerate(body)]
     painted.append(brush.edge((), look_.columns, top=False))
-    return f"{ENTER}\x1b[?25l\x1b[H" + "\r\n".join(painted) + "\x1b[0m"
+    return f"{ENTER}\x1b[?25l\x1b[1;1H" + "\r\n".join(painted) + "\x1b[0m"
 
 
 def _table(look_: Look) -> tuple[int, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -23,6 +24,7 @@ class Canvas(Widget):
     def __init__(self, *lines: Line, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Line] = lines
+        self.on_column: Callable[[int], None] | None = None  # told where the first line was clicked
         self._styles_of: dict[tuple[Tone, bool, str], Style] = {}
 
     def show(self, *lines: Line) -> None:
@@ -35,6 +37,11 @@ class Canvas(Widget):
     def lines(self) -> Sequence[Line]:
         return self._lines
 
+    def on_click(self, event: events.Click) -> None:
+        if self.on_column is not None and event.y == 0 and self._lines:
+            event.stop()
+            self.on_column(event.x)
+
     def notify_style_update(self) -> None:
         self._styles_of.clear()
         super().notify_style_update()
@@ -46,7 +53,8 @@ class Canvas(Widget):
         size, theme = self.size.width, self.app.theme
         parts: list[tuple[str, Tone]] = []
         for cell in clip(line, size):
-            if parts and cell.text.isspace():  # spaces show no tone: join them to the segment before
+            # Spaces show no tone, unless it underlines them: join them to the segment before.
+            if parts and cell.text.isspace() and parts[-1][1] != "match":
                 parts[-1] = (parts[-1][0] + cell.text, parts[-1][1])
             else:
                 parts.append((cell.text, cell.tone))
@@ -61,6 +69,8 @@ class Canvas(Widget):
             role, bold = ROLES[tone]
             ground = palette.cursor if cursor else None
             known = self.rich_style + Style(color=getattr(palette, role), bold=bold or None, bgcolor=ground)
+            if tone == "match":  # told without colour, too
+                known += Style(underline=True)
             if self.app.no_color:
                 known += Style(reverse=cursor or None, dim=(tone == "dim" and not cursor) or None)
             self._styles_of[tone, cursor, theme] = known

@@ -8,7 +8,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from console.render.entry import Shown, heading, page_lines, tab_lines, tabs, titles
-from console.render.line import spread, trusted, width
+from console.render.line import cell_at, spread, trusted, width
+from console.render.row import NOTHING
 from console.render.status import value_label
 from console.render.value import entry_age
 from console.widgets.canvas import Canvas
@@ -28,10 +29,12 @@ class EntryPane(Vertical):
         super().__init__(id=id)
         self._verdict = Canvas(classes="pane-verdict")
         self._tabs = Canvas(classes="pane-tabs")
+        self._tabs.on_column = self._click_tab
         self.text = TextPane(classes="pane-text")
         self.shown: Shown | None = None
         self.tab = 0
         self.kind = "orders"  # the layout of the store
+        self.sought = NOTHING  # what the filter of the list looks for
         self._page_from = page_from
         self._now: datetime | None = None
         self._is_chosen = False
@@ -48,7 +51,7 @@ class EntryPane(Vertical):
 
     def put(self, shown: Shown | None, now: datetime) -> None:
         same = shown is not None and self.shown is not None and shown.row.entry.id == self.shown.row.entry.id
-        self.shown, self._now = shown, now
+        self.shown, self._now = shown and shown._replace(sought=self.sought), now
         self.tab = min(self.tab, len(titles(shown, self.kind)) - 1)
         self._paint(keep_place=same)
 
@@ -64,6 +67,14 @@ class EntryPane(Vertical):
         """Mark the pane as the one that keys scroll, or no longer."""
         self._is_chosen = yes
         self._paint(keep_place=True)
+
+    def _click_tab(self, x: int) -> None:
+        """A line of tabs has a cell before them, and one between each two."""
+        at = cell_at(self._tabs.lines[0], x)
+        tab, between = divmod(at - 1 if at else -1, 2)
+        if not between and 0 <= tab < len(titles(self.shown, self.kind)):
+            self.tab = tab
+            self._paint()
 
     def turn(self, by: int) -> None:
         self.tab = (self.tab + by) % len(titles(self.shown, self.kind))

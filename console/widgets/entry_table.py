@@ -17,7 +17,7 @@ from textual.strip import Strip
 from backends.records import Entry, RowKey, Version
 from console.render.line import Line, trusted
 from console.render.order_row import VenueTypes
-from console.render.row import header, row_line
+from console.render.row import NOTHING, column_at, header, row_line
 from console.render.value import entry_age
 from console.services.browse.queue_order import ListedEntry
 from console.services.browse.queue_window import Window
@@ -38,6 +38,13 @@ class EntryTable(Canvas):
 
     class Opened(Message):
         """The entry under the cursor was clicked twice."""
+
+    class Titled(Message):
+        """The title of a column was clicked."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
 
     class Painted(Message):
         """The table was painted for the first time."""
@@ -60,6 +67,7 @@ class EntryTable(Canvas):
         self.on_move: Callable[[], None] = lambda: None  # no message: its changes are painted in the same frame
         self._is_painted = False
         self.venue_types: VenueTypes = {}
+        self.sought = NOTHING  # what the filter looks for
         self.facts: MarkFacts | None = None  # what the marks of the listed entries hang on
         self._classify = look
         self._looked: dict[str, ClassifiedEntry] = {}
@@ -128,7 +136,8 @@ class EntryTable(Canvas):
         entry = spot.entry
         marked = entry.id in self.marks or (self.range_from is not None and entry.id in self.range_ids())
         fresh = self.seen is not None and spot.part > 0 and _is_after(entry.row_key, self.seen)
-        return row_line(self._look(spot), self.now, self.size.width, marked=marked, fresh=fresh, types=self.venue_types)
+        row, types = self._look(spot), self.venue_types
+        return row_line(row, self.now, self.size.width, marked=marked, fresh=fresh, types=types, sought=self.sought)
 
     def _look(self, spot: ListedEntry) -> ClassifiedEntry:
         """Classify the entry; only entries in view are ever classified."""
@@ -162,8 +171,10 @@ class EntryTable(Canvas):
         self._ask()
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor, or open the entry on a double click. The mouse never acts on an entry."""
+        """Move the cursor, open the entry on a double click, or sort by a column. The mouse never acts on an entry."""
         event.stop()
+        if event.y == 0 and (title := column_at(event.x, self.size.width, self.kind)) is not None:
+            self.post_message(self.Titled(title))
         at = self.window.top + event.y - 1
         if event.y < 1 or at >= len(self.window.spots):
             return

@@ -53,6 +53,13 @@ class TextPane(Canvas):
             self._top = wanted
             self.refresh()
 
+    def reveal(self, at: int) -> None:
+        """Scroll as little as it takes to show this row; the last row of the pane may say how many more there are."""
+        if at < self._top:
+            self.scroll_to_line(at)
+        elif at > self._top + self.size.height - 2:
+            self.scroll_to_line(at - self.size.height + 2)
+
     def render_line(self, y: int) -> Strip:
         rows, height = self.rows, self.size.height
         self._top = max(0, min(self._top, len(rows) - height))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from console import clock
 from console.screens.batch import BatchScreen
 from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.settle import SettleGate
+from console.services.replay.flow_control import Wait
 from console.settings.config import StoreConfig
 from tests.screens.test_gates import states
 from tests.screens.test_replay_actions import over, stage_with
@@ -69,7 +71,7 @@ async def test_what_is_in_doubt_is_reconciled_without_a_typed_number(tmp_path: P
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await over(pilot)
-        assert "reconcile finished" in screen_text(app)
+        assert "PAPER · reconcile · done" in screen_text(app)
     assert set((await states(stage)).values()) == {"replayed"}
     assert len(venue.posts) == 1, "reconciling sends nothing"
 
@@ -94,7 +96,7 @@ async def test_a_stop_ends_a_reconcile_between_two_attempts(tmp_path: Path, venu
         run = app.activity.run
         assert run is not None
         assert [one.detail for one in run.landed].count("stopped: nothing was asked") >= 1
-        assert "reconcile stopped" in screen_text(app)
+        assert "PAPER · reconcile · stopped" in screen_text(app)
     assert "in_doubt" in set((await states(stage)).values())
 
 
@@ -403,12 +405,15 @@ async def test_a_batch_says_what_it_waits_for(tmp_path: Path, venue: Exchange) -
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         run = app.activity.run
         assert run is not None
-        run.batch.handle.wait_for("alpaca main", "waits 9 s: it asked to slow down")
-        await until(pilot, lambda: "waiting    alpaca main waits 9 s: it asked to slow down" in screen_text(app))
+        run.batch.handle.wait_for("alpaca main", Wait(900.0, "it asked to slow down"))
+        await until(pilot, lambda: re.search(r"waiting  alpaca main waits 900 s: it asked to slow", screen_text(app)))
+        await until(
+            pilot, lambda: re.search(r"waiting  alpaca main waits 89\d s: ", screen_text(app)), "it counts down"
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: "PAPER: alpaca main waits 9 s" in screen_text(app), "in the frame too")
+        await until(pilot, lambda: "PAPER: alpaca main waits 8" in screen_text(app), "in the frame too")
         run.batch.handle.wait_for("alpaca main", None)
-        await until(pilot, lambda: "waits 9 s" not in screen_text(app))
+        await until(pilot, lambda: "main waits" not in screen_text(app))
         await over(pilot)
         await press(pilot, "b")
         assert "account " in screen_text(app), "where the venue tells its account, the report does"

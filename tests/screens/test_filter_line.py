@@ -145,3 +145,40 @@ async def test_an_id_that_is_only_among_the_settled_is_hinted_at(stage: Stage) -
         await filtered(pilot, f"{ident(9).upper()} state:all")
         await until(pilot, lambda: ids(app) == [ident(9)])
         assert app_of(pilot) is app
+
+
+def marked_texts(app: Any) -> dict[str, list[str]]:
+    """What is underlined and bold in the table and in the pane."""
+    found: dict[str, list[str]] = {}
+    for name, widget in (("table", app.queue.table), ("pane", app.queue.pane.text)):
+        strips = [widget.render_line(y) for y in range(widget.size.height)]
+        parts = [part for strip in strips for part in strip if part.style and part.style.underline]
+        assert all(part.style.bold for part in parts if part.style)
+        found[name] = [part.text for part in parts]
+    return found
+
+
+@pytest.mark.parametrize(("theme", "colour"), [("dark", True), ("light", True), ("contrast", True), ("dark", False)])
+async def test_what_was_found_is_marked_without_a_colour_too(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, theme: str, colour: bool
+) -> None:
+    if not colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.theme = f"dlq-{theme}"
+        assert marked_texts(app) == {"table": [], "pane": []}
+        await filtered(pilot, "error:ANSWER")
+        await until(pilot, lambda: ids(app) == [ident(1)])
+        await until(pilot, lambda: marked_texts(app) == {"table": ["answer"], "pane": ["answer"]})
+        await press(pilot, "escape")
+        await until(pilot, lambda: len(ids(app)) == len(KINDS))
+        assert marked_texts(app) == {"table": [], "pane": []}
+        await press(pilot, "slash")
+        await typed(pilot, "answer")  # marked while it is typed, too
+        await until(pilot, lambda: marked_texts(app)["table"] == ["answer"])
+        await press(pilot, "enter", "enter")
+        await until(pilot, lambda: app.screen is not app.queue)
+        strips = [app.screen.pane.text.render_line(y) for y in range(9)]  # type: ignore[attr-defined]
+        assert any(part.text == "answer" for strip in strips for part in strip if part.style and part.style.underline)

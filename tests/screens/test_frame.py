@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.worker import WorkerFailed
 
 from backends.store import Unreachable
@@ -18,6 +21,7 @@ from console.screens.frame import FramedScreen
 from console.services.session import StoreSession
 from console.settings.config import StoreConfig
 from tests.support.app import (
+    NOW,
     Stage,
     answer,
     config,
@@ -31,6 +35,7 @@ from tests.support.app import (
     settled,
     until,
 )
+from tests.support.intent import add_intents, intent_row, make_intents
 
 ACTS = ("D", "R", "C", "S", "U", "z", "N", "P", "H", "m", "exclamation_mark")
 
@@ -133,13 +138,18 @@ async def test_themes_take_turns(stage: Stage) -> None:
 
 
 async def test_help_has_every_key_of_the_place(stage: Stage) -> None:
+    """In columns a long text goes on in the next row; below 100 columns each has a row to itself."""
     app = stage.console()
     async with app.run_test(size=(120, 100)) as pilot:
         await settled(pilot)
         await press(pilot, "question_mark")
-        shown = screen_text(app)
+        beside = screen_text(app)
+        await pilot.resize_terminal(99, 160)
+        await settled(pilot)
+        whole = screen_text(app)
         for key in keys.at("queue"):
-            assert key.tooltip in shown
+            assert " ".join(key.tooltip.split()[:3]) in beside
+            assert key.tooltip in whole
 
 
 async def test_attach_lists_stores_and_says_what_is_wrong_inline(tmp_path: Path) -> None:
@@ -178,7 +188,7 @@ async def test_a_store_that_cannot_be_opened_is_said_and_the_exit_code_tells(sta
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "does not answer" in screen_text(app))
         assert isinstance(app.screen, AttachScreen)
-        await pilot.press("q")
+        await pilot.press("ctrl+q")  # a letter would begin the address of another store
     assert app.return_code == 5
 
 
@@ -188,11 +198,48 @@ async def test_a_lost_store_is_said_and_so_is_its_return(stage: Stage) -> None:
         await settled(pilot)
         app.update_header(lost="the connection was lost")
         await pilot.pause()
-        assert "STORE LOST the connection was lost" in screen_text(app)
+        assert "STORE LOST, as of 0s ago: the connection was lost" in screen_text(app)
+        later = NOW + timedelta(minutes=7)
+        app.setup = replace(app.setup, clock=lambda: later)
+        await press(pilot, "enter")
+        await until(pilot, lambda: "STORE LOST, as of 7m ago: " in screen_text(app), "its age, on every screen")
+        await press(pilot, "escape")
         app.update_header(lost=None)
         app.queue.tell_back()
         await pilot.pause()
         assert "the store is back" in screen_text(app)
+
+
+async def test_who_quits_while_the_store_is_being_attached_did_nothing_wrong(stage: Stage) -> None:
+    async def never(_: StoreConfig) -> StoreSession:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    stage.attaching = never
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "attaching" in screen_text(app))
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_a_new_entry_in_doubt_rings_and_stands_in_the_title_where_it_is_wanted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(HeadlessDriver, "write", lambda _, data: written.append(data))
+    make_intents(str(stage.path), intent_row(71))
+    stage.config, stage.watch = config(alarm=wanted), True
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "in doubt 1" in screen_text(app))
+        assert "\x07" not in written, "what is there when the console opens is no news"
+        add_intents(str(stage.path), intent_row(72))
+        await until(pilot, lambda: "in doubt 2" in screen_text(app))
+        assert ("\x07" in written) is wanted
+        assert ("\x1b]2;2 in doubt · dlq prod-orders\x07" in written) is wanted
+    assert ("\x1b[23;2t" in written) is wanted, "the title from before is given back"
 
 
 class Canary(Exception):

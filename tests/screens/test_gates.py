@@ -139,6 +139,15 @@ async def test_keys_before_the_gate_was_seen_do_not_count(stage: Stage) -> None:
         assert not await dismissed(stage)
 
 
+async def test_arrows_before_the_gate_was_seen_choose_nothing(stage: Stage) -> None:
+    stage.changes = {"dead_seconds": 3600.0}
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "D", "down", "down")
+        assert "←" not in screen_text(app)
+
+
 async def test_a_key_made_before_the_gate_does_not_count_however_late_it_is_handled(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -192,7 +201,7 @@ async def test_no_click_confirms(stage: Stage) -> None:
         await settled(pilot)
         await press(pilot, "D", "1", "1")
         for y in range(24):
-            for x in range(0, 80, 7):
+            for x in range(y % 5, 80, 20):
                 await pilot.click(offset=(x, y))
         assert in_gate(app)
         assert not await dismissed(stage)

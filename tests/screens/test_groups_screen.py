@@ -21,6 +21,7 @@ from tests.support.app import (
     ident,
     ids,
     in_gate,
+    make_store,
     notice,
     on_queue,
     order,
@@ -208,3 +209,79 @@ async def test_read_only_groups_cannot_be_acted_on(stage: Stage) -> None:
             await press(pilot, key)
             assert isinstance(app.screen, GroupsScreen), key
         assert "dismiss" not in screen_text(app)
+
+
+async def test_groups_are_sorted_filtered_and_several_dismissed_through_one_gate(both: Both) -> None:
+    """From the queue: f, s, two marks, D, the reason, the number: nothing is marked entry by entry."""
+    app = both.stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await index(pilot)
+        await press(pilot, "f", "s")
+        screen = app.screen
+        assert isinstance(screen, GroupsScreen)
+        assert "8 groups · last seen first" in screen_text(app)
+        await press(pilot, "s", "s")
+        assert "8 groups · oldest first" in screen_text(app)
+        assert screen.group is not None
+        assert "limit_price must be a" in screen.group.title  # it came 190 minutes ago
+        await press(pilot, "slash")
+        await answer(pilot, "age<1h !market:TSLA")
+        assert "in age<1h !market:TSLA" in screen_text(app)
+        assert "limit_price" not in screen_text(app)
+        await press(pilot, "slash")
+        await answer(pilot, "age>zebra")
+        assert screen.is_typing  # what was typed stays, to be corrected
+        await press(pilot, "escape", "s", "space", "space")
+        assert "2 groups marked · 6 entries" in screen_text(app)
+        await press(pilot, "D")
+        await until(pilot, lambda: in_gate(app))
+        assert "Dismiss 6 entries" in screen_text(app)
+        assert "and 1 other group" in screen_text(app)
+        await press(pilot, "6")
+        await answer(pilot, "6")
+        await until(pilot, lambda: "6 dismissed" in notice(app))
+        assert "marked" not in screen_text(app)
+        await press(pilot, "escape", "escape")
+        assert on_queue(app)  # the filter typed there is undone first, then the screen is left
+    assert await dismissed(both.stage) == {ident(n) for n in (1, 4, 8, 9, 10, 11)}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_group_tells_what_may_have_arrived_and_its_notes_and_its_members_show_them(
+    both: Both, size: tuple[int, int]
+) -> None:
+    app = both.stage.console()
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await index(pilot)
+        await press(pilot, "f", "j")
+        screen = app.screen
+        assert isinstance(screen, GroupsScreen)
+        assert screen.group is not None
+        assert (screen.group.title, screen.group.may_have_arrived) == ("ReadTimeout: no answer in # s", 2)
+        row = next(line for line in screen_text(app).splitlines() if "no answer in" in line)
+        assert "≈2 " in row if size[0] == 80 else "  2  " in row
+        assert "2 may have arrived" in screen_text(app)
+        await press(pilot, "N")
+        await answer(pilot, "told the desk, ticket 4711")
+        await until(pilot, lambda: "✎1 ReadTimeout" in screen_text(app))
+        await press(pilot, "enter", "enter", "]", "]", "]", "]")
+        assert "ticket 4711" in screen_text(app)
+        assert "of the group" in screen_text(app)
+
+
+async def test_the_trend_covers_as_long_as_the_failures_do(tmp_path: Path) -> None:
+    """A burst of the last hour is drawn in minutes, failures of a week in hours."""
+    for minutes, word in ((50, "IN 2H"), (20 * 60, "IN 24H"), (6 * 24 * 60, "IN 7D")):
+        path = make_store(tmp_path / f"{minutes}.db", [order(n, minutes=minutes - n) for n in range(9)])
+        app = Stage(path).console()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settled(pilot)
+            await press(pilot, "f")
+            assert word in screen_text(app), "without an index"
+            await index(pilot)
+            await press(pilot, "escape", "f")
+            assert word in screen_text(app), "from the index"
+            row = next(line for line in screen_text(app).splitlines() if "HTTP 429" in line)
+            assert any(bar in row for bar in "▁▂▃▄▅▆▇█")

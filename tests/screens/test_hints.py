@@ -127,7 +127,7 @@ async def test_while_a_line_is_typed_only_its_own_keys_are_offered(stage: Stage,
         await settled(pilot)
         await press(pilot, key)
         footer = screen_text(app).splitlines()[-3]
-        assert "enter takes it" in footer
+        assert "enter run" in footer
         assert "R replay" not in footer
         await press(pilot, "escape")
         assert "R replay" in screen_text(app).splitlines()[-3]

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from backends import PostgresDLQ, SQLiteDLQ
+from backends.records import Counts
 from backends.store import Result
+from console import clock
 from console.render.line import plain, width
-from console.render.status import alert_words
+from console.render.status import HeaderState, alert_words, status
 from console.screens.health import HealthScreen
 from console.services.index.keeper import IndexProcess, IndexSupervisor
 from console.services.stats.alerts import Alert
@@ -174,10 +176,18 @@ def test_one_alert_at_a_time_and_how_many_more() -> None:
     assert plain(alert_words(RAISED[:1], 60)) == "alert: reconcile 1 in doubt"
     assert plain(alert_words((), 60)) == ""
     assert "\x1b" not in plain(alert_words(RAISED[2:], 60))
-    for room in range(12, 40):
+    for room in range(9, 40):
         words = alert_words(RAISED, room)
         assert width(words) <= room
-        assert plain(words).endswith(" +2")
+        assert plain(words).endswith(" +2") if room >= 24 else plain(words) == "3 alerts"
+
+
+@pytest.mark.parametrize("size", range(48, 80))
+def test_an_alert_is_cut_once_or_told_as_a_number(size: int) -> None:
+    shown = HeaderState("prod", "sqlite prod", "ann", counts=Counts({"pending": 12, "in_doubt": 0}, None))
+    told = plain(status(shown._replace(alerts=RAISED[1:2]), clock.now(), size))
+    assert told.count("…") <= 1
+    assert "alert" in told
 
 
 async def test_the_totals_alone_raise_what_they_can(stage: Stage) -> None:

@@ -102,12 +102,34 @@ async def test_a_batch_goes_on_at_the_store_that_was_left(postgres_db: str, tmp_
             await press(pilot, "b")
             shown = screen_text(app)
             assert "on another store: hub" in shown
-            assert all(f"accepted   {entry_id(n)}" in shown for n in (1, 2))
+            assert shown.count(" accepted   POST /") == 2, "its rows stay in sight"
             await press(pilot, "escape")
             assert len(ids(app)) == 12
     assert len(provider.requests) == 2
     assert await _ended(postgres_db, 1, 2) == [("replayed", ["accepted"])] * 2
     assert _ledger_of(path) == []
+
+
+async def test_a_provider_that_is_down_is_down_at_the_next_store_too(postgres_db: str, tmp_path: Path) -> None:
+    rig = IntegrationRig(postgres_db)
+    await rig.tables()
+    await rig.failed(1, 2)
+    path = make_store(tmp_path / "orders.db", twelve())
+    stores = {"hub": StoreConfig("hub", postgres_db), "orders": StoreConfig("orders", str(path))}
+    stage = LayoutStage(path, target=postgres_db, name="hub", clock=clock.now, config=config(stores=stores))
+    stage.providers = {"prov-1": ProviderConfig("http://127.0.0.1:9")}
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert app.session is not None
+        app.session._breakers["prov-1"] = Breaker("open", opened_at=time.monotonic())
+        for store in ("orders", "hub"):
+            await press(pilot, "colon")
+            await answer(pilot, f"store {store}")
+            await until(pilot, lambda: app.header_state.store == store and app.header_state.counts is not None)  # noqa: B023
+            await settled(pilot)
+        await _replay_all(pilot, 2)
+        assert "prov-1: its breaker is open, the first try is held for" in screen_text(app)
 
 
 class HeldTime:

@@ -12,6 +12,7 @@ import pytest
 from console.screens.gates.page import RowDialog
 from console.screens.gates.replay import ReplayGate
 from console.settings.config import Limits, StoreConfig
+from console.settings.secret_remedies import set_missing
 from tests.screens.test_replay_actions import over, stage_with
 from tests.support.app import (
     Stage,
@@ -28,6 +29,7 @@ from tests.support.app import (
     until,
 )
 from tests.support.exchange import Exchange
+from venues import BadCredentials, Credentials, SecretSet
 
 
 async def planned(pilot: Any) -> str:
@@ -162,6 +164,20 @@ async def test_a_plan_made_again_after_an_override_clears_what_was_said(tmp_path
         assert "overridden: notional" in " ".join(screen_text(app).split())
 
 
+async def test_a_plan_that_could_not_be_made_again_clears_what_was_said(tmp_path: Path, venue: Exchange) -> None:
+    stage = stage_with(tmp_path, venue, [order(1)], limits=Limits(max_notional=Decimal(10)))
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await planned(pilot)
+        await press(pilot, "ctrl+o")
+        await answer(pilot, "notional")
+        stage.path.rename(tmp_path / "elsewhere.db")
+        await answer(pilot, "the desk agreed")
+        await until(pilot, lambda: "no plan could be made" in screen_text(app))
+        assert "planning anew" not in screen_text(app)
+
+
 async def test_the_hash_is_told_only_once_the_plan_can_be_approved(tmp_path: Path, venue: Exchange) -> None:
     stage = stage_with(tmp_path, venue, [order(1)], limits=Limits(four_eyes_over=Decimal(1)))
     app = stage.console()
@@ -169,7 +185,7 @@ async def test_the_hash_is_told_only_once_the_plan_can_be_approved(tmp_path: Pat
         await settled(pilot)
         shown = await planned(pilot)
         assert (
-            "needs a second person: gross 1102.7500 USD is over 1" in shown
+            "needs a second person: gross 1,102.75 USD is over 1" in shown
             or "needs a second person: gross 1102.75" in shown
         )
         assert "dlq approve" not in shown
@@ -192,3 +208,30 @@ async def test_a_single_replay_takes_three_keys_and_what_is_typed(tmp_path: Path
         await answer(pilot, "1" if mode == "paper" else "live 1")
         await over(pilot)
     assert len(venue.orders) == 1
+
+
+async def test_missing_and_refused_keys_name_the_command_in_the_gate(tmp_path: Path, venue: Exchange) -> None:
+    """A known venue without usable keys is neither an unknown venue nor nowhere."""
+    wanted = "dlq secrets set alpaca --account main --paper"
+
+    def missing(asked: SecretSet) -> Credentials:
+        raise BadCredentials(set_missing(asked))
+
+    for refused in (False, True):
+        (folder := tmp_path / str(refused)).mkdir()
+        stage = stage_with(folder, venue, [order(1)])
+        if refused:
+            venue.fault("http_401", on="probe", times=None)
+        app = stage.console() if refused else replace(stage, credentials=missing).console()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "R")
+            await until(pilot, lambda: "holds 1" in screen_text(app))  # noqa: B023 - waited for within the turn
+            shown = " ".join(screen_text(app).replace("│", " ").split())
+            assert "unknown venue" not in shown
+            assert "nowhere" not in shown
+            assert ("not ready 1" if refused else "unknown account 1") in shown
+            await press(pilot, "down", "enter")
+            assert isinstance(app.screen, RowDialog)
+            assert wanted in " ".join(screen_text(app).replace("│", " ").split())
+    assert not venue.posts

@@ -140,6 +140,20 @@ async def test_what_comes_while_a_search_is_listed_is_put_on_top_of_it(stage: St
         assert "1 new" in screen_text(app)
 
 
+async def test_a_search_that_is_due_as_the_line_is_left_covers_no_list(stage: Stage) -> None:
+    """Its timer has fired, its turn has not come: the list would be covered for good, and show no change."""
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        preview = app.queue._preview
+        preview.typed("zebra")
+        assert not preview.take("zebra")
+        preview._search("zebra")
+        await settled(pilot)
+        assert not app.queue.loader.is_paused
+        assert len(ids(app)) > 1
+
+
 async def test_a_store_that_moves_does_not_begin_a_search_anew(stage: Stage) -> None:
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:

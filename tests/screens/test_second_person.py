@@ -195,6 +195,34 @@ async def test_two_approvers_the_slower_one_sees_that_it_is_done(tmp_path: Path,
         await until(second, lambda: "it no longer waits: carol approved it" in gate_message(bob))
 
 
+async def test_the_asker_takes_it_back_and_the_second_person_sees_it_at_once(tmp_path: Path, venue: Exchange) -> None:
+    async with both(*pair(tmp_path, venue)) as (first, second):
+        ann, bob = app_of(first), app_of(second)
+        await asked(first, "2")
+        await seen(second, bob, "P 1 waits for you")
+        await press(second, "P")
+        await seen(second, bob, "asked by ann")
+        await press(second, "w")
+        await until(second, lambda: "ann asked for it: only they can take it back" in notice(bob))
+        await press(second, "enter")
+        assert isinstance(bob.screen, ApproveGate)
+        await press(first, "escape", "P")
+        await seen(first, ann, "yours, waits for another")
+        await press(first, "w")
+        await until(first, lambda: "taken back: " in notice(ann))
+        await until(second, lambda: "the one who asked took it back" in gate_message(bob))
+        await press(second, "escape", "escape")
+        await until(second, lambda: on_queue(bob) and "waits for you" not in screen_text(bob))
+        await press(first, "escape")
+        await asked(first, "2")
+        await seen(second, bob, "P 1 waits for you")
+        await press(first, "ctrl+x")
+        await until(first, lambda: "taken back: nobody can approve it now" in gate_message(ann))
+        assert isinstance(ann.screen, ReplayGate)
+        await until(second, lambda: "waits for you" not in screen_text(bob))
+    assert not venue.posts
+
+
 async def test_a_resume_is_approved_by_its_own_words(tmp_path: Path, venue: Exchange) -> None:
     asker, other = pair(tmp_path, venue)
     store = StoreConfig(name="prod", url=str(asker.path), environment="live")

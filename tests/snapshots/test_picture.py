@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,21 @@ def test_picture_is_current(name: str, store: Callable[[str], Path], monkeypatch
 def test_readme_picture_is_made_of_the_queue() -> None:
     svg = (HOME / "queue.svg").read_text(encoding="utf-8")
     assert made_of(svg) in (HOME / "queue.png").read_bytes(), "make screenshots"
+
+
+def test_the_animation_plays_what_the_readme_says() -> None:
+    """It differs from run to run, by its times and the venue's ids: here only what it is made of."""
+    svg = (HOME / "triage.svg").read_text(encoding="utf-8")
+    assert len(svg) < 600_000
+    assert "screenshots/triage.svg" in (HOME.parent / "README.md").read_text(encoding="utf-8")
+    rules = {
+        name: float(seconds) for name, seconds in re.findall(r"animation-name:(f\d+);animation-duration:([.\d]+)s", svg)
+    }
+    assert len(set(rules.values())) == 1
+    assert 18 <= min(rules.values()) <= 25
+    assert set(re.findall(r'<g class="(f\d+)">', svg)) == set(rules)
+    for word in ("venue:alpaca", "COUNT", "Dismiss 2 entries", "Replay 4 entries", "to send", "WHAT BECAME OF IT"):
+        assert word in svg
 
 
 def test_no_picture_tells_of_the_machine() -> None:

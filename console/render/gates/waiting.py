@@ -103,9 +103,9 @@ def waiting_choice(plan: WaitingPlan, state: str, now: datetime) -> Line:
         trusted(f" {safe(plan.plan[:4], 4):<4}  "),
         trusted(f"{safe(plan.kind, 8):<7}"),
         trusted(f"{mode:<6}", "danger" if mode == "LIVE" else "accent"),
+        trusted(f"{size}{gross}  " if size or gross else "", "strong"),
         trusted(f"{state}  ", "warning" if state == "waits for you" else "plain"),
         trusted(f"{safe(plan.asked_by, 24)} {age(plan.asked_at, now)} ago, {left_text(plan, now)}  "),
-        trusted(f"{size}{gross}  ", "strong"),
         trusted(places_text(plan)),
     )
 

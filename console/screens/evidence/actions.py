@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from backends.records import Attempt, Entry
 from backends.store import StoreError
 from console.render.batch import REAL
+from console.render.evidence.settlement import SettleDraft
+from console.render.evidence.venue_answer import answer_lines
 from console.render.line import Line, line, trusted, untrusted
-from console.render.settlement import SettleDraft
 from console.render.value import many, order
-from console.render.venue_answer import answer_lines
 from console.screens.action_screen import ActingScreen, new_run
 from console.screens.evidence.answer import AnswerDialog
 from console.screens.gates.settle import SettleGate, SettleSteps
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST = 50  # entries that are asked about at once
 _NOBODY = "nothing is in doubt, and nobody can be asked about a"
-_OWNED = "in flight: its owner may still be sending it; wait, then S again"
+_OWNED = "in flight: its owner may still be sending it; wait, then open this again"
 _UNWRITTEN = "Nothing was written: no entry and no order changed."
 _NOT_IN_DOUBT = "not in doubt: there is nothing to settle"
 
@@ -40,8 +40,7 @@ def ask(screen: ActingScreen) -> None:
         return
 
     async def find(say: Callable[[str], None]) -> Sequence[Line] | None:
-        chosen = frozenset(ids)
-        attempts = [one for one in await session.store.open_attempts() if one.entry_id in chosen]
+        attempts = await session.open_attempts(ids, screen.console.mode)
         if len(ids) == 1 == len(attempts) and session.has_modes:
             (answer,) = await session.ask(ids, _mode_of(attempts[0])) or (None,)
             if answer is not None and answer.answer == "found" and answer.equal is False:
@@ -62,8 +61,10 @@ def _mode_of(attempt: Attempt) -> Mode:
 
 def _one(screen: ActingScreen, answer: VenueAnswer) -> list[Line]:
     entry = screen.known(answer.entry_id)
-    lines = answer_lines([answer], [_order(entry)], [entry.state if entry else "in_doubt"])
-    return [*lines, (), line(trusted(_UNWRITTEN, "dim"))]
+    lines = answer_lines([answer], [_order(entry)], [entry.state if entry else "in_doubt"], screen.console.key_names)
+    key = screen.console.name_of_key("settle")
+    step = line(trusted("→ ", "accent"), trusted(f"esc, then {key} settles it by what you saw at the venue"))
+    return [*lines, (), step, line(trusted(_UNWRITTEN, "dim"))]
 
 
 def _mode_word(screen: ActingScreen, session: StoreSession) -> str:
@@ -72,11 +73,12 @@ def _mode_word(screen: ActingScreen, session: StoreSession) -> str:
 
 def _reconcile(screen: ActingScreen, session: StoreSession, attempts: Sequence[Attempt], *, left: int) -> None:
     modes = "/".join(sorted({one.mode for one in attempts})) if session.has_modes else REAL
-    work = session.reconcile_work(_entries_of(attempts))
+    first: Mode = screen.console.mode
+    work = session.reconcile_work(_entries_of(attempts), (first, "live" if first == "paper" else "paper"))
     screen.app.call_later(screen.console.begin, new_run("reconcile", modes, len(attempts), work))
     screen.acted()
     if left:
-        hint = ": C on them asks the venue" if session.has_modes else ""
+        hint = f": {screen.console.name_of_key('reconcile')} on them asks the venue" if session.has_modes else ""
         screen.warn(f"{many(left, 'entry')} not in doubt left out{hint}")
 
 
@@ -91,12 +93,13 @@ async def _answers(
         one = LAYOUTS[session.store.info.layout].words.one
         return [line(trusted(f"{_NOBODY} {one}", "warning"))]
     asked = ids[:MOST]
-    say(f"asking the venue about {many(len(asked), 'entry')}; nothing is written; esc gives it up …")
+    say(f"asking the venue about {many(len(asked), 'entry')}; nothing is written; esc cancels …")
     answers = await session.ask(asked, screen.console.mode)
     if not answers:
         return [line(trusted("gone: the store no longer has it", "warning"))]
     known = [screen.known(one.entry_id) for one in answers]
-    lines = answer_lines(answers, [_order(one) for one in known], [one.state if one else "" for one in known])
+    states = [one.state if one else "" for one in known]
+    lines = answer_lines(answers, [_order(one) for one in known], states, screen.console.key_names)
     if len(ids) > MOST:
         lines = [line(trusted(f"only the first {MOST} of {len(ids):,} were asked about", "warning")), (), *lines]
     return [*lines, (), line(trusted(_UNWRITTEN, "dim"))]
@@ -117,7 +120,9 @@ def settle(screen: ActingScreen) -> None:
         screen.start(lambda: _settle(screen, session, gate, attempt, draft), group="act", exclusive=False)
 
     steps = SettleSteps(
-        lambda: _open_attempt(session, entry.id), lambda attempt: drafts.get(_key(attempt), SettleDraft()), hand_in
+        lambda: _open_attempt(session, entry.id, screen.console.mode),
+        lambda attempt: drafts.get(_key(attempt), SettleDraft()),
+        hand_in,
     )
     gate = SettleGate(entry, steps)
     screen.app.push_screen(gate, lambda report: None if report is None else _settled(screen, session, report))
@@ -127,9 +132,9 @@ def _key(attempt: Attempt) -> tuple[str, str, int]:
     return attempt.entry_id, attempt.mode, attempt.attempt_no
 
 
-async def _open_attempt(session: StoreSession, entry_id: str) -> Attempt | str:
+async def _open_attempt(session: StoreSession, entry_id: str, mode: Mode) -> Attempt | str:
     """The attempt that a settlement would take, the live one first; or why there is none."""
-    opened = [one for one in await session.store.open_attempts() if one.entry_id == entry_id]
+    opened = await session.open_attempts((entry_id,), mode)
     if not opened:
         return _NOT_IN_DOUBT
     attempt = min(opened, key=lambda one: (one.mode != "live", one.rehearsal, -one.attempt_no))
@@ -155,7 +160,8 @@ async def _settle(
         return
     if report.plan is not None:
         drafts[_key(attempt)] = draft
-        screen.queue_asks(report.plan, f"settling {attempt.entry_id}", "S again, then type settle")
+        again = f"{screen.console.name_of_key('settle')} again, then type settle"
+        screen.queue_asks(report.plan, f"settling {attempt.entry_id}", again)
     else:
         drafts.pop(_key(attempt), None)
         screen.console.queue.people.forget(f"settling {attempt.entry_id} approved")
@@ -169,7 +175,9 @@ def _settled(screen: ActingScreen, session: StoreSession, report: SettleReport) 
     screen.acted()
     ended, name = report.ended, untrusted(f"{report.ended.entry_id} ", limit=60)
     if report.plan is not None:
-        screen.warn(f"{ended.entry_id} waits: dlq approve {report.plan}, or P in their console; then S again. {ALONE}")
+        approve, again = map(screen.console.name_of_key, ("approve", "settle"))
+        how = f"dlq approve {report.plan}, or {approve} in their console; then {again} again"
+        screen.warn(f"{ended.entry_id} waits: {how}. {ALONE}")
     elif not report.is_done:
         screen.warn(f"{ended.entry_id} was not settled: {ended.detail}")
     elif ended.outcome == "accepted":

@@ -23,32 +23,33 @@ def surplus_rows(reasons: Sequence[str]) -> int:
 
 
 def is_undone(row: str) -> bool:
-    """Whether z can take a dismissal back that does this to its row."""
+    """Whether a dismissal can be taken back that does this to its row."""
     return row == "keep"
 
 
-def _aftermath(row: str, *, one: bool, at_hub: bool) -> str:
+def _aftermath(row: str, undo: str, *, one: bool, at_hub: bool) -> str:
+    """What happens to the row, and whether the key `undo` takes it back."""
     settled = "It is settled without being sent" if one else "They are settled unsent"
     if at_hub:
-        return _at_hub(row, settled, one=one)
+        return _at_hub(row, settled, undo, one=one)
     what, verb = ("the row", "is") if one else ("the rows", "are")
     match row:
         case "delete":
-            return f"{settled}; {what} {verb} deleted: z cannot take it back."
+            return f"{settled}; {what} {verb} deleted: {undo} cannot take it back."
         case "soft-delete":
-            return f"{settled}; {what} {verb} marked as deleted: z cannot take it back."
+            return f"{settled}; {what} {verb} marked as deleted: {undo} cannot take it back."
         case _:
-            return f"{settled}; {what} {'stays' if one else 'stay'}; z takes it back."
+            return f"{settled}; {what} {'stays' if one else 'stay'}; {undo} takes it back."
 
 
-def _at_hub(row: str, settled: str, *, one: bool) -> str:
+def _at_hub(row: str, settled: str, undo: str, *, one: bool) -> str:
     match row:
         case "delete":
-            return f"{settled} and deleted at the hub: z cannot take it back."
+            return f"{settled} and deleted at the hub: {undo} cannot take it back."
         case "soft-delete":
             return 'It will be refused: a hub can only delete; say on_dismiss = "delete" or "keep".'
         case _:
-            return f"{settled}; the hub keeps {'it' if one else 'them'}; z takes it back."
+            return f"{settled}; the hub keeps {'it' if one else 'them'}; {undo} takes it back."
 
 
 class Dismissal(NamedTuple):
@@ -115,7 +116,7 @@ class DismissGate(Gate[Dismissal]):
     def _shown(self) -> list[Line]:
         gap: list[Line] = [] if surplus_rows(self._reasons) else [()]
         lines = [*self._at_stake(), *self._sample, *gap]
-        told = _aftermath(self._rows.what, one=self._count == 1, at_hub=self._rows.at_hub)
+        told = _aftermath(self._rows.what, self.key("undo"), one=self._count == 1, at_hub=self._rows.at_hub)
         lines.append(line(trusted(told, "dim" if is_undone(self._rows.what) else "warning")))
         if self._note is not None:
             lines.append(line(trusted("note  ", "dim"), untrusted(self._note, limit=120)))

@@ -152,6 +152,8 @@ class Gate(ModalScreen[Answer | None], inherit_bindings=False):
             self.dismiss(None)
             return
         if event.key in ("pageup", "pagedown", "up", "down"):
+            if event.time < self._open_from:
+                return
             self.moved(1 if event.key.endswith("down") else -1, page=event.key.startswith("page"))
             return
         flooded = len(self._times) == _FLOOD and event.time - self._times[0] < 1.0

@@ -54,13 +54,13 @@ class PageGate(Gate[Answer]):
         self._ids = {at: row.entry_id for at, row in enumerate(page) if row.entry_id is not None}
 
     def moved(self, step: int, *, page: bool) -> None:
-        """Move the cursor among the rows; above the first one the page scrolls to its head."""
+        """Move the cursor among the rows; above the first one the page scrolls to its head, from there to the last."""
         at = self._pane.chosen
         rows = sorted(self._ids)
         if not rows:
             super().moved(step, page=page)
             return
-        place = rows.index(at) if at in self._ids else -1 if step > 0 else 0
+        place = rows.index(at) if at in self._ids else -1 if step > 0 else len(rows) + _PAGE
         place += step * (_PAGE if page else 1)
         if place < 0:
             self._pane.choose(None)

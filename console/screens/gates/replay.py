@@ -39,6 +39,7 @@ class PlanSteps(NamedTuple):
     is_approved: Callable[[SendPlan], Awaitable[bool]]
     approver: Callable[[SendPlan], Awaitable[str | None]]  # who has agreed; asks nobody
     asked: Callable[[SendPlan], None]  # it waits for a second person now
+    take_back: Callable[[str], Awaitable[bool]]  # what waits under this hash
     refuse_held: Callable[[SendPlan], Awaitable[None]]
     entries: Callable[[SendPlan], Awaitable[Entries]]  # what the plan speaks of, as stored
 
@@ -88,6 +89,7 @@ class ReplayGate(PageGate[Confirmed]):
             self._entries = await self._steps.entries(self._plan)
         except StoreError as problem:
             self._step = "stuck"
+            self.say(())
             self.put([line(trusted(self._words.no_plan, "danger")), line(untrusted(str(problem), limit=500))])
             return
         self.say(())
@@ -170,8 +172,19 @@ class ReplayGate(PageGate[Confirmed]):
             self._step, self.typed = "override", ""
             self.say(line(trusted(f"possible here: {' '.join(sorted(self._overridable()))}", "dim")))
             self._paint()
+        elif event.key == "ctrl+x" and self._asked and self._step == "answer":
+            self.run_worker(self._take_back(self._asked), group="approver", exclusive=True)
         elif self._step not in _CLOSED:
             super().took(event)
+
+    async def _take_back(self, plan_hash: str) -> None:
+        try:
+            done = await self._steps.take_back(plan_hash)
+        except StoreError as problem:
+            self.wrong(str(problem))
+            return
+        self._asked = ""
+        self.wrong("taken back: nobody can approve it now" if done else "it no longer waits")
 
     def may_open(self) -> bool:
         return self._step in ("answer", "stuck")
@@ -227,8 +240,8 @@ class ReplayGate(PageGate[Confirmed]):
         self._steps.asked(plan)
         key = self.key("approve")
         self.wrong(
-            f"It waits for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again. "
-            f"{ALONE}"
+            f"It waits for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again; "
+            f"ctrl+x takes it back. {ALONE}"
         )
 
     def store_changed(self) -> None:

@@ -12,8 +12,8 @@ from textual import events
 
 from backends.records import Attempt, Entry
 from backends.store import StoreError
+from console.render.evidence.settlement import Claim, SettleDraft, settle_lines
 from console.render.line import Line, line, trusted, untrusted
-from console.render.settlement import Claim, SettleDraft, settle_lines
 from console.screens.gates.gate import Gate
 from console.services.layout_fields import layout_of
 from console.services.triage.own_approval import ALONE
@@ -159,7 +159,8 @@ class SettleGate(Gate["SettleReport"]):
             return
         venue = (report.ended.detail or "").removeprefix("needs a second person; ")
         self.wrong(
-            f"It waits for a second person: dlq approve {report.plan}, or P in their console; then S again. "
+            f"It waits for a second person: dlq approve {report.plan}, or {self.key('approve')} in their console; "
+            f"then {self.key('settle')} again. "
             f"{ALONE} ({venue})"
         )
 

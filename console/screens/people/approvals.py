@@ -31,7 +31,7 @@ class AskedPlan(NamedTuple):
 
 class ApprovalsScreen(FramedScreen):
     key_context = "approvals"
-    FOOTER = ("open", "back", "down", "refresh")
+    FOOTER = ("open", "withdraw", "back", "down", "refresh")
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,6 +119,20 @@ class ApprovalsScreen(FramedScreen):
                 self.show_notice(line(trusted(f"approved: {safe(plan, 8)}; the one who asked can send it now", "good")))
 
         self.app.push_screen(ApproveGate(one.plan, _steps(session)), answered)
+
+    def do_withdraw(self) -> None:
+        """Take back what this person asked for: at once, as it only takes away; it can be asked for again."""
+        session, one = self.console.session, self._asked.get(self._list.chosen or "")
+        if session is not None and one is not None:
+            self.start(lambda: self._withdraw(session, one.plan), group="act", exclusive=False)
+
+    async def _withdraw(self, session: StoreSession, plan: WaitingPlan) -> None:
+        if await session.withdraw(plan.plan):
+            self.console.queue.people.forget(plan.plan)
+            self.show_notice(line(trusted(f"taken back: {safe(plan.plan, 8)}; nobody can approve it now", "good")))
+        else:
+            self.warn(f"{plan.asked_by} asked for it: only they can take it back, and only while it waits")
+        await self._read()
 
 
 def _steps(session: StoreSession) -> ApproveSteps:

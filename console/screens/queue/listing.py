@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,11 +15,13 @@ from backends.store import StoreError
 from console.render.entry import Shown
 from console.render.line import Line, line, trusted
 from console.render.order_row import summed, value_of
+from console.render.row import sought_by
 from console.render.status import make_trend
 from console.render.value import count, many, short_amounts
 from console.screens.people.watch import PeopleWatch
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
+from console.services.browse.filter_syntax import parse_expression
 from console.services.triage.triage import ClassifiedEntry
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
@@ -57,6 +59,11 @@ class ListingScreen(ActingScreen):
         self.pane = EntryPane(id="pane")
         self.in_pane = False  # j and k scroll the pane instead of moving the cursor
         self._rest: Timer | None = None
+
+    def seek(self, text: str) -> None:
+        """Mark what this filter looks for in rows and pane; from the next painting on."""
+        where = parse_expression(text, self.console.now()).where
+        self.table.sought = self.pane.sought = sought_by(where)
 
     def show_filter(self) -> None:
         """Show the filter and how much of the queue is listed."""
@@ -98,10 +105,14 @@ class ListingScreen(ActingScreen):
 
     async def load_counts(self, *, soon: bool = False) -> None:
         read = await self.loader.count(soon=soon)
-        self.console.update_header(counts=read.counts, halt=read.halt, cut=read.cut)
+        known = self.loader.session.info.ledger_is_readable  # it may have become readable, or have ceased to be
+        self.console.update_header(
+            counts=read.counts, halt=read.halt, cut=read.cut, is_known=known, read_at=self.console.now()
+        )
+        self.console.alarm.told(self.console.header_state.store, read.counts.by_state.get("in_doubt", 0))
         self.people.read()
-        known, self.table.facts = self.table.facts, read.facts
-        if known is None or not known.is_alike(read.facts):
+        before, self.table.facts = self.table.facts, read.facts
+        if before is None or not before.is_alike(read.facts):
             self.table.refresh()
         self.show_filter()
 
@@ -112,6 +123,10 @@ class ListingScreen(ActingScreen):
 
     async def follow_store(self) -> None:
         """Read again after every change of the store, until the screen ends."""
+        session = self.console.session
+        if session is not None and any(finding.code == "pooler" for finding in session.info.findings):
+            polled = "changes are polled for: a pooler such as pgbouncer stands before the server"
+            self.show_notice(line(trusted(polled, "accent")))
         async for change in self.loader.watch():
             if change.kind == "lost":
                 self.console.update_header(lost=change.detail or "it does not answer")
@@ -297,6 +312,25 @@ class ListingScreen(ActingScreen):
                     self.marks[one.entry.id] = Pick(one.entry.version, one.entry.state)
             self.table.range_from = None
         self._remark()
+
+    def mark_only(self, entries: Iterable[Entry]) -> None:
+        """Mark these and nothing else, as they are now."""
+        self.table.range_from = None
+        self.marks = {entry.id: Pick(entry.version, entry.state) for entry in entries}
+        self._remark()
+
+    def go_to(self, ids: Sequence[str]) -> None:
+        """Put the cursor on the first of these that is listed."""
+        self.read(lambda: self._go_to(ids))
+
+    async def _go_to(self, ids: Sequence[str]) -> None:
+        if self._listed_at(ids) is None:
+            await self.load(self.loader.start)  # what is in doubt is listed first
+        if (at := self._listed_at(ids)) is not None:
+            self.table.move_to(at)
+
+    def _listed_at(self, ids: Sequence[str]) -> int | None:
+        return next((at for one in ids if (at := self.table.window.find(one)) is not None), None)
 
     def do_mark_all(self) -> None:
         self.read(self._mark_all)

@@ -12,8 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from backends.criterion import Criterion, Pattern
 from backends.records import STATES, Counts, Entry, Filter, Halt, RowKey
 from backends.store import Partial
+from console.services.browse.engine_intent import counts_of
 from console.services.browse.filter_syntax import is_countable, parse_expression
 from console.services.browse.queue_order import QueueSection, View
 from console.services.browse.queue_window import PAGE, Window
@@ -411,7 +413,7 @@ class QueueLoader:
             await asyncio.sleep(self._next_count - now)
         began = time.monotonic()
         store, view = self.session.store, self.view
-        everything = await store.counts(_EVERYTHING)
+        everything = await counts_of(store, _EVERYTHING)
         if self.search is not None and not self.search.is_over and is_countable(view.query):
             self.matching = await self._matching(view.query.where, everything)
         elif self.search is None:
@@ -426,7 +428,7 @@ class QueueLoader:
     async def _matching(self, where: Filter, everything: Counts) -> int:
         if where.is_open:
             return sum(everything.by_state.get(state, 0) for state in where.states)
-        return sum((await self.session.store.counts(where)).by_state.values())
+        return sum((await counts_of(self.session.store, where)).by_state.values())
 
     async def arrivals(self) -> Arrivals | None:
         """When the newest entries failed; None where that was read less than a minute ago."""
@@ -453,8 +455,13 @@ class QueueLoader:
         if len(asked) != 1 or asked[0].field not in ("text", "id") or asked[0].negated or query.by_class:
             return None
         text = self.text.strip().removeprefix("id:").strip('"')
-        found = await self.session.store.many(tuple(dict.fromkeys((text, text.lower()))))
-        hidden = [entry.state for entry in found.values() if entry.state not in query.where.states]
+        store, states = self.session.store, query.where.states
+        found = tuple((await store.many(tuple(dict.fromkeys((text, text.lower()))))).values())
+        if not found:  # an id is also the client order id
+            by_id = (Criterion("id", (Pattern.literal(text),)),)
+            others = Filter(states=frozenset(STATES) - states, criteria=by_id)
+            found = (await store.page(others, limit=1, newest_first=True)).entries
+        hidden = [entry.state for entry in found if entry.state not in states]
         return f"1 {hidden[0].replace('_', ' ')} entry has this id: add state:all to see it" if hidden else None
 
     async def watch(self) -> AsyncIterator[Change]:

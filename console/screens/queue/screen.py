@@ -12,14 +12,16 @@ from textual.widget import Widget
 from backends.records import OPEN_STATES
 from console.render.line import Line, joined, line, spread, trusted, untrusted, width
 from console.render.order_row import summed
+from console.render.status import data_age
 from console.render.value import count, coverage, many, short_amounts
 from console.screens.queue.listing import ListingScreen
 from console.screens.queue.search_preview import Preview
 from console.services.browse.filter_syntax import ExpressionError, parse_expression
 from console.services.browse.queue_window import Window
-from console.services.browse.sort import Sort, next_sort, parse_sort
+from console.services.browse.sort import Sort, clicked, next_sort, parse_sort
 from console.services.layout_fields import LAYOUTS
 from console.text.durations import long_age
+from console.widgets.entry_table import EntryTable
 from console.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class QueueScreen(ListingScreen):
         self._preview = Preview(self)
         self._has_begun = False
         self._oldest = ""
+        self._stale = ""
         self._summed: tuple[list[str], str] | None = None  # the worth of these entries
         if window is not None:
             self.loader.window = self.table.window = window
@@ -49,6 +52,7 @@ class QueueScreen(ListingScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.table.kind = self.pane.kind = self.console.header_state.layout  # of the first page
         self._line.complete = self.loader.complete
         self._line.remember = self.console.setup.remember_filter
         self._line.recall(self.console.setup.filters)
@@ -81,6 +85,7 @@ class QueueScreen(ListingScreen):
             self.workers.cancel_group(self, group)
         self._preview.drop()
         self.loader.forget()
+        self.seek("")
         self.table.facts = None
         self.table.seen, self.table.blank = None, line(trusted("   reading …", "dim"))
         self.in_pane = False
@@ -106,6 +111,10 @@ class QueueScreen(ListingScreen):
         if words != self._oldest:
             self._oldest = words
             self.header_changed()
+        stale = data_age(self.console.header_state, now)
+        if stale != self._stale:
+            self._stale = stale
+            self.console.update_header()  # on every screen that is open: it says how old its data are
 
     def show_filter(self) -> None:
         if not self.is_mounted or self._line.is_asking:
@@ -114,9 +123,10 @@ class QueueScreen(ListingScreen):
         if loader.text:
             left = line(trusted("filter: ", "dim"), untrusted(loader.text, "accent"))
         elif window.spots:
-            left = line(trusted("/ filter   space mark   ? all keys", "dim"))
+            name = self.console.name_of_key
+            left = line(trusted(f"{name('filter')} filter   {name('mark')} mark   {name('help')} all keys", "dim"))
         else:
-            left = line(trusted("? all keys", "dim"))
+            left = line(trusted(f"{self.console.name_of_key('help')} all keys", "dim"))
         right = joined([self._sorted(), self._scope(window)])
         if loader.text and width(left) + width(right) > size:  # the filter is what the operator typed: it stays
             right = joined([self._sorted(), self._scope(window)[:1]])
@@ -225,6 +235,7 @@ class QueueScreen(ListingScreen):
             self.warn(str(problem))
             return
         self.loader.set_filter(text)
+        self.seek(text)
         self.show_filter()
         self.read(self._filtered)
 
@@ -249,6 +260,12 @@ class QueueScreen(ListingScreen):
         if sort is None or (sort.by == "value" and not LAYOUTS[self.console.header_state.layout].has_worth):
             self.warn("sort by age, value, tries or venue; -age turns the order round")
         else:
+            self._sort(sort)
+
+    def on_entry_table_titled(self, event: EntryTable.Titled) -> None:
+        """A click on a column sorts by it; another one turns the order round."""
+        sort = clicked(event.column, self.loader.sort)
+        if sort is not None:
             self._sort(sort)
 
     def _sort(self, sort: Sort) -> None:

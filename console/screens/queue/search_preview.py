@@ -31,15 +31,18 @@ class Preview:
         self._text: str | None = None  # the text whose results are listed
         self._found: IncrementalSearch | None = None
         self._timer: Timer | None = None
+        self._due: str | None = None  # the text that waits for its search; None once the line is left
 
     def typed(self, text: str) -> None:
         if self._timer is not None:
             self._timer.stop()
         if self._screen.loader.ready():
+            self._due = text
             self._timer = self._screen.set_timer(_PAUSE_SECONDS, lambda: self._search(text))
 
     def _search(self, text: str) -> None:
-        self._screen.start(lambda: self._find(text), group="preview", exclusive=True)
+        if text == self._due:  # a timer that was stopped may have fired already
+            self._screen.start(lambda: self._find(text), group="preview", exclusive=True)
 
     async def _find(self, text: str) -> None:
         """Run one step of the search. Filters without words wait for Enter."""
@@ -55,6 +58,7 @@ class Preview:
             loader.is_paused = True
             screen.table.window = Window(height=loader.window.height)
         self._text, self._found = text, search
+        screen.seek(text)
         screen.table.blank = line(trusted("   nothing found", "dim"))
         screen.table.window.start(QueueSection(spots, not search.is_over))
         screen.table.renewed()
@@ -109,9 +113,11 @@ class Preview:
         table, loader = self._screen.table, self._screen.loader
         loader.window.resize(table.window.height)
         table.window = loader.window
+        self._screen.seek(loader.text)
         self._forget()
 
     def _stop(self) -> None:
+        self._due = None
         if self._timer is not None:
             self._timer.stop()
         self._screen.workers.cancel_group(self._screen, "preview")

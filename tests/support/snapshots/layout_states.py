@@ -61,7 +61,7 @@ def report(landed: tuple[EntryOutcome, ...]) -> Play:
             "replay", "real", len(landed), BackgroundRun(_no_work), ticks=lambda: 2.0, landed=list(landed)
         )
         run.over, run.ended, run.store = True, 2.0, app.header_state.store
-        app.activity.run = run
+        app.activity.take(run)
         app.show_batch()
         await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen.is_mounted)
         assert isinstance(app.screen, BatchScreen)

@@ -187,6 +187,10 @@ class StillWorkplace(StoreSession):
     def info(self) -> StoreInfo:
         return replace(super().info, label=LABEL)
 
+    async def shift_report(self, since: datetime) -> str:
+        _, _, rest = (await super().shift_report(since)).partition("\n")
+        return f"# Shift report: {LABEL}\n{rest}"
+
     async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         if not self.has_modes:
             return await super().plan(selection, request)

@@ -19,6 +19,7 @@ from textual._doc import take_svg_screenshot
 from tests.support.snapshots.order_store import stores
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import M, Scene, scenes
+from tests.support.snapshots.triage_story import triage_svg
 
 HOME = Path(__file__).parents[3] / "screenshots"
 PICTURES = {
@@ -73,6 +74,8 @@ def main() -> None:
         if name == "queue":
             (HOME / "queue.png").write_bytes(png(svg))
         print(f"screenshots/{name}.svg")
+    (HOME / "triage.svg").write_text(triage_svg(), encoding="utf-8")
+    print("screenshots/triage.svg")
 
 
 if __name__ == "__main__":

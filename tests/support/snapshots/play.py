@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from backends.records import Selection
 from backends.store import ActRefused, Unreachable
 from console.screens.batch import BatchScreen
-from console.services.replay.background_run import BackgroundRun, Kind, RunProgress
+from console.services.replay.background_run import BackgroundRun, Kind, RunProgress, RunScope
+from console.services.replay.flow_control import Wait
 from console.services.replay.outcome import EntryOutcome
 from console.services.session import StoreSession, Verified
 from console.services.triage.triage import Done
@@ -99,6 +102,16 @@ LANDED = (
     EntryOutcome(ident(2), "superseded", "paper", None, "cid-2", f"by {ident(8)}"),
 )
 
+UNSENT = tuple(
+    EntryOutcome(ident(n), "skipped", "paper", None, f"cid-{n}", "stopped: nothing was sent") for n in range(10, 16)
+)
+SCOPE = RunScope(
+    going=tuple(map(ident, range(5, 16))),
+    beneath=(ident(2),),
+    held=(ident(3),),
+    chosen=Selection(tuple((ident(n), (0, 0)) for n in (2, 3, *range(5, 16)))),
+)
+
 
 async def _no_work(_: object) -> tuple[EntryOutcome, ...]:
     raise AssertionError("it is shown, never started")
@@ -112,15 +125,22 @@ def batch(
     kind: Kind = "replay",
     away: bool = False,
     waits: str = "",
+    mode: str = "paper",
+    rehearsal: bool = False,
 ) -> Play:
     """A run as it stood at one moment; no thread carries it."""
 
     async def play(pilot: Pilot[Any]) -> None:
         app = app_of(pilot)
-        run = RunProgress(kind, "paper", 12, BackgroundRun(_no_work), ticks=lambda: 24.0, landed=list(LANDED[:landed]))
+        work = BackgroundRun(_no_work, ticks=lambda: 24.0)
+        run = RunProgress(kind, mode, landed, work, ticks=lambda: 24.0, landed=list(LANDED[:landed]))
         run.over, run.stopping, run.ended = over, stopping, 24.0
-        run.batch.handle.wait_for("alpaca main", waits or None)
-        app.activity.run = run
+        if kind == "replay":
+            run.landed += UNSENT if over and stopping else ()
+            ended = tuple(one.entry_id for one in run.landed if one.entry_id in SCOPE.going)
+            run.scope = replace(SCOPE, rehearsal=rehearsal, going=ended if over else SCOPE.going)
+        run.batch.handle.wait_for("alpaca main", Wait(9.0, waits) if waits else None)
+        app.activity.take(run)
         app.update_header(running=None if over else run.word, waiting=app.activity.waiting)
         if not away:
             app.show_batch()

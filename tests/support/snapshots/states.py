@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
+from console.services.store_glance import StoreGlance
 from console.settings.config import Limits, StoreConfig
 from tests.support.app import config
 from tests.support.snapshots.order_store import StillStage
@@ -50,7 +51,23 @@ STORES = {
     "staging": StoreConfig("staging", "postgresql://ops@db2/staging"),
     "research": StoreConfig("research", "/srv/research/orders.db"),
 }
-ATTACH = {"config": config(stores=STORES), "changes": {"store": None, "recent": ("/srv/lately/orders.db",)}}
+SEEN = {
+    "prod-orders": StoreGlance(1204, 2),
+    "staging": StoreGlance(problem="no answer in 4 s"),
+    "research": StoreGlance(31, None),
+}
+
+
+async def _seen(store: StoreConfig) -> StoreGlance:
+    return SEEN[store.name]
+
+
+_CONFIG = "/home/ops/.config/dlq-console/config.toml"
+ATTACH = {
+    "config": config(stores=STORES),
+    "changes": {"store": None, "recent": ("/srv/lately/orders.db",), "glance": _seen, "config_path": (_CONFIG, True)},
+}
+FIRST_RUN = {"changes": {"store": None, "offers_demo": True, "config_path": (_CONFIG, False)}}
 BIG = config(limits=Limits(max_notional=Decimal(1000)))
 TWO = config(limits=Limits(four_eyes_over=Decimal(1000)))
 LIVE = {"mode": "live"}
@@ -166,24 +183,31 @@ def replay_scenes() -> list[Scene]:
         Scene("replay-second-person", then(keys("jR"), typed("live 1")), (S,), "small", LIVE | {"config": TWO}),
         Scene("batch-running", batch(5), (S, M)),
         Scene("batch-stopping", batch(5, stopping=True)),
-        Scene("batch-waiting", batch(5, waits="waits 9 s: it asked to slow down"), (S, M)),
+        Scene("batch-waiting", batch(5, waits="it asked to slow down"), (S, M)),
         Scene("batch-away", batch(5, away=True)),
         Scene("batch-report", batch(8, over=True), (S, M)),
+        Scene("batch-stopped", batch(5, over=True, stopping=True), (S, M, L)),
+        Scene("batch-live", then(keys("m"), typed("live"), batch(5, over=True, stopping=True, mode="live")), (S, M)),
+        Scene("batch-rehearsal", batch(4, over=True, rehearsal=True)),
         Scene("quit-while-running", then(batch(5), keys("q"))),
     ]
 
 
 def other_scenes() -> list[Scene]:
     return [
+        Scene("first-run", nothing, (S, M), stage=FIRST_RUN),
         Scene("attach", nothing, (S, M), stage=ATTACH),
         Scene("attach-typing", keys("G<enter>postgresql:"), stage=ATTACH),
         Scene("attach-refused", nothing, (S,), stage={"config": config(stores=STORES), "attaching": refused}),
-        Scene("help", keys("?"), (S, M)),
+        Scene("help", keys("?"), (S, M, L)),
         Scene("help-read-only", keys("?"), stage={"read_only": True}),
         Scene("palette", palette(), (S, M)),
         Scene("palette-search", palette("rep")),
         Scene("groups", keys("f"), (S, M)),
-        Scene("audit", keys("A"), (S, M)),
+        Scene("audit", keys("A"), (S, M, L)),
+        Scene("audit-filtered", then(keys("A/"), typed("operator:bob kind:dismiss,note")), (S, M)),
+        Scene("audit-filter-wrong", then(keys("A/"), typed("oparator:bob"))),
+        Scene("audit-live", then(keys("m"), typed("live"), keys("Ajjj"))),
         Scene("audit-verified", keys("Av"), (S,)),
         Scene("audit-broken", then(keys("A"), broken)),
         Scene("audit-empty", keys("A"), data="empty"),

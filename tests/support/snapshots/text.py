@@ -15,6 +15,7 @@ from textual._compositor import LayoutUpdate
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
+from tests.support.snapshots import legible
 from tests.support.snapshots.play import Play
 from tests.support.snapshots.states import Size
 
@@ -28,10 +29,11 @@ def file_of(name: str, size: Size) -> Path:
     return HOME / f"{name}-{size[0]}x{size[1]}.txt"
 
 
-def take_text(app: ConsoleApp, size: Size, play: Play) -> str:
-    """Runs the console, plays the scene and writes down what the screen shows then."""
+def take_text(app: ConsoleApp, size: Size, play: Play, *, at_every_size: bool) -> str:
+    """Runs the console, plays the scene, writes down what it shows then; on demand looks at every size."""
 
     shown: list[str] = []
+    wrong: list[str] = []
 
     async def auto_pilot(pilot: Pilot[Any]) -> None:
         await play(pilot)
@@ -39,10 +41,16 @@ def take_text(app: ConsoleApp, size: Size, play: Play) -> str:
         await pilot.wait_for_scheduled_animations()
         await pilot.pause()
         shown.append(written(app))
+        try:
+            if at_every_size:
+                await legible.check(pilot)
+        except AssertionError as problem:
+            wrong.append(str(problem))
         app.exit()
 
     app.run(headless=True, auto_pilot=auto_pilot, size=size)
     assert shown, "the console ended before its screen was written down"
+    assert not wrong, wrong[0]
     return shown[0]
 
 

@@ -16,7 +16,7 @@ from console.services.index.status import IndexStatus
 from console.services.stats.alerts import Alert
 from tests.support.app import NOW, app_of, config, make_store, order, screen_text, settled, until
 from tests.support.snapshots.play import filtered, header_state, keys, palette, rested, then, typed
-from tests.support.snapshots.states import M, S, Scene
+from tests.support.snapshots.states import L, M, S, Scene
 
 VIEWS = config(views={"kalshi-old": "venue:kalshi age>30m", "rate-limits": "429 !timeout"})
 RAISED = (
@@ -114,10 +114,17 @@ async def found(pilot: Pilot[Any]) -> None:
     await settled(pilot)
 
 
+async def reported(pilot: Pilot[Any]) -> None:
+    """The shift report has been made."""
+    await until(pilot, lambda: "Shift report: " in screen_text(app_of(pilot)))
+    await settled(pilot)
+
+
 def triage_scenes() -> list[Scene]:
     noted = then(keys("jN"), typed("venue says fixed by 16:00; replay then"), written)
     return [
         Scene("groups-indexed", then(indexed, looked, keys("f"), told), (S, M)),
+        Scene("groups-marked", then(indexed, keys("f"), told, keys("ss  "), told), (S, M, L)),
         Scene("groups-note", then(indexed, keys("f"), told, noted), (S, M)),
         Scene("groups-filtered", then(filtered("venue:kalshi"), keys("f"), told), (S,)),
         Scene("groups-indexing", then(partly_indexed, header_state(indexing=43), keys("f"), told), (S, M)),
@@ -130,7 +137,9 @@ def triage_scenes() -> list[Scene]:
         Scene("indexing", header_state(indexing=43), (S, M)),
         Scene("alerts", header_state(alerts=RAISED), (S, M)),
         Scene("alert-in-doubt", header_state(alerts=RAISED[:1]), (S,)),
-        Scene("health", then(indexed, watched_for_hours, keys("i")), (S, M)),
+        Scene("health", then(indexed, watched_for_hours, keys("i")), (S, M, L)),
+        Scene("health-first", then(indexed, keys("i")), (S, M)),
+        Scene("shift-report", then(indexed, keys("ir"), reported), (S, M)),
         Scene("health-below", then(indexed, watched_for_hours, keys("iG")), (S,)),
         Scene("health-no-index", keys("i"), (S,)),
         Scene("palette-view", palette("view"), (S,), stage={"config": VIEWS}),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from backends.layouts.mask import masked_error
-from backends.records import Attempt, Entry, parse_time
+from backends.records import ENGINE_SEND, Attempt, Entry, parse_time
 from console.render import value
 from console.render.line import Line, columns, fit, line, trusted, untrusted
 from console.services.layout_fields import layout_of
@@ -52,7 +52,7 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
         ("entry", line(untrusted(f"{entry.id}  ", limit=60), trusted(value.order(entry), "strong"))),
         ("sent to", line(trusted(mode, "danger" if attempt.mode == "live" else "accent"), trusted(place))),
         (key, line(untrusted(attempt.client_order_id or "–", limit=80))),
-        (state, line(trusted(f"since {value.moment(attempt.started_at)}{ago}, try {attempt.attempt_no:d}"))),
+        (state, line(trusted(f"since {value.moment(attempt.started_at)}{ago}, {_which(attempt)}"))),
         ("error", line(untrusted(told, "warning", limit=150))),
     ]
     hint = [line(trusted(_PERSON, "dim")), ()] if draft.claimed is None else []  # later its room is needed
@@ -62,6 +62,10 @@ def settle_lines(entry: Entry, attempt: Attempt, draft: SettleDraft, now: dateti
         *hint,
         *_said(draft, _REHEARSAL if attempt.rehearsal else _ORDER if fields.has_modes else _CALL),
     ]
+
+
+def _which(attempt: Attempt) -> str:
+    return "sent by the engine" if attempt.attempt_no == ENGINE_SEND else f"try {attempt.attempt_no:d}"
 
 
 def _said(draft: SettleDraft, means: dict[Claim, str]) -> list[Line]:

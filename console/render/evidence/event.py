@@ -1,28 +1,24 @@
-"""Audit events as lines: what was done, to which entries, by whom, with which outcome and reason. Pure."""
+"""Audit events as lines and rows: what was done, to which entries, by whom, with which outcome and reason. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from backends.layouts.mask import masked_event
-from backends.records import Attempt, AuditEvent, parse_time, readable
-from console.render.line import HANG, Cell, Line, Tone, clip, fit, line, middle, trusted
-from console.render.value import OUTCOMES, many, moment
+from backends.records import Attempt, AuditEvent, Entry, parse_time
+from console.render.batch import place_of
+from console.render.line import HANG, Cell, Line, Tone, clip, columns, fit, line, middle, trusted, untrusted
+from console.render.row import state_cell
+from console.render.value import OUTCOMES, many, moment, order
 from console.services.errors.summary import summarise
 from console.services.layout_fields import LAYOUTS, ORDERS
 from console.services.replay.outcome import spoken
-from console.text.untrusted import safe
+from console.services.triage.trail import TrailRow, entry_ids, event_body
+from console.services.triage.trail_filter import WORDS
+from console.text.untrusted import inert, safe
 
 Body = Mapping[str, object]
-_WORDS = {
-    "intent": "replay",
-    "late-outcome": "late",
-    "lookup": "look-up",
-    "ask-approval": "ask",
-}
 _TONES: Mapping[str, Tone] = {"halt": "danger", "resume": "warning", "refused": "warning", "malformed": "danger"}
 _OBVIOUS = ("replay", "reconcile", "refused")  # reasons that repeat the act's name
 _LONGEST = 2000
@@ -30,14 +26,6 @@ _TOLD_BY_TRIES = ("intent", "outcome")  # the attempts tell these
 _DONE = {"dismiss": "dismissed", "restore": "restored", "reconcile": "reconciled", "lookup": "asked", "note": "note"}
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _WIDE = 100
-
-
-def pairs(event: AuditEvent) -> dict[str, object]:
-    try:
-        body = json.loads(event.body)
-    except ValueError:
-        body = None
-    return masked_event(body if isinstance(body, dict) else {"kind": "malformed", "note": readable(event.body)})
 
 
 def event_lines(
@@ -48,7 +36,7 @@ def event_lines(
     lines: list[Line] = []
     day = ""
     for event in events:
-        body = pairs(event)
+        body = event_body(event)
         if not fields.has_modes:
             body.pop("mode", None)  # every replay is real
         at = moment(body.get("at"))
@@ -62,7 +50,7 @@ def event_lines(
 def _event(seq: int, body: Body, size: int, *, about: str | None, result: str) -> Line:
     wide = size >= _WIDE
     kind = safe(str(body.get("kind", "?")), 40)
-    act = "refused" if kind.startswith("refused") else _WORDS.get(kind, kind)
+    act = "refused" if kind.startswith("refused") else WORDS.get(kind, kind)
     who = _operator(body, whole=wide)
     name = 20 if wide else 13
     entry = (Cell(f"{fit(middle(_subject(body), name), name)}  "),) if about is None else ()
@@ -85,7 +73,7 @@ def timeline(
         told.append((captured, line(trusted("captured"))))
     told += [(parse_time(one.started_at), _tried(one, has_modes=LAYOUTS[layout].has_modes)) for one in attempts]
     for event in events:
-        body = pairs(event)
+        body = event_body(event)
         if body.get("kind") not in _TOLD_BY_TRIES:
             told.append((parse_time(body.get("at")), _done(body)))
     ordered = sorted(told, key=lambda pair: (pair[0] is None, pair[0] or _NEVER))
@@ -126,7 +114,7 @@ def _done(body: Body) -> Line:
         f'"{_text(body, "note")}"' if body.get("note") else "",
         _text(body, "evidence"),
     ]
-    others = len(_ids(body)) - 1
+    others = len(entry_ids(body)) - 1
     more = f" · with {many(others, 'other')}" if others > 0 else ""
     words = " ".join(part for part in parts if part)
     return (
@@ -136,15 +124,9 @@ def _done(body: Body) -> Line:
     )
 
 
-def _ids(body: Body) -> list[str]:
-    listed = body.get("entries")
-    rows = listed if isinstance(listed, list) else []
-    return [str(row[0] if isinstance(row, list) and row else row) for row in rows]
-
-
 def _subject(body: Body) -> str:
     """The entry, the number of entries, the plan, or the store."""
-    ids = _ids(body)
+    ids = entry_ids(body)
     if not ids:
         return _text(body, "plan") or "the store"
     return safe(ids[0], 60) if len(ids) == 1 else many(len(ids), "entry")
@@ -163,7 +145,7 @@ def _told(kind: str, body: Body, *, about: str | None, result: str) -> Line:
     outcome = body.get("outcome")
     tone: Tone = OUTCOMES.get(outcome, "plain") if isinstance(outcome, str) else "plain"
     first = [Cell(safe(spoken(outcome), 40), tone)] if isinstance(outcome, str) else []
-    others = len(_ids(body)) - 1
+    others = len(entry_ids(body)) - 1
     text = partial(_text, body)
     parts = [
         *_OWN.get(kind, _nothing)(body),
@@ -202,7 +184,13 @@ def _ask(body: Body) -> list[str]:
 
 
 def _approve(body: Body) -> list[str]:
-    return [f"asked by {_text(body, 'asked_by')}" if body.get("asked_by") else ""]
+    return [f"asked by {_asker(body)}" if _asker(body) else ""]
+
+
+def _asker(body: Body) -> str:
+    """`ann, as role ops`: who asked, and the database's role where it has one."""
+    user, _, role = _text(body, "asked_by").partition("|")
+    return f"{user}, as role {role}" if role else user
 
 
 _OWN: Mapping[str, Callable[[Body], list[str]]] = {
@@ -210,4 +198,137 @@ _OWN: Mapping[str, Callable[[Body], list[str]]] = {
     "ask-approval": _ask,
     "approve": _approve,
     "refused-approval": _approve,
+    "withdrawn": _approve,
 }
+
+
+_COLUMNS = ((11, 9, 13, 8), (19, 13, 20, 16))  # when, act, entry, who: below and from `_WIDE` columns on
+
+
+def trail_header(size: int) -> Line:
+    when, act, entry, who = _COLUMNS[size >= _WIDE]
+    titles = (fit("WHEN, UTC", when), fit("ACT", act), fit("ENTRY", entry), fit("WHO", who), "WHAT BECAME OF IT, WHY")
+    return line(trusted("  ".join(titles), "dim"))
+
+
+def trail_line(row: TrailRow, size: int, *, layout: str = ORDERS) -> Line:
+    """`04-18 14:56  dismiss  dlq_00…0016  bob  bad-order · the strategy sent a text`"""
+    fields, is_wide = LAYOUTS[layout], size >= _WIDE
+    body = dict(row.body) if fields.has_modes else {name: held for name, held in row.body.items() if name != "mode"}
+    when, act, entry, who = _COLUMNS[is_wide]
+    at = moment(body.get("at")) if parse_time(body.get("at")) else "?"
+    word = act_word(body)
+    subject = many(row.count, "entry") if row.count > 1 else _subject(body)
+    return clip(
+        (
+            trusted(f"{fit(at[:19] if is_wide else at[5:16], when)}  ", "dim"),
+            Cell(f"{fit(word, act)}  ", _TONES.get(word, "strong")),
+            Cell(f"{fit(middle(subject, entry), entry)}  "),
+            Cell(f"{fit(_operator(body, whole=is_wide), who)}  ", "dim"),
+            *_outcome_first(row, body, fields.result),
+        ),
+        size,
+    )
+
+
+def act_word(body: Body) -> str:
+    kind = safe(str(body.get("kind", "?")), 40)
+    return "refused" if kind.startswith("refused") else WORDS.get(kind, kind)
+
+
+def _outcome_first(row: TrailRow, body: Body, result: str) -> Line:
+    """Of a replay and its outcome: the outcome, then where it went."""
+    kind = safe(str(body.get("kind", "?")), 40)
+    own = _told(kind, body, about=None, result=result)
+    if row.outcome is None:
+        return (Cell("in flight", "warning"), Cell(" · ", "dim"), *own) if kind == "intent" else own
+    return (*_told("outcome", row.outcome, about=None, result=result), Cell(" · ", "dim"), *own)
+
+
+def trail_story(row: TrailRow, size: int, *, layout: str = ORDERS) -> list[Line]:
+    """Everything that one act tells, in whole sentences of the record."""
+    body, outcome, result = row.body, row.outcome or {}, LAYOUTS[layout].result
+    text = partial(_text, body)
+    rows: list[tuple[str, Line]] = [("who", line(trusted(_identity(body))))]
+    rows.append(("when", line(trusted(_times(row)))))
+    ended = outcome.get("outcome", body.get("outcome"))
+    if isinstance(ended, str):
+        rows.append(("outcome", line(Cell(safe(spoken(ended), 40), OUTCOMES.get(ended, "plain")))))
+    sent = " · ".join(part for part in _send(body) if part) if body.get("attempt_no") is not None else ""
+    made = _text(outcome, "venue_order_id") or text("venue_order_id")
+    told = (
+        ("reason", "" if body.get("reason") in _OBVIOUS else text("reason")),
+        ("note", text("note")),
+        ("sent", sent),
+        (result, made),
+        ("error", _text(outcome, "error") or text("error")),
+        ("evidence", _text(outcome, "evidence") or text("evidence")),
+        ("asked by", _asker(body)),
+        ("plan", " · ".join(part for part in (text("plan"), text("summary")) if part)),
+        ("before", text("before")),
+        ("after", text("after")),
+    )
+    rows += [(name, line(trusted(value))) for name, value in told if value]
+    rows.append(("entries", _named(row, size)))
+    numbers = f"{row.seq:,}" if row.outcome_seq is None else f"{row.seq:,} and {row.outcome_seq:,}"
+    rows.append(("event", line(trusted(f"{numbers} · hash {row.hash.hex()[:16]}" if row.hash else numbers, "dim"))))
+    return columns(rows, indent=0)
+
+
+def _identity(body: Body) -> str:
+    """`oncall (ann) on desk1, role ops`"""
+    who = body.get("who")
+    if not isinstance(who, dict):
+        return "?"
+    host, role = safe(str(who.get("host") or ""), 60), safe(str(who.get("db_role") or ""), 60)
+    return f"{_operator(body, whole=True)}{f' on {host}' if host else ''}{f', role {role}' if role else ''}"
+
+
+def _times(row: TrailRow) -> str:
+    at, ended = parse_time(row.body.get("at")), parse_time((row.outcome or {}).get("at"))
+    if at is None or ended is None:
+        return moment(row.body.get("at"))
+    return f"{moment(at)}, outcome {(ended - at).total_seconds():.1f} s later"
+
+
+def _named(row: TrailRow, size: int) -> Line:
+    ids = [safe(one, 80) for one in entry_ids(row.body)]
+    if row.count <= 1:
+        return line(trusted(ids[0] if ids else "none: it is about the store", "plain" if ids else "dim"))
+    shown = ", ".join(ids[: max(1, size // 24 - 2)])
+    return line(
+        trusted(f"{row.count:,}: {shown}"),
+        trusted(f"{' …' if row.count > len(ids) else ''}  enter lists them", "accent"),
+    )
+
+
+EVENT_COLUMNS = (
+    "seq", "at", "kind", "operator", "os_user", "host", "db_role", "count", "entries", "mode", "venue", "attempt_no",
+    "outcome", "venue_order_id", "reason", "note", "error", "evidence", "plan", "asked_by", "hash",
+)  # fmt: skip
+
+
+def event_cells(body: Body) -> list[str]:
+    """A row of the table of events; no cell is a formula or holds control characters."""
+    who, ids = body.get("who"), entry_ids(body)
+    own = who if isinstance(who, dict) else {}
+    told = {"count": len(ids), "entries": " ".join(ids), **own}
+    return [_cell(told[name] if name in told else body.get(name)) for name in EVENT_COLUMNS]
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else inert(value if isinstance(value, str) else str(value))
+
+
+def event_entry_line(entry_id: str, entry: Entry | None, size: int) -> Line:
+    """A row of an event's entries: its state, what it is, where it goes, and its id."""
+    if entry is None:
+        return line(trusted(fit("gone", 11), "dim"), untrusted(entry_id, limit=80))
+    room = max(20, size - 11 - 16 - 24)
+    state = state_cell(entry.state)
+    return (
+        Cell(fit(state.text, 11), state.tone),
+        Cell(f"{fit(order(entry, room), room)}  "),
+        Cell(f"{fit(place_of(entry), 14)}  ", "dim"),
+        Cell(fit(middle(safe(entry_id, 80), 22), 22), "dim"),
+    )

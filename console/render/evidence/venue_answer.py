@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from console.render import value
 from console.render.line import HANG, Line, Tone, columns, fit, line, trusted, untrusted
+from console.services.triage.advice import DEFAULT_KEYS, KEY_LETTERS, KeyNames
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from console.services.evidence.ask import VenueAnswer
 
+_KEY = re.compile(r"\b[CDRS]\b")
 _WORDS: dict[str, tuple[str, Tone]] = {
     "found": ("found", "good"),
     "absent": ("absent", "strong"),
@@ -25,30 +28,32 @@ _MEANS = {
 }
 
 
-def answer_lines(answers: Sequence[VenueAnswer], orders: Sequence[str], states: Sequence[str] = ()) -> list[Line]:
+def answer_lines(
+    answers: Sequence[VenueAnswer], orders: Sequence[str], states: Sequence[str] = (), keys: KeyNames = DEFAULT_KEYS
+) -> list[Line]:
     """One answer in full, or a row for each of several. `orders` and `states`: of each entry, in the same order."""
     if len(answers) == 1:
-        return one_answer(answers[0], orders[0], states[0] if states else "")
+        return one_answer(answers[0], orders[0], states[0] if states else "", keys)
     lines: list[Line] = []
     for answer, order in zip(answers, orders, strict=True):
         lines += _row(answer, order)
     return lines
 
 
-def one_answer(answer: VenueAnswer, order: str, state: str = "") -> list[Line]:
+def one_answer(answer: VenueAnswer, order: str, state: str = "", keys: KeyNames = DEFAULT_KEYS) -> list[Line]:
     """The verdict, what can be done now, then the venue's order beside ours, and the facts."""
     rows: list[tuple[str, Line]] = [
         ("entry", line(untrusted(f"{answer.entry_id}  ", limit=60), trusted(order, "strong"))),
         ("answer", line(*_verdict(answer))),
     ]
-    if then := next_text(answer, state):
+    if then := _KEY.sub(lambda found: keys[KEY_LETTERS[found[0]]], next_text(answer, state)):
         rows.append(("→ next", line(trusted(then, "accent"))))
     named = {one.name for one in answer.compared if one.differs}
     unnamed = [text for text in answer.differences if text.partition(":")[0] not in named]
     rows += [("differs", line(untrusted(text, "danger", limit=200))) for text in unnamed]
     filled = "" if answer.filled is None else f", filled {value.quantity(answer.filled)}"
     pairs = (
-        ("status", f"{answer.status}{filled}" if answer.status else None),
+        ("status", f"{_spoken(answer.status)}{filled}" if answer.status else None),
         ("venue order id", answer.venue_order_id),
         ("client order id", answer.client_order_id),
         ("account", answer.account),
@@ -56,9 +61,19 @@ def one_answer(answer: VenueAnswer, order: str, state: str = "") -> list[Line]:
     rows += [(name, line(untrusted(text or "–", limit=100))) for name, text in pairs]
     rows.append(("asked at", line(trusted(value.moment(answer.at)))))
     if answer.detail:
-        rows.append(("detail", line(untrusted(answer.detail, "dim", limit=400))))
+        rows.append(("detail", line(untrusted(_detail(answer), "dim", limit=400))))
     head = 3 if then else 2
     return [*columns(rows[:head]), *_beside(answer), *columns(rows[head:])]
+
+
+def _spoken(status: str) -> str:
+    """A venue's word for a status, as people say it."""
+    return status.replace("_", " ")
+
+
+def _detail(answer: VenueAnswer) -> str:
+    found = f"found: {answer.status}"
+    return f"found: {_spoken(answer.status)}" if answer.status and answer.detail == found else answer.detail or ""
 
 
 def next_text(answer: VenueAnswer, state: str) -> str:
@@ -126,7 +141,7 @@ def _row(answer: VenueAnswer, order: str) -> list[Line]:
     """The order on one line, beneath it what the venue says: the verdict, what is wrong, then the facts."""
     why = "; ".join(answer.differences) if answer.answer == "found" else answer.detail or ""
     facts = (
-        f"status {answer.status}" if answer.status else "",
+        f"status {_spoken(answer.status)}" if answer.status else "",
         f"filled {value.quantity(answer.filled)}" if answer.filled is not None else "",
         f"order {answer.venue_order_id}" if answer.venue_order_id else "",
         f"account {answer.account}" if answer.account else "",
