@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
 from backends.layouts.mask import masked_error, masked_fields
+from backends.layouts.roles import TableMemory
 from backends.records import Entry, parse_time, readable, utc_time
 
 ORDERS, OUTBOX, INTEGRATION = "orders", "outbox", "integration"
@@ -81,12 +82,25 @@ def layout_of(entry: Entry) -> LayoutFields:
 
 def value(entry: Entry, name: str) -> object:
     """The column as stored, however this store spells its name."""
-    try:
-        return entry.values[entry.names.index(name)]
-    except ValueError:
-        wanted = spelling(name)
-    own = next((one for one in entry.names if spelling(one) == wanted), None)
-    return None if own is None else entry.get(own)
+    place = _place(entry.names, name)
+    return None if place < 0 else entry.values[place]
+
+
+def _place(names: tuple[str, ...], name: str) -> int:
+    """Where the column stands; -1 where there is none."""
+    if name in names:
+        return names.index(name)
+    wanted = spelling(name)
+    return next((place for place, one in enumerate(names) if spelling(one) == wanted), -1)
+
+
+def _standing(names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(place for name in wanted if (place := _place(names, name)) >= 0)
+
+
+# Found once for each table: groups and categories are asked for of every entry.
+_ERRORS = TableMemory(lambda layout, names: _standing(names, LAYOUTS[layout].errors))
+_VARYING = TableMemory(lambda layout, names: _standing(names, LAYOUTS[layout].varies))
 
 
 def text(entry: Entry, name: str) -> str:
@@ -101,7 +115,11 @@ def error_text(entry: Entry) -> str:
 
 
 def stored_error(entry: Entry) -> str:
-    return _first(entry, layout_of(entry).errors)
+    for place in _ERRORS.of(entry.layout, entry.names):
+        held = entry.values[place]
+        if held is not None and (told := readable(held)):
+            return told
+    return ""
 
 
 def shown_values(entry: Entry) -> tuple[object, ...]:
@@ -120,7 +138,8 @@ def _first(entry: Entry, names: tuple[str, ...]) -> str:
 
 def varying(entry: Entry) -> tuple[str, ...]:
     """The values in an error that tell apart entries of the same failure."""
-    return tuple(filter(None, (text(entry, name) for name in layout_of(entry).varies)))
+    held = map(entry.values.__getitem__, _VARYING.of(entry.layout, entry.names))
+    return tuple([shown for value in held if value is not None and (shown := readable(value))])
 
 
 def occurred_at(entry: Entry) -> datetime | None:

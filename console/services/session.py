@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from backends.records import Actor, Approval, Attempt, Entry, Halt, Selection, State, StoreInfo, Version
+from backends.records import Actor, Approval, Attempt, Entry, Filter, Halt, Selection, State, StoreInfo, Version
 from backends.store import ActRefused, Store
 from console.clock import Clock
+from console.services.browse.engine_intent import engine_send, intents_of
 from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
 from console.services.policy import MarksInForce, check_readable, checked, refresh
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 Mode = Literal["paper", "live"]
 T = TypeVar("T")
 _HELD = ("in_flight", "in_doubt")
+_IN_DOUBT = Filter(states=frozenset({"in_doubt"}))
 WAITS_SECONDS = 300.0  # how long a plan waits for a second person
 _DISMISS_HELD = "in doubt or in flight: dismissing would lose it; reconcile or settle it first"
 
@@ -129,12 +132,32 @@ class StoreSession:
     def info(self) -> StoreInfo:
         return self.store.info
 
+    def carry_on(self, earlier: StoreSession) -> None:
+        """Keep what the console has learned of providers at the store before: one that is down is down here too."""
+        self._breakers = earlier._breakers
+
     async def aclose(self) -> None:
         if self._index_status is not None:
             await self._index_status.aclose()
         if self._pool is not None:
             await self._pool.aclose()
         await self.store.aclose()
+
+    async def shift_report(self, since: datetime) -> str:
+        """What `dlq report` prints, made on a thread of its own: it reads everything that came and every event."""
+        from console.services.stats.report import as_markdown, gathered
+
+        health = (await self.index_status()).health
+        known = None if health is None else await health.tally()
+
+        async def work() -> str:
+            store = await self.setting.open()
+            try:
+                return as_markdown(await gathered(self._triage_on(store), since, self.setting, known))
+            finally:
+                await store.aclose()
+
+        return await self._beside(work())
 
     async def index_status(self) -> IndexStatus:
         """What the index knows of this store; made when it is first asked for."""
@@ -273,6 +296,7 @@ class StoreSession:
                 self._approvals_on(work.store),
                 word=lambda attempt: self.target.evidence(work, attempt),
                 two_people=self._needs_two,
+                environment=self._limits.environment,
             )
             return await settlement.run(request)
 
@@ -295,8 +319,25 @@ class StoreSession:
 
         async with self._working() as work:
             found, _ = await self._triage_on(work.store).chosen(ids)
-            inquiry = Inquiry(work.store, work.pool, self.setting.actor, self.setting.clock)
+            inquiry = Inquiry(work.store, work.pool, self.setting.actor, self.setting.clock, self._environment())
             return await inquiry.run([found[one] for one in ids if one in found], mode)
+
+    async def open_attempts(self, ids: Sequence[str], mode: Mode) -> tuple[Attempt, ...]:
+        """The attempts of these entries that are in flight or in doubt, an engine's own sends among them.
+
+        Those are taken to be of the store's environment; where it has none, of this mode.
+        """
+        chosen = frozenset(ids)
+        found = [one for one in await self.store.open_attempts() if one.entry_id in chosen]
+        sends = [one for one in await intents_of(self.store, _IN_DOUBT) if one.id in chosen]
+        return (*found, *(engine_send(one, self._environment() or mode) for one in sends))
+
+    def _environment(self) -> str | None:
+        """Raises ActRefused where the policy, which may name one, cannot be read."""
+        try:
+            return self._limits.environment
+        except ConfigError as problem:
+            raise ActRefused(str(problem)) from None
 
     async def refuse_held(self, plan: SendPlan) -> None:
         """Record the entries that a replay was asked for and that stay."""
@@ -327,6 +368,10 @@ class StoreSession:
         """`typed`: a person typed the words; only then may they approve their own, where the policy lets them."""
         await checked(self._limits, self.store)
         return await self._approvals().approve(plan_hash, typed=typed)
+
+    async def withdraw(self, plan_hash: str) -> bool:
+        """Take back what this person asked a second one for; False where it is not theirs, or no longer waits."""
+        return await self._approvals().withdraw(plan_hash)
 
     async def why_not_approved(self, answered: Answered, plan_hash: str) -> str:
         return await self._approvals().why_not(answered, plan_hash)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,13 +36,35 @@ BEFORE = BEGAN + timedelta(minutes=10)  # rows 0 to 9
 NOW = BEGAN + timedelta(days=1)
 
 
+def _rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
+    return sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    rig: Rig = (
-        sqlite_rig(tmp_path) if request.param == "sqlite" else PostgresRig(request.getfixturevalue("postgres_db"))
-    )
+    rig = _rig(request, tmp_path)
     yield await shift(rig)
     await rig.aclose()
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, tuple[Archived, bytes]]:
+    """The bundle of each engine, made once."""
+    return {}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def done(request: pytest.FixtureRequest, tmp_path: Path, kept: dict[str, tuple[Archived, bytes]]) -> Archived:
+    """A bundle to read and to tamper with."""
+    if request.param not in kept:
+        rig = _rig(request, tmp_path)
+        bundle = await made(await shift(rig), tmp_path)
+        await rig.aclose()
+        kept[request.param] = bundle, bundle.path.read_bytes()
+    bundle, content = kept[request.param]
+    path = tmp_path / "old.zip"
+    path.write_bytes(content)
+    return replace(bundle, path=path)
 
 
 async def made(store: Store, tmp_path: Path) -> Archived:
@@ -70,8 +93,7 @@ async def test_a_bundle_holds_the_old_entries_their_attempts_and_the_chain(store
     assert oct(done.path.stat().st_mode & 0o777) == "0o600"
 
 
-async def test_any_sha256sum_can_check_it(store: Store, tmp_path: Path) -> None:
-    done = await made(store, tmp_path)
+async def test_any_sha256sum_can_check_it(done: Archived, tmp_path: Path) -> None:
     with zipfile.ZipFile(done.path) as bundle:
         bundle.extractall(tmp_path / "out")
     assert shutil.which("sha256sum")
@@ -108,16 +130,14 @@ TAMPERED: dict[str, Callable[[str, bytes], bytes | None]] = {
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-async def test_any_change_is_found(store: Store, tmp_path: Path, what: str) -> None:
-    done = await made(store, tmp_path)
+def test_any_change_is_found(done: Archived, what: str) -> None:
     _rewrite(done.path, lambda _, content: content)
     assert verify(done.path).sound  # the tamperer knows how to seal a file
     _rewrite(done.path, TAMPERED[what])
     assert not verify(done.path).sound
 
 
-async def test_any_flipped_bit_is_found(store: Store, tmp_path: Path) -> None:
-    done = await made(store, tmp_path)
+def test_any_flipped_bit_is_found(done: Archived) -> None:
     content = done.path.read_bytes()
     for at in (*range(0, len(content), 97), len(content) - 1):
         done.path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
@@ -146,23 +166,20 @@ def _read(path: Path, name: str) -> bytes:
         return bundle.read(name)
 
 
-async def test_a_bundle_made_consistent_again_has_another_digest(store: Store, tmp_path: Path) -> None:
+def test_a_bundle_made_consistent_again_has_another_digest(done: Archived) -> None:
     """Whoever rewrites everything is found by the digest that was kept elsewhere."""
-    done = await made(store, tmp_path)
     _consistently(done.path, ENTRIES, _read(done.path, ENTRIES).replace(b"180.25", b"180.26"))
     verdict = verify(done.path)
     assert verdict.sound
     assert verdict.digest != done.digest
 
 
-async def test_the_chain_must_reach_the_head(store: Store, tmp_path: Path) -> None:
-    done = await made(store, tmp_path)
+def test_the_chain_must_reach_the_head(done: Archived) -> None:
     _consistently(done.path, AUDIT, b"".join(_read(done.path, AUDIT).splitlines(keepends=True)[:-1]))
     assert verify(done.path).problems == ("the audit chain does not end at the manifest's head",)
 
 
-async def test_attempts_belong_to_entries_of_the_bundle(store: Store, tmp_path: Path) -> None:
-    done = await made(store, tmp_path)
+def test_attempts_belong_to_entries_of_the_bundle(done: Archived) -> None:
     _consistently(done.path, ENTRIES, b"".join(_read(done.path, ENTRIES).splitlines(keepends=True)[:4]))
     assert verify(done.path).problems == ("attempts of 4 entries that are not in the bundle",)
 

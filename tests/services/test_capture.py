@@ -17,13 +17,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from dlq_sink.capture.report import REJECTS
+from dlq_sink.capture.request import dead_letter
 
 from backends import DeadLetteredOrder, DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ, open_store
 from backends.records import ActContext, Actor, Attempt, Entry
 from backends.sql.claims import SQLClaims
 from backends.store import Result, StoreError, Unreachable
 from console.services import replay_order, submit_or_dead_letter
-from console.services.engine.capture import REJECTS, dead_letter
 from console.services.replay import attempt as record
 
 REFUSED = '{"code":40310000,"message":"insufficient buying power"}'
@@ -269,11 +270,14 @@ def test_a_sink_that_fails_is_heard_and_the_order_is_in_the_audit() -> None:
     assert len(metrics.counted) == 1
 
 
-def test_keyboard_interrupt_is_not_a_rejection() -> None:
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(1), asyncio.CancelledError()])
+def test_what_stops_an_engine_leaves_an_entry_and_goes_on_its_way(stop: BaseException) -> None:
     sink = InMemoryDLQ()
-    with pytest.raises(KeyboardInterrupt):
-        submit_or_dead_letter(Venue([KeyboardInterrupt()]), Action(), sink)
-    assert sink.depth() == 0
+    with pytest.raises(type(stop)):
+        submit_or_dead_letter(Venue([stop]), Action(), sink)
+    (entry,) = sink.list()
+    assert entry.error.startswith(type(stop).__name__)
+    assert entry.error.endswith("unknown outcome: the submit was interrupted")
 
 
 def test_replay_sends_the_rebuilt_action_and_dismisses(sink: DLQSink) -> None:

@@ -14,11 +14,11 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from dlq_sink.capture.request import dead_letter
 
 from backends import DeadLetteredOrder, InMemoryDLQ
 from backends.layouts.mask import MASKED
 from console.services import replay_order, submit_or_dead_letter
-from console.services.engine.capture import dead_letter
 from venues import OrderAction, parse_action
 from venues.terms import ExitTerms, Leg, Terms
 
@@ -224,26 +224,33 @@ class Promises:
         return "ord_1"
 
 
-def test_an_async_submit_is_no_order_id_and_loses_no_order() -> None:
+def test_an_async_submit_is_awaited() -> None:
+    sink, venue = InMemoryDLQ(), Promises()
+    assert asyncio.run(submit_or_dead_letter(venue, CCXT, sink)) == "ord_1"
+    assert (venue.ran, sink.depth()) == (True, 0)
+
+
+def test_an_async_submit_that_nobody_awaits_is_no_order_id_and_loses_no_order() -> None:
     sink, venue = InMemoryDLQ(), Promises()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert submit_or_dead_letter(venue, CCXT, sink) is None
+        assert not isinstance(submit_or_dead_letter(venue, CCXT, sink), str)
         gc.collect()
     (entry,) = sink.list()
-    assert "submit is async: submit_or_dead_letter needs a plain function; nothing was sent" in entry.error
+    assert "submit is async, and nobody awaited it; nothing was sent" in entry.error
     assert not venue.ran
 
 
-def test_a_promise_that_is_under_way_is_an_unknown_outcome() -> None:
+def test_a_promise_that_is_under_way_and_that_nobody_awaits_is_an_unknown_outcome() -> None:
     class Tasks(Promises):
         def submit(self, action: Any) -> Any:
             return asyncio.ensure_future(super().submit(action))
 
     async def main() -> InMemoryDLQ:
         sink = InMemoryDLQ()
-        assert submit_or_dead_letter(Tasks(), CCXT, sink) is None
+        assert not isinstance(submit_or_dead_letter(Tasks(), CCXT, sink), str)
         await asyncio.sleep(0)
+        assert await submit_or_dead_letter(Tasks(), CCXT, sink) == "ord_1"
         return sink
 
     (entry,) = asyncio.run(main()).list()

@@ -177,7 +177,7 @@ def test_shares_of_several_currencies_add_up_over_the_hour(console: Any, exchang
         pool,
         "INSERT INTO console_attempt (source, entry_id, attempt_no, mode, rehearsal, venue, client_order_id, "
         "payload, payload_hash, started_at, operator, os_user, token, state, holds, role, notional, currency) "
-        "SELECT source, 'elsewhere', 1, mode, 0, venue, 'x', payload, 'x', started_at, operator, os_user, 0, "
+        "SELECT source, 'elsewhere', 1, mode, 0, venue, 'x', payload, 'x', started_at, operator, os_user, token, "
         "'in_doubt', 1, role, '20', 'EUR' FROM console_attempt",
     )
     ran = pool.inline("replay", ident(2), "--paper", "--dry-run")
@@ -226,7 +226,7 @@ def test_an_own_request_expires_like_any_other(console: Any, exchange: Exchange)
 
 
 def _types(pool: Console, plan: str) -> int:
-    with Terminal(pool.command("approve", plan), pool.environ) as terminal:
+    with Terminal(pool.words("approve", plan), pool.environ, is_forked=True) as terminal:
         terminal.until(lambda: "type approve 1:" in terminal.text, "asks")
         terminal.type("approve 1\r")
         code = terminal.ended()

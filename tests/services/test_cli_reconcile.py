@@ -217,7 +217,7 @@ def test_the_second_person_sees_every_order_before_they_agree(two: Any, exchange
 def test_on_a_terminal_the_second_person_types_it(two: Any, exchange: Exchange, typed: str, code: int) -> None:
     ann, bob = two([order(1)], limits={"four_eyes_over": 1})
     plan = plan_of(ann.inline("replay", ident(1), "--paper"))
-    with Terminal(bob.command("approve", plan), bob.environ) as terminal:
+    with Terminal(bob.words("approve", plan), bob.environ, is_forked=True) as terminal:
         terminal.until(lambda: "type approve 1:" in terminal.text, "asks")
         above = f"{ident(1)}  new buy 1.0 AAPL limit price=18.0"
         assert above in terminal.text, terminal.text

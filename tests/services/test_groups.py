@@ -13,9 +13,10 @@ import pytest
 from backends.records import Filter, Selection
 from backends.store import Store
 from console.services.browse.queue_order import QueueOrder, View
-from console.services.stats.groups import TREND_HOURS, Groups
+from console.services.stats.groups import Groups
 from console.services.triage.triage import Query, Triage, classified
 from tests.support.index import Indexed, indexed, plain
+from tests.support.intent import intent_row, make_intents
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
 
 LIMIT, REFUSED = "RuntimeError: HTTP 429 after {} attempts", "RiskRejected: notional {} exceeds the limit"
@@ -62,7 +63,7 @@ async def test_a_group_says_how_many_since_when_where_and_how_much(index: Indexe
     assert limited.markets == {"AAPL": 6, "KX": 2}
     assert (limited.notional, limited.unpriced) == (Decimal("1622.25"), 2)
     assert (refused.count, refused.category, refused.accounts) == (2, "business", {"hedge": 2})
-    assert limited.trend == (*[0] * (TREND_HOURS - 3), 8, 0, 0)
+    assert limited.trend == (*[0] * 21, 8, 0, 0)
     assert refused.trend[-3] == 3  # the dismissed one arrived, too
 
 
@@ -90,6 +91,19 @@ async def test_without_an_index_the_newest_are_shown_and_the_rest_is_owned_up_to
     assert (view.covered, view.total, view.complete, view.source) == (100, 350, False, "store")
     assert view.groups[0].last_seen == BASE + timedelta(seconds=349)
     await rig.aclose()
+
+
+async def test_what_engines_left_open_is_in_its_group_with_and_without_an_index(rig: Rig, index: Indexed) -> None:
+    make_intents(rig.target, intent_row(71), intent_row(72), intent_row(73, lease=600))
+    again = await rig.open()  # the index was made without them
+    triage = Triage(again, ACTOR, lambda: BASE)
+    for reader in (index.reader, None):
+        groups = Groups(triage, reader, lambda: BASE)
+        views = [await groups.view(), await groups.counted(Query())]
+        views += [view async for view in groups.growing(Query())][-1:]
+        for view in views:
+            (left,) = [one for one in view.groups if "engine ended" in one.title]
+            assert (left.count, left.states, left.venues) == (2, {"in_doubt": 2}, {"fake": 2})
 
 
 async def test_a_half_built_index_says_so(rig: Rig, tmp_path: Path) -> None:

@@ -337,6 +337,13 @@ def test_what_is_settled_needs_no_further_reason() -> None:
     assert codes(one, facts([one], states={one.entry_id: "replayed"})) == {"settled"}
 
 
+@pytest.mark.parametrize("seen", [{"account_usable": False}, {"really_paper": False}])
+def test_keys_that_are_not_taken_name_the_command_that_sets_others(seen: dict[str, bool]) -> None:
+    (blocked,) = plan([entry(command())], facts([command()], venues=readiness(**seen))).blocked
+    assert "dlq secrets set fake --account" in blocked.text
+    assert blocked.text.endswith(" --paper")
+
+
 def test_a_readiness_without_words_is_still_shown() -> None:
     known = {"venues": venue(readiness=Readiness(True, False, "clock: HTTP 503"))}
     assert plan([entry(command())], facts([command()], **known)).blocked[0].text == "not-ready: fake: clock: HTTP 503"

@@ -36,7 +36,7 @@ POINTS: tuple[Point, ...] = get_args(Point)
 WORDS = ("ok", "reject", "limit", "not-sent", "drop", "lost", "late", "cancelled")
 LIVE = ("open", "partly_filled", "filled")
 # Far more steps than CI has time for: make faults.
-THOROUGH = int(os.environ.get("DLQ_EXAMPLES", "25"))
+THOROUGH = int(os.environ.get("DLQ_EXAMPLES", "10"))
 
 
 class Crash(BaseException):

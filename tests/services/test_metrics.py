@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -33,6 +32,7 @@ from console.services.stats.report import ShiftActivity
 from console.services.stats.tally import Tally, VenueTally
 from console.services.stats.trend import DepthTrend, DepthTrends
 from console.settings.config import REASONS, Alerts, Config
+from tests.support.forked_command import Started
 from tests.support.index import indexed
 from tests.support.orders import row, sqlite_store
 from tests.support.promql import Prometheus, rules
@@ -213,9 +213,7 @@ def test_the_dashboard_shows_only_what_is_told() -> None:
 
 async def test_listen_serves_what_changes(tmp_path: Path) -> None:
     target = sqlite_store(tmp_path / "orders.db", [row(n) for n in range(3)])
-    words = [sys.executable, "-m", "console", "metrics", "--db", target, "--listen", "0"]
-    server = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
+    with Started(["metrics", "--db", target, "--listen", "0"], os.environ, cwd=ROOT) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", url)
@@ -239,11 +237,7 @@ async def test_listen_serves_what_changes(tmp_path: Path) -> None:
         async with asyncio.timeout(20):
             while read((await asyncio.to_thread(get))[0])["dlq_open"] != {(): 2}:
                 await asyncio.sleep(0.1)
-    finally:
         server.terminate()
-        server.wait(20)
-        if server.stdout:
-            server.stdout.close()
 
 
 async def test_a_file_that_was_replaced_is_not_told_of(tmp_path: Path) -> None:

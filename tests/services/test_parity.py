@@ -16,6 +16,7 @@ from console.services.evidence import reconcile as reconciling
 from console.services.replay.batch import ReplayBatch
 from console.services.triage.triage import Triage
 from tests.support.exchange import Exchange, in_thread
+from tests.support.intent import intent_row, make_intents
 from tests.support.orders import row, sqlite_store
 from tests.support.parity import Act, Case, Side, params, traces
 from tests.support.session import BOB, ident
@@ -25,6 +26,9 @@ KEYS = {f"alpaca.{mode}.{name}": "practice" for mode in ("paper", "live") for na
 HOUR = timedelta(hours=1)
 LIVE = {"environment": "live"}
 Sides = Callable[..., tuple[Side, Side]]
+
+
+COLLECTED = datetime.now(UTC)  # the cases below are made of rows of this moment
 
 
 @pytest.fixture
@@ -39,6 +43,8 @@ def sides(tmp_path: Path, exchanges: tuple[Exchange, Exchange], monkeypatch: pyt
     monkeypatch.setattr(reconciling, "_BETWEEN_SECONDS", 0.0)  # between look-ups that show nothing
 
     def made(rows: list[dict[str, Any]], **given: Any) -> tuple[Side, Side]:
+        since = datetime.now(UTC) - COLLECTED  # a long run makes no order stale
+        rows = [{**one, "captured_at": one["captured_at"] + since} for one in rows]
         command, session = (tmp_path / name for name in ("command", "session"))
         return _side(command, rows, exchanges[0], **given), _side(session, rows, exchanges[1], **given)
 
@@ -53,13 +59,17 @@ def _side(
     limits: dict[str, Any] | None = None,
     store: dict[str, Any] | None = None,
     window: float = 60.0,
+    intents: tuple[dict[str, Any], ...] = (),
 ) -> Side:
     folder.mkdir()
     endpoints = {"paper_endpoint": exchange.url, "live_endpoint": exchange.url}
     venue = endpoints | {"timeout": 3.0, "visibility_seconds": window, "rate_per_minute": 60_000}
     venue |= {"default_account": "main"}
     sections = "\n".join(["[venues.alpaca]", *_pairs(venue), "[limits]", *_pairs(limits or {})])
-    return Side(folder, sqlite_store(folder / "orders.db", rows), store or {}, sections, KEYS)
+    target = sqlite_store(folder / "orders.db", rows)
+    if intents:
+        make_intents(target, *intents)
+    return Side(folder, target, store or {}, sections, KEYS)
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
@@ -74,6 +84,9 @@ def order(number: int, *, ago: timedelta = timedelta(seconds=5), **given: object
 def orders(*rows: dict[str, Any], **given: Any) -> dict[str, Any]:
     """What the two sides are made of."""
     return {"rows": list(rows), **given}
+
+
+LEFT_OPEN = orders(order(1), intents=(intent_row(2, venue_name="alpaca", price=18.0),))
 
 
 def counted_up(side: Side) -> None:
@@ -237,6 +250,7 @@ RECONCILE = {
         reconcile(ONE), 3, {ONE: "unknown"}, ("lookup",), (replay(ONE),), orders(order(1, market_id="LOST")),
     ),
     "not in doubt": Case(reconcile(ONE), 4, {ONE: "skipped"}, given=orders(order(1))),
+    "an engine's intent that is absent": Case(reconcile(TWO), 4, {TWO: "not_sent"}, ("reconcile",), given=LEFT_OPEN),
     "absent in live": Case(
         reconcile(ONE, mode="live"), 4, {ONE: "not_sent"}, ("reconcile",), (replay(ONE, mode="live"),),
         orders(order(1, market_id="LOST"), window=0),
@@ -262,6 +276,10 @@ SETTLE = {
         (replay(ONE, mode="live"), settle(ONE, "absent"), APPROVE), orders(order(1, market_id="LOST")),
     ),
     "not in doubt": Case(settle(ONE, "absent"), 4, {ONE: "refused"}, given=orders(order(1))),
+    "an engine's intent": Case(
+        settle(TWO, "absent"), 0, {TWO: "not_sent"}, ("reconcile",),
+        given=LEFT_OPEN | {"store": {"environment": "paper"}},
+    ),
 }  # fmt: skip
 OVER = {"limits": {"four_eyes_over": 10}}
 TWO_PEOPLE = {

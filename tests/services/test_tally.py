@@ -55,6 +55,9 @@ async def both(store: Store, folder: Path, config: Config | None = None) -> Tall
     """The tally, counted; the index says the same."""
     using = config or Config()
     counted = await tally.counted(store, NOW, using)
+    sizes = await tally.counted(store, NOW, using, groups="sizes")
+    assert (sizes.group_sizes, sizes.groups) == (counted.group_sizes, ())
+    assert replace(sizes, groups=counted.groups, sizes=None) == counted
     index = await indexed(store, folder)
     try:
         await index.settle()

@@ -39,7 +39,7 @@ TEXT_FIELDS = (
     "tenant",
     "failure",
 )
-CLASS_FIELDS = ("category", "group", "mark", "reason", "operator")  # known to the console, not to the row
+CLASS_FIELDS = ("category", "group", "mark", "reason", "operator", "operation")  # known to the console, not to the row
 NUMBERS = ("notional", "qty", "price", "tries")
 COMPARED = ("age", *NUMBERS)
 MOMENTS = ("since", "until")
@@ -90,7 +90,11 @@ class _Parts:
 
     def once(self, what: str, word: Word) -> None:
         if what in self.required:
-            raise ExpressionError(f"{word.name} is there twice: say it once, {word.name.lower()}:a,b means either")
+            name = word.name.lower()
+            if word.sign != ":":
+                raise ExpressionError(f"{name}{word.sign} is there twice: keep one; {name}>1 {name}<9 means between")
+            remedy = "keep one of them" if name in MOMENTS else f"say it once, {name}:a,b means either"
+            raise ExpressionError(f"{name} is there twice: {remedy}")
         self.required.add(what)
 
 
@@ -232,7 +236,7 @@ def _take_moment(parts: _Parts, word: Word, name: str) -> None:
         moment = parse_moment(text, parts.now)
     except (ValueError, OverflowError):
         example = f"{name}:8h, {name}:03:00 or {name}:2026-04-18T14:32:15Z"
-        raise ExpressionError(f"{word.raw} is no time: write {example}") from None
+        raise ExpressionError(f"{word.raw} is not a time: write {example}") from None
     setattr(parts, name, moment)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from backends.index import IndexUnavailable
 from backends.index.reader import NoIndex
 from backends.records import Entry
+from console.services.browse.engine_intent import intents_of
 from console.services.browse.filter_match import fits
 from console.services.browse.filter_syntax import HELD, split_held
 from console.services.browse.queue_order import ListedEntry, QueueOrder, View
@@ -95,12 +96,15 @@ class IncrementalSearch:
         return [(part, query) for part, query in parts if not query.where.states <= HELD]
 
     async def _held(self) -> list[ListedEntry]:
-        found: list[Entry] = []
-        for query in split_held(self.view.query):
+        """What the store's own rows do not tell: entries in doubt or in flight, and the intents of engines."""
+        found: list[ListedEntry] = []
+        for part, query in enumerate(split_held(self.view.query)):
             if query.where.states <= HELD:
-                held = await QueueOrder(self._store).held(self.view, query)
-                found += [entry for entry in held if fits(entry, query.where) and self._is_meant(entry)]
-        return [ListedEntry(0, entry) for entry in self._fresh(found)]
+                known = await QueueOrder(self._store).held(self.view, query)
+            else:
+                known = list(reversed(await intents_of(self._store, query.where)))
+            found += [ListedEntry(part, entry) for entry in self._fresh(list(filter(self._is_meant, known)))]
+        return found
 
     def _fresh(self, entries: Sequence[Entry]) -> list[Entry]:
         fresh = [entry for entry in entries if entry.id not in self._listed]

@@ -6,10 +6,13 @@ Reads by key in both directions. Never counts rows, never uses an offset, holds 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from backends.records import Entry, Page, RowKey
-from backends.store import Store
+from backends.records import Entry, Page, RowKey, State
+from backends.store import HoldsIntents, Store
+from console.services.browse.engine_intent import intents_of
+from console.services.browse.filter_match import fits
 from console.services.browse.filter_syntax import HELD, split_held
 from console.services.triage.triage import Query, classified, few_of, matches, standing, uncut
 
@@ -83,14 +86,15 @@ class QueueOrder:
         return page.entries[0].row_key if page.entries else None
 
     async def _read(self, view: View, mark: QueueMark | None, limit: int, *, forward: bool) -> QueueSection:
-        queries = split_held(view.query)
+        queries = self._parts(view.query)
         order = list(range(len(queries))) if forward else list(reversed(range(len(queries))))
         if mark is not None:
             order = order[order.index(min(mark.part, len(queries) - 1)) :]
         found: list[ListedEntry] = []
         for part in order:
             row_key = mark.row_key if mark is not None and mark.part == part else None
-            entries, more, reached = await self._part(view, queries[part], row_key, limit - len(found), forward=forward)
+            read = self._part if part < len(split_held(view.query)) else self._settled
+            entries, more, reached = await read(view, queries[part], row_key, limit - len(found), forward=forward)
             found += [ListedEntry(part, entry) for entry in entries]
             if more or len(found) >= limit:
                 at_last = part == order[-1] and not more
@@ -102,8 +106,7 @@ class QueueOrder:
         self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
     ) -> tuple[list[Entry], bool, RowKey | None]:
         """(entries in reading direction, whether more follow, how far the store was read)."""
-        is_held = query.where.is_open and query.where.states <= HELD
-        if is_held or query.ids is not None:
+        if query.where.states <= HELD or query.ids is not None:
             known = await (self._few(view, query) if query.ids is not None else self.held(view, query))
             held = [entry for entry in known if _fits(entry, query)]
             behind = _behind(held if forward else held[::-1], row_key, descending=view.newest_first == forward)
@@ -127,15 +130,30 @@ class QueueOrder:
             if not query.by_class or looked >= _LONGEST_SCAN:
                 return found, True, row_key
 
+    def _parts(self, query: Query) -> tuple[Query, ...]:
+        """The parts of the queue; the last is what engines left open and was found at its venue, where it is asked."""
+        parts = split_held(query)
+        settled = isinstance(self._store, HoldsIntents) and "replayed" in query.where.states
+        return (*parts, _of_states(query, frozenset({"replayed"}))) if settled else parts
+
+    async def _settled(
+        self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool
+    ) -> tuple[list[Entry], bool, RowKey | None]:
+        known = [entry for entry in await intents_of(self._store, query.where) if _fits(entry, query)]
+        known.sort(key=lambda entry: standing(entry.row_key), reverse=view.newest_first == forward)
+        behind = _behind(known, row_key, descending=view.newest_first == forward)
+        return behind[:limit], len(behind) > limit, None
+
     async def _few(self, view: View, query: Query) -> list[Entry]:
         found = await few_of(self._store, query)
         return sorted(found, key=lambda entry: standing(entry.row_key), reverse=view.newest_first)
 
     async def held(self, view: View, query: Query) -> list[Entry]:
-        """Found through the open attempts, which are few, so that the whole table need not be read."""
+        """Found through the open attempts and intents, which are few, so that the whole table need not be read."""
         ids = tuple(dict.fromkeys(attempt.entry_id for attempt in await self._store.open_attempts()))
         found = await self._store.many(ids) if ids else {}
-        entries = [entry for entry in found.values() if entry.state in query.where.states]
+        entries = [entry for entry in found.values() if fits(entry, query.where)]
+        entries += [one for one in await intents_of(self._store, query.where) if one.id not in found]
         return sorted(entries, key=lambda entry: standing(entry.row_key), reverse=view.newest_first)
 
     async def _page(self, view: View, query: Query, row_key: RowKey | None, limit: int, *, forward: bool) -> Page:
@@ -155,6 +173,10 @@ def _behind(entries: list[Entry], row_key: RowKey | None, *, descending: bool) -
     if descending:
         return [entry for entry in entries if standing(entry.row_key) < limit]
     return [entry for entry in entries if standing(entry.row_key) > limit]
+
+
+def _of_states(query: Query, states: frozenset[State]) -> Query:
+    return replace(query, where=replace(query.where, states=states))
 
 
 def _fits(entry: Entry, query: Query) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 SortField = Literal["age", "value", "tries", "venue"]
@@ -38,3 +39,17 @@ def parse_sort(text: str) -> Sort | None:
     name, turned = text.strip().lstrip("-"), text.strip().startswith("-")
     usual = next((one for one in CYCLE if one.by == name), None)
     return usual._replace(descending=usual.descending != turned) if usual is not None else None
+
+
+_TITLES: Mapping[str, SortField] = {
+    "AGE": "age", "VALUE": "value", "TRY": "tries", "VENUE": "venue", "QUEUE": "venue", "PROVIDER": "venue",
+}  # fmt: skip
+
+
+def clicked(title: str, sort: Sort) -> Sort | None:
+    """The order by this column; turned round where the list has it already. None where nobody sorts by it."""
+    by = _TITLES.get(title)
+    usual = next((one for one in CYCLE if one.by == by), None)
+    if usual is None or sort.by != usual.by:
+        return usual
+    return sort._replace(descending=not sort.descending)

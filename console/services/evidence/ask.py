@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, NamedTuple
@@ -13,22 +13,12 @@ from backends.store import Store
 from console.clock import Clock
 from console.services.evidence import payload
 from console.services.evidence.absence import absence_gap, earliest
+from console.services.evidence.entry_question import CannotAsk, EntryQuestion, question_of
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
-from console.services.evidence.reconcile import Reconciliation, VenueWord
-from console.services.replay.command import Command, Problem, aimed, read_command, with_client_id
+from console.services.evidence.reconcile import Reconciliation, VenueWord, send_of
+from console.services.replay.outcome import EntryOutcome
 from console.services.replay.venue_pool import VenuePool
-from venues import (
-    NO_TERMS,
-    Learner,
-    Mode,
-    OrderAction,
-    Prepared,
-    Refused,
-    VenueClient,
-    VenueError,
-    VenueOrder,
-    differences,
-)
+from venues import Mode, OrderAction, VenueOrder, differences
 
 Answer = Literal["found", "absent", "unknown", "cannot-ask"]
 
@@ -65,31 +55,41 @@ class VenueAnswer:
 
 
 class Inquiry:
-    def __init__(self, store: Store, pool: VenuePool, actor: Actor, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, pool: VenuePool, actor: Actor, clock: Clock, environment: str | None = None
+    ) -> None:
         self._store = store
         self._pool = pool
         self._clock = clock
-        self._reconciliation = Reconciliation(store, pool, actor)
+        self._environment = environment
+        self._reconciliation = Reconciliation(store, pool, actor, environment)
 
     async def run(self, entries: Sequence[Entry], mode: Mode) -> tuple[VenueAnswer, ...]:
         return tuple([await self._one(entry, mode) for entry in entries])
 
     async def _one(self, entry: Entry, mode: Mode) -> VenueAnswer:
         entry = (await self._store.get(entry.id) or entry) if entry.clipped else entry
+        if entry.origin == "intent" and entry.state == "in_doubt":
+            return await self._by_intent(entry, mode)
         tried = [
             one for one in await self._store.attempts(entry.id) if one.mode == mode and payload.decode(one.payload)
         ]
         if tried:
             return await self._by_attempt(tried[-1])
-        command = read_command(entry, venue=None)
-        if isinstance(command, Problem):
-            return self._told(entry.id, "cannot-ask", detail=f"{command.code}: {command.text}")
-        try:
-            client = await self._pool.client(command.at, mode)
-            fitted = with_client_id(command, client.profile, store_id=await self._store.store_id(), attempts=())
-        except VenueError as problem:
-            return self._told(entry.id, "cannot-ask", detail=str(problem))
-        return await self._by_entry(fitted, client)
+        question = await question_of(self._store, self._pool, entry, mode)
+        if isinstance(question, CannotAsk):
+            return self._told(entry.id, "cannot-ask", account=question.account, detail=question.why)
+        return await self._by_entry(question)
+
+    async def _by_intent(self, entry: Entry, mode: Mode) -> VenueAnswer:
+        send = send_of(entry, (mode,), self._environment)
+        if isinstance(send, EntryOutcome):
+            return self._told(entry.id, "cannot-ask", detail=send.detail)
+        question = await question_of(self._store, self._pool, entry, mode)
+        if isinstance(question, CannotAsk):
+            return self._told(entry.id, "cannot-ask", account=question.account, detail=question.why)
+        word = await self._reconciliation.ask(send)
+        return self._answer(entry.id, question.command.action, question.command.client_order_id, word)
 
     async def _by_attempt(self, attempt: Attempt) -> VenueAnswer:
         sent = payload.decode(attempt.payload)
@@ -97,25 +97,17 @@ class Inquiry:
         word = await self._reconciliation.ask(attempt)
         return self._answer(attempt.entry_id, sent.action, attempt.client_order_id, word)
 
-    async def _by_entry(self, command: Command, client: VenueClient) -> VenueAnswer:
-        action, account = command.action, client.account_of(command.action)
-        if isinstance(client, Learner):
-            await client.learn((action.market_id,))
-        aim = aimed(command, ())
-        prepared = _askable(client, aim.asked_by(), command.client_order_id)
-        if isinstance(prepared, Refused):
-            return self._told(command.entry_id, "cannot-ask", account=account, detail=prepared.why)
+    async def _by_entry(self, question: EntryQuestion) -> VenueAnswer:
+        command, client = question.command, question.client
         now = min(self._clock(), await self._store.clock())
-        verdict = judge(action, await client.lookup(prepared.by_aim), not_before=earliest(command.captured_at))
-        gap = absence_gap(command.captured_at, now, window=self._pool.window(command.venue), reach=client.profile.reach)
-        if action.verb == "new" and not command.own_id:
-            gap = "the engine sent it without a client order id by which it could be asked for"
-        if len(aim.aims) > 1 or (aim.aims and not aim.is_aim_sure):
-            gap = "its order may have another client order id"
+        found = await client.lookup(question.prepared)
+        verdict = judge(command.action, found, not_before=earliest(command.captured_at))
+        window = self._pool.window(command.venue)
+        gap = question.gap or absence_gap(command.captured_at, now, window=window, reach=client.profile.reach)
         if verdict.kind == "absent" and not client.profile.lookup:
             verdict = LookupVerdict("no-answer", f"{command.venue} cannot be asked by client order id")
-        word = VenueWord(verdict, account=account, absence_gap=gap, could_ask=client.profile.lookup)
-        return self._answer(command.entry_id, action, command.client_order_id, word)
+        word = VenueWord(verdict, account=question.account, absence_gap=gap, could_ask=client.profile.lookup)
+        return self._answer(command.entry_id, command.action, command.client_order_id, word)
 
     def _answer(self, entry_id: str, action: OrderAction, client_order_id: str, word: VenueWord) -> VenueAnswer:
         verdict, account = word.verdict, word.account
@@ -184,17 +176,6 @@ def _said(held: object) -> str | None:
     if held is None:
         return None
     return f"{held:f}" if isinstance(held, Decimal) else str(held)
-
-
-def _askable(client: VenueClient, action: OrderAction, client_order_id: str) -> Prepared | Refused:
-    """The request by which the venue is asked. Terms that could not be sent again do not keep it from being asked."""
-    prepared = client.prepare(action, client_order_id)
-    if not isinstance(prepared, Refused) or not prepared.unsent:
-        return prepared
-    order_type, price = ("limit", action.price) if action.price is not None else ("market", None)
-    return client.prepare(
-        replace(action, order_type=order_type, price=price, terms=NO_TERMS, params={}), client_order_id
-    )
 
 
 def _leg_text(leg: VenueOrder) -> str:

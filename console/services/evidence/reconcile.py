@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
-from backends.records import ActContext, Actor, Attempt, parse_time
+from backends.records import ENGINE_SEND, ActContext, Actor, Attempt, Entry, Filter, parse_time
 from backends.store import Result, Store
+from console.services.browse.engine_intent import engine_send, intents_of
 from console.services.evidence import payload
 from console.services.evidence.absence import AccountMatch, absence_gap, account_match, earliest
+from console.services.evidence.entry_question import CannotAsk, question_of
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.replay.background_run import RunHandle
 from console.services.replay.flow_control import Pace, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
 from console.services.replay.venue_pool import VenueAccount, VenuePool
-from venues import Mode, Prepared, VenueClient, VenueError
+from venues import Mode, OrderAction, Prepared, VenueClient, VenueError
 
 LOOK_UPS = 3  # successful look-ups that must all show nothing before an order counts as absent
 _BETWEEN_SECONDS = 0.2
+_IN_DOUBT = Filter(states=frozenset({"in_doubt"}))
 _UNREADABLE = "the stored request cannot be read: look at the venue yourself, then settle it (dlq settle)"
 _STOPPED = "stopped before the venue was asked"
 _UNSURE = "it was sent with another key, and the venue does not tell its account"
@@ -50,7 +53,10 @@ class VenueWord:
 
 
 class Reconciliation:
-    def __init__(self, store: Store, pool: VenuePool, actor: Actor) -> None:
+    """`environment` is the store's: an engine's own send is asked for in that mode, else in the one that is said."""
+
+    def __init__(self, store: Store, pool: VenuePool, actor: Actor, environment: str | None = None) -> None:
+        self._environment = environment
         self._store = store
         self._pool = pool
         self._actor = actor
@@ -62,10 +68,15 @@ class Reconciliation:
         self._stopped.set()
 
     async def settle(self, ids: tuple[str, ...], modes: Sequence[Mode], handle: RunHandle) -> tuple[EntryOutcome, ...]:
-        """Settle the open attempts of these entries, or of all when there are no ids."""
+        """Settle the open attempts and intents of these entries, or of all when there are no ids."""
         handle.attend(self)
         attempts = tuple([one for mode in modes for one in await self.open(ids, mode)])
-        skipped = await self._nothing_to_ask(ids, attempts, modes)
+        sends = [send_of(one, modes, self._environment) for one in await intents_of(self._store, _IN_DOUBT)]
+        meant = [one for one in sends if not ids or one.entry_id in ids]
+        attempts += tuple(one for one in meant if isinstance(one, Attempt))
+        refused = [one for one in meant if isinstance(one, EntryOutcome) and ids]
+        left = tuple(one for one in ids if one not in {other.entry_id for other in refused})
+        skipped = [*refused, *await self._nothing_to_ask(left, attempts, modes)]
         handle.total = len(skipped) + len(attempts)
         for ended in skipped:
             handle.tell(ended)
@@ -103,10 +114,14 @@ class Reconciliation:
     async def _one(self, attempt: Attempt) -> EntryOutcome:
         word = await self.ask(attempt)
         settled = decide(word)
+        if attempt.attempt_no == ENGINE_SEND:
+            attempt = replace(attempt, account=word.account)
+            if settled.word == "unknown":
+                settled = replace(settled, result=None)  # nobody but its engine may write more of an intent
         now = await self._store.clock()
         why = ActContext(at=now, operation=uuid.uuid4().hex, reason="reconcile")
         if settled.result is not None and not await self._store.settle(attempt, settled.result, self._actor, why):
-            return _ended(attempt, "skipped", "settled elsewhere meanwhile")
+            return _ended(attempt, "skipped", settled_elsewhere(attempt))
         if settled.result is None:
             note = ActContext(at=now, operation=why.operation, reason="reconcile", note=settled.text)
             await self._store.record("lookup", (attempt.entry_id,), self._actor, note)
@@ -116,6 +131,8 @@ class Reconciliation:
     async def ask(self, attempt: Attempt) -> VenueWord:
         """What the venue shows of this attempt's order, and what that proves. Writes nothing."""
         # Read the clock before asking the venue: an answer from within the window must not count as one from after it.
+        if attempt.attempt_no == ENGINE_SEND:
+            return await self._ask_engine_send(attempt)
         now = await self._store.clock()
         owned = attempt.outcome is None and attempt.lease_until > now.timestamp()
         prepared = payload.decode(attempt.payload)
@@ -139,8 +156,29 @@ class Reconciliation:
             gap = "its owner may still be sending it"
         elif match == "unsure":
             gap = _UNSURE if attempt.key_digest else _NO_KEY
-        verdict = await self._looked_up(client, pace, prepared, sure=gap is None, not_before=earliest(captured))
+        action, oldest = prepared.action, earliest(captured)
+        verdict = await self._looked_up(client, pace, prepared, action, sure=gap is None, not_before=oldest)
         return VenueWord(verdict, match, account, gap, owned, could_ask=client.profile.lookup)
+
+    async def _ask_engine_send(self, attempt: Attempt) -> VenueWord:
+        """By its intent: whose key the engine used is not known, but its account's credentials are asked with."""
+        now, intent = await self._store.clock(), await self._store.get(attempt.entry_id)
+        if intent is None or intent.origin != "intent" or intent.state != "in_doubt":
+            return VenueWord(LookupVerdict("no-answer", settled_elsewhere(attempt)), could_ask=False)
+        mode: Mode = "live" if attempt.mode == "live" else "paper"
+        question = await question_of(self._store, self._pool, intent, mode)
+        if isinstance(question, CannotAsk):
+            verdict = LookupVerdict("no-answer", question.why)
+            return VenueWord(verdict, account=question.account, could_ask=False)
+        client, at = question.client, question.command.at
+        pace = self._paces.setdefault(at, Pace(self._pool.rate(at.venue)))
+        captured = question.command.captured_at
+        sent = max(filter(None, (captured, parse_time(attempt.finished_at))), default=None)
+        reach, window = client.profile.reach, self._pool.window(at.venue)
+        gap = question.gap or absence_gap(sent, now, window=window, reach=reach)
+        prepared, action = question.prepared, question.command.action
+        verdict = await self._looked_up(client, pace, prepared, action, sure=gap is None, not_before=earliest(captured))
+        return VenueWord(verdict, account=question.account, absence_gap=gap, could_ask=client.profile.lookup)
 
     async def _times(self, attempt: Attempt) -> tuple[datetime | None, datetime | None]:
         """(the latest moment at which an order of this entry may have been sent, when it was captured)."""
@@ -151,14 +189,21 @@ class Reconciliation:
         return max(filter(None, (captured, *tried)), default=None), captured
 
     async def _looked_up(
-        self, client: VenueClient, pace: Pace, prepared: Prepared, *, sure: bool, not_before: datetime | None
+        self,
+        client: VenueClient,
+        pace: Pace,
+        prepared: Prepared,
+        action: OrderAction,
+        *,
+        sure: bool,
+        not_before: datetime | None,
     ) -> LookupVerdict:
         """What the venue shows. Where absence would count, only several look-ups in a row count as absent."""
         verdict = LookupVerdict("no-answer", _STOPPED)
         for turn in range(LOOK_UPS if sure else 1):
             if not await wait_unless_stopped(max(pace.book(), _BETWEEN_SECONDS if turn else 0.0), self._stopped):
                 return LookupVerdict("no-answer", _STOPPED)
-            verdict = judge(prepared.action, await client.lookup(prepared), not_before=not_before)
+            verdict = judge(action, await client.lookup(prepared), not_before=not_before)
             if verdict.kind == "absent" and not client.profile.lookup:
                 # This venue may find an order, but "not found" proves nothing.
                 text = f"{client.profile.name} cannot be asked by client order id: look there, then settle it"
@@ -167,6 +212,21 @@ class Reconciliation:
             if verdict.kind != "absent":
                 return verdict
         return verdict
+
+
+def send_of(intent: Entry, modes: Sequence[Mode], environment: str | None) -> Attempt | EntryOutcome:
+    """An engine's open intent as an attempt in the mode it was sent in; refused where that is not one of these."""
+    if environment is not None and environment not in modes:
+        text = f"this store is {environment}, and so is the engine's order: say --{environment}"
+        return EntryOutcome(intent.id, "refused", modes[0], detail=text)
+    return engine_send(intent, environment or modes[0])
+
+
+def settled_elsewhere(attempt: Attempt) -> str:
+    """Why nothing was written: somebody was quicker."""
+    if attempt.attempt_no == ENGINE_SEND:
+        return "changed meanwhile: the engine or another console resolved it"
+    return "settled elsewhere meanwhile"
 
 
 def _moments(attempt: Attempt) -> tuple[str | None, str | None]:

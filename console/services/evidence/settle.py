@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from backends.records import ActContext, Actor, Attempt
-from backends.store import Result, Store
-from console.services.evidence.reconcile import Settled
+from backends.records import ActContext, Actor, Attempt, Entry
+from backends.store import BadTarget, Result, Store
+from console.services.evidence.reconcile import Settled, send_of, settled_elsewhere
 from console.services.replay.outcome import EntryOutcome, OutcomeKind
 from console.services.triage.approvals import Approvals, settle_hash
 
@@ -50,12 +50,14 @@ class Settlement:
         *,
         word: Callable[[Attempt], Awaitable[Settled]],
         two_people: Callable[[Attempt], bool],
+        environment: str | None = None,
     ) -> None:
         self._store = store
         self._actor = actor
         self._approvals = approvals
         self._word = word
         self._two_people = two_people
+        self._environment = environment
 
     async def run(self, request: SettleRequest) -> SettleReport:
         attempt = await self._attempt(request)
@@ -79,6 +81,8 @@ class Settlement:
         opened = [one for one in await self._store.open_attempts() if one.entry_id == request.entry_id]
         meant = [one for one in opened if request.mode in (None, one.mode)]
         meant.sort(key=lambda one: (one.mode != "live", one.rehearsal, -one.attempt_no))
+        if not opened and (intent := await self._open_intent(request.entry_id)) is not None:
+            return self._of_intent(intent, request.mode)
         if not meant:
             why = f"not in doubt in {request.mode}" if opened else "not in doubt: there is nothing to settle"
             return EntryOutcome(request.entry_id, "refused", request.mode, detail=why)
@@ -86,6 +90,16 @@ class Settlement:
         if attempt.outcome is None and attempt.lease_until > now:
             return _ended(attempt, "refused", "in flight: its owner may still be sending it")
         return attempt
+
+    async def _open_intent(self, entry_id: str) -> Entry | None:
+        found = await self._store.get(entry_id)
+        return found if found is not None and found.origin == "intent" and found.state == "in_doubt" else None
+
+    def _of_intent(self, intent: Entry, said: str | None) -> Attempt | EntryOutcome:
+        mode = said or self._environment
+        if mode is None:
+            raise BadTarget("an engine's open intent does not say in which mode it was sent: say --paper or --live")
+        return send_of(intent, ("live" if mode == "live" else "paper",), self._environment)
 
     async def _by_the_venue(self, request: SettleRequest, attempt: Attempt, told: Settled) -> EntryOutcome:
         """The venue's clear answer settles it where it says the same; where it says otherwise, nothing is changed."""
@@ -110,7 +124,7 @@ class Settlement:
         now = await self._store.clock()
         why = ActContext(at=now, operation=uuid.uuid4().hex, reason="settle", note=note)
         if not await self._store.settle(attempt, result, self._actor, why):
-            return _ended(attempt, "refused", "settled elsewhere meanwhile")
+            return _ended(attempt, "refused", settled_elsewhere(attempt))
         return _ended(attempt, _OUTCOMES["accepted" if result.outcome == "accepted" else "absent"], text, result)
 
 

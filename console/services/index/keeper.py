@@ -31,6 +31,7 @@ from backends.store import Store, StoreError
 from console.clock import Clock
 from console.own_program import OWN_PROGRAM
 from console.services.errors import category, fingerprint
+from console.services.triage.marks import may_arrive
 from console.services.triage.triage import ClassifiedEntry, classified
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def label(entry: Entry) -> Label:
 
 
 def labelled(row: ClassifiedEntry) -> Label:
-    return Label(row.fingerprint, row.title, row.category)
+    return Label(row.fingerprint, row.title, row.category, may_arrive(row))
 
 
 async def cache_of(store: Store, folder: Path | None = None) -> Cache:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from console.services.market.worth import buys
 from console.settings.config import Amounts, amount_in
+from console.text.amounts import spelled_amount
 from venues import OrderAction
 
 
@@ -64,7 +65,7 @@ def over_limit(gross: Mapping[str, Decimal], limits: Amounts) -> str | None:
         if limit is None:
             return f"gross {amounts_text({currency: amount})} has no limit of its own"
         if amount > limit:
-            return f"gross {amounts_text({currency: amount})} is over {limit:f}"
+            return f"gross {amounts_text({currency: amount})} is over {spelled_amount(limit)}"
         shares += amount / limit if limit else Decimal(0)
     return f"gross {amounts_text(gross)} is together over the limits of its currencies" if shares > 1 else None
 
@@ -79,4 +80,4 @@ def by_currency(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
 
 
 def amounts_text(amounts: Mapping[str, Decimal]) -> str:
-    return ", ".join(f"{amount:f} {currency}".rstrip() for currency, amount in amounts.items()) or "0"
+    return ", ".join(f"{spelled_amount(amount)} {currency}".rstrip() for currency, amount in amounts.items()) or "0"

@@ -150,4 +150,4 @@ def drifted(worth: Worth, limits: Limits) -> str | None:
         return None
     beyond = "above the ask" if (worth.drift or 0) > 0 else "below the bid"
     far = worth.quote.ask if (worth.drift or 0) > 0 else worth.quote.bid
-    return f"its limit is {worth.through:.1%} through the market, {beyond} of {far:f}; at most {limits.max_drift:.1%}"
+    return f"its limit is {worth.through:.1%} through the market, {beyond} of {far:,f}; at most {limits.max_drift:.1%}"

@@ -17,10 +17,13 @@ from backends.store import Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, unsent
 from console.services.replay.flow_control import (
+    FAILED_IN_A_ROW,
     FAILURES,
     OPEN_SECONDS,
     Breaker,
     Pace,
+    Wait,
+    Waiting,
     breaker_text,
     wait_unless_stopped,
 )
@@ -35,7 +38,6 @@ from console.services.replay.submit import (
     SubmitResult,
     SubmitTools,
     VenueLane,
-    Waiting,
 )
 from console.services.replay.venue_pool import VenueAccount, VenuePool
 from console.settings.config import Limits
@@ -232,7 +234,7 @@ class ReplayBatch:
 
     async def _wait_for_breaker(self, traffic: _Traffic, seconds: float) -> None:
         label = traffic.lane.at.label
-        self._waiting(label, f"waits {seconds:.0f} s: it failed several times in a row")
+        self._waiting(label, Wait(seconds, FAILED_IN_A_ROW))
         await wait_unless_stopped(seconds + 0.01, self._stopped)
         self._waiting(label, None)
 
@@ -242,7 +244,7 @@ class ReplayBatch:
 
     def _late(self, step: Step, traffic: _Traffic, seconds: float) -> EntryOutcome:
         command, lane = step.command, traffic.lane
-        waiting = f"{lane.at.label} has to be waited for, {seconds:.0f} s (it failed several times in a row)"
+        waiting = f"{lane.at.label} has to be waited for, {seconds:.0f} s ({FAILED_IN_A_ROW})"
         text = f"stale: {waiting}, and its time is over before: nothing was sent"
         return EntryOutcome(command.entry_id, "not_sent", lane.client.mode, None, command.client_order_id, text)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from backends.records import BreakerRow
 
@@ -15,6 +15,17 @@ OPEN_SECONDS = 30.0
 SUCCESSES = 2
 Sleep = Callable[[float], Awaitable[None]]
 T = TypeVar("T")
+
+
+class Wait(NamedTuple):
+    """How long something has to be waited for from now on, and why."""
+
+    seconds: float
+    why: str
+
+
+Waiting = Callable[[str, Wait | None], None]  # what is waited for, and how long; None: it goes on
+FAILED_IN_A_ROW = "it failed several times in a row"
 
 
 async def unless_stopped(work: Awaitable[T], stopped: asyncio.Event) -> T | None:

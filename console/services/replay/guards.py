@@ -15,6 +15,8 @@ from console.services.replay.moment import too_late
 from console.services.replay.sent_amounts import SentAmounts
 from console.services.replay.venue_pool import VenueAccount
 from console.settings.config import Limits, amount_in
+from console.text.amounts import spelled_amount
+from console.text.shell import set_command
 from venues import MarketView, Mode, Profile, Readiness, Refused, SentTerms, Terms, Verb
 
 BLOCKS = (
@@ -86,6 +88,7 @@ class BusyOrder:
     entry_id: str
     verb: Verb
     in_doubt: bool
+    by_engine: bool = False  # an engine may be sending it at this moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,10 @@ def _same_order(command: Command, facts: Facts) -> list[Guard]:
     others = [one for one in facts.busy.get(command.key, ()) if one.entry_id != command.entry_id]
     holding = next((one for one in others if not _may_pass(command, one)), None)
     if holding is not None:
+        if holding.by_engine:
+            return [
+                Guard("claimed", f"{holding.entry_id}, of the same order, is being sent by the engine: wait for it")
+            ]
         text = f"{holding.entry_id}, of the same order, is in flight or in doubt: reconcile or settle it first"
         return [Guard("in-doubt", text)]
     rank, head = facts.replayed.heads.get(command.key, (0, ""))
@@ -269,12 +276,13 @@ def too_big(command: Command, seen: Worth, limits: Limits, *, is_live: bool) -> 
         return None
     limit, amount = amount_in(limits.max_notional, seen.currency), seen.amount
     if amount is not None and limit is not None and amount > limit:
-        return Guard("notional", f"{amount:f}{_in(seen)} is over {limit:f} per order")
+        return Guard("notional", f"{spelled_amount(amount)}{_in(seen)} is over {spelled_amount(limit)} per order")
     if is_live and not is_valued(seen, limits):
         return Guard("notional", unvalued(seen))
     most = limits.max_quantity
     if most is not None and command.action.quantity > most:
-        return Guard("notional", f"quantity {command.action.quantity:f} is over {most:f} per order")
+        quantity = spelled_amount(command.action.quantity)
+        return Guard("notional", f"quantity {quantity} is over {spelled_amount(most)} per order")
     return None
 
 
@@ -314,13 +322,19 @@ def _not_ready(command: Command, facts: Facts) -> Guard | None:
         return None
     not_paper = facts.mode == "paper" and seen.really_paper is False
     if not_paper:
-        return Guard("not-ready", f"{venue.name}: this is no paper account")
+        return Guard("not-ready", f"{venue.name}: this is no paper account{_new_keys(command, facts)}")
     if seen.reachable and seen.ready and False not in (seen.market_open, seen.account_usable):
         return None
     has_hours = facts.orders.get(command.entry_id, OrderFacts()).has_hours
     if seen.closed and (command.action.verb == "cancel" or not has_hours):
         return None  # only the market is shut, which holds up neither a cancel nor what trades round the clock
-    return Guard("not-ready", f"{venue.name}: {seen.detail}")
+    remedy = _new_keys(command, facts) if seen.account_usable is False else ""
+    return Guard("not-ready", f"{venue.name}: {seen.detail}{remedy}")
+
+
+def _new_keys(command: Command, facts: Facts) -> str:
+    """The command that sets other keys, where the venue does not take or trade with these."""
+    return f"; other keys: {set_command(command.at.venue, command.at.account, facts.mode)}"
 
 
 def _broken(command: Command, facts: Facts) -> Guard | None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from backends.records import Actor, Attempt, Entry, Version
+from backends.records import Actor, Attempt, Entry, Filter, State, Version
 from backends.store import Store
 from console.clock import Clock
+from console.services.browse.engine_intent import intents_of
 from console.services.evidence import payload
 from console.services.market.look import look_at
 from console.services.replay.command import (
@@ -56,6 +57,7 @@ from venues import (
     WrongMode,
 )
 
+_IN_DOUBT: frozenset[State] = frozenset({"in_doubt"})
 Commands = Mapping[str, Command | Problem]
 
 
@@ -131,7 +133,7 @@ class Preflight:
             states={entry.id: entry.state for entry in entries},
             accepted={entry_id: _accepted(its) for entry_id, its in attempts.items()},
             claims=await self._store.live_claims(ids),
-            busy=_busy(await self._store.open_attempts(), request.mode),
+            busy=await self._busy(request.mode),
             failures={one: poison.times for one, poison in bad.items()},
             replayed=replayed,
             first=first,
@@ -139,6 +141,20 @@ class Preflight:
             refusals=seen.refusals,
             overrides=request.overrides,
         )
+
+    async def _busy(self, mode: Mode) -> dict[Key, tuple[BusyOrder, ...]]:
+        """The logical orders that have a command in flight or in doubt, here or by an engine's intent."""
+        busy = _busy(await self._store.open_attempts(), mode)
+        if self._environment not in (None, mode):
+            return busy
+        for intent in await intents_of(self._store, Filter(states=_IN_DOUBT), owned=True):
+            whole = (await self._store.get(intent.id) or intent) if intent.clipped else intent
+            command = read_command(whole, venue=None)
+            if isinstance(command, Command):
+                doubted = intent.state == "in_doubt"
+                held = BusyOrder(intent.id, command.action.verb, doubted, by_engine=not doubted)
+                busy[command.key] = (*busy.get(command.key, ()), held)
+        return busy
 
     async def _sent(self, mode: Mode, now: datetime, *, rehearsal: bool) -> SentAmounts:
         if self._actor is None or rehearsal:

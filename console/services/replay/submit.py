@@ -30,7 +30,7 @@ from console.services.evidence.ask_first import (
 from console.services.evidence.lookup_verdict import LookupVerdict, judge
 from console.services.replay.attempt import TOO_LATE, AttemptLedger, HeldClaim, Lease, refused
 from console.services.replay.command import Command
-from console.services.replay.flow_control import Pace, unless_stopped, wait_unless_stopped
+from console.services.replay.flow_control import Pace, Wait, Waiting, unless_stopped, wait_unless_stopped
 from console.services.replay.guards import Guard, refusal
 from console.services.replay.outcome import EntryOutcome, OutcomeKind, not_begun
 from console.services.replay.plan import ReplayPlan, Step
@@ -70,7 +70,6 @@ Point = Literal[
     "begun", "claimed", "looked-up", "adopted", "cleared", "intended", "answered", "confirmed", "concluded", "given-up"
 ]
 At = Callable[[Point], None]
-Waiting = Callable[[str, str | None], None]  # (venue and account, what it waits for; None: it goes on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +443,7 @@ class OrderSubmitter:
     async def _waited(self, lane: VenueLane, wait: float) -> bool:
         if wait < _SAID_SECONDS:
             return await wait_unless_stopped(wait, self._tools.stopped)
-        self._tools.waiting(lane.at.label, f"waits {wait:.0f} s: {lane.pace.why}")
+        self._tools.waiting(lane.at.label, Wait(wait, lane.pace.why))
         try:
             return await wait_unless_stopped(wait, self._tools.stopped)
         finally:

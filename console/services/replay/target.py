@@ -177,7 +177,8 @@ class OrderTarget:
     ) -> tuple[EntryOutcome, ...]:
         from console.services.evidence.reconcile import Reconciliation
 
-        return await Reconciliation(work.store, work.pool, self.actor).settle(ids, modes, handle)
+        environment = self.limits.environment
+        return await Reconciliation(work.store, work.pool, self.actor, environment).settle(ids, modes, handle)
 
     def _memory(self, work: WorkTools) -> LedgerMemory:
         return LedgerMemory(work.store, self.heads, self.clock)

@@ -104,7 +104,7 @@ class VenuePool:
             return
         told = f"account {client.account} answers" if client.account else "the venue did not tell its account"
         raise WrongAccount(
-            f"{told}, but the config says {mode}_number = {number!r} for {at.account or 'the default account'}"
+            f"{told}, but the config says {mode}_number = {number} for {at.account or 'the default account'}"
         )
 
     def _secrets(self, at: VenueAccount, mode: Mode) -> Credentials:

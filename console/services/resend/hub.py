@@ -17,9 +17,10 @@ from backends.records import ActContext, Actor, Attempt, Entry, readable
 from backends.store import Intent, Result, Store, StoreError
 from console.clock import Clock
 from console.services.replay.attempt import AttemptLedger, HeldClaim, Lease, unsent
+from console.services.replay.flow_control import Waiting
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.resend.hub_list import HubLook
-from console.services.resend.pace import BusyPace, Waiting
+from console.services.resend.pace import BusyPace
 from console.settings.config import HUB_WAIT
 from venues.client import VenueError
 from venues.integration.hub import AlreadyQueued, Failed, Hub, NotFound, Queued

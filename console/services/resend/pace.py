@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from console.services.replay.flow_control import Sleep, wait_unless_stopped
+from console.services.replay.flow_control import Sleep, Wait, Waiting, wait_unless_stopped
 from console.services.replay.outcome import EntryOutcome, not_begun
 from venues.orders import RateLimited
 
 LONGEST = 60.0  # seconds: where more is asked for, the rest of the batch does not go
 _ALTOGETHER = 300.0
 _FIRST = 1.0
-Waiting = Callable[[str, str | None], None]  # what is waited for, and the words; None: it goes on
 
 
 class BusyPace:
@@ -49,7 +47,7 @@ class BusyPace:
         if self._wait > LONGEST or self._waited + self._wait > _ALTOGETHER:
             self._too_long = f"{self._name} answered HTTP 429 and asks for a wait of {self._wait:g} s: nothing was sent"
             return False
-        self._waiting(self._name, f"waits {self._wait:.0f} s: it answered HTTP 429")
+        self._waiting(self._name, Wait(self._wait, "it answered HTTP 429"))
         try:
             going = await wait_unless_stopped(self._wait, stopped, self._sleep)
         finally:

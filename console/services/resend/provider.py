@@ -24,10 +24,17 @@ from console.clock import Clock
 from console.services import layout_fields as layout
 from console.services.layout_fields import text
 from console.services.replay.attempt import AttemptLedger, Lease, unsent
-from console.services.replay.flow_control import OPEN_SECONDS, Breaker, wait_unless_stopped
+from console.services.replay.flow_control import (
+    FAILED_IN_A_ROW,
+    OPEN_SECONDS,
+    Breaker,
+    Wait,
+    Waiting,
+    wait_unless_stopped,
+)
 from console.services.replay.outcome import EntryOutcome, not_begun
 from console.services.resend.delivery import Backoff, deliver, outcome
-from console.services.resend.pace import BusyPace, Waiting
+from console.services.resend.pace import BusyPace
 from console.settings.config import ProviderConfig
 from console.settings.secret_names import provider_set
 from console.settings.secret_remedies import secret_missing, tenant_missing
@@ -270,7 +277,7 @@ class ProviderBatch:
 
     async def _held(self, at: ProviderTenant, seconds: float) -> None:
         """Wait for an open breaker, and say so."""
-        self._waiting(at.label, f"waits {seconds:.0f} s: it failed several times in a row")
+        self._waiting(at.label, Wait(seconds, FAILED_IN_A_ROW))
         try:
             await self._wait(seconds)
         finally:

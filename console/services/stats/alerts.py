@@ -61,7 +61,7 @@ def _in_doubt(tally: Tally) -> list[Alert]:
     if not count:
         return []
     are = "entry is" if count == 1 else "entries are"
-    text = f"{count} {are} in doubt: {tally.words.counterpart} may hold the {tally.words.one}, reconcile"
+    text = f"{count:,} {are} in doubt: {tally.words.counterpart} may hold the {tally.words.one}, reconcile"
     return [Alert("in-doubt", text, value=count, limit=1, severe=True, brief=f"reconcile {count} in doubt")]
 
 
@@ -70,7 +70,7 @@ def _poison(tally: Tally) -> list[Alert]:
     return [
         Alert(
             "poison",
-            f"{venue.poisoned} {'fails' if venue.poisoned == 1 else 'fail'} at {_named(name, tally)} {again}",
+            f"{venue.poisoned:,} {'fails' if venue.poisoned == 1 else 'fail'} at {_named(name, tally)} {again}",
             name or None,
             value=venue.poisoned,
             limit=1,
@@ -85,7 +85,7 @@ def _depth(tally: Tally, limit: int) -> list[Alert]:
     return [
         Alert(
             "depth",
-            f"{venue.depth} open at {_named(name, tally)}, the limit is {limit}",
+            f"{venue.depth:,} open at {_named(name, tally)}, the limit is {limit:,}",
             name or None,
             value=venue.depth,
             limit=limit,
@@ -115,7 +115,7 @@ def _dominance(tally: Tally, limit: float) -> list[Alert]:
     return [
         Alert(
             "dominance",
-            f"{count / tally.open:.0%} of {tally.open} open are of one kind: {category}",
+            f"{count / tally.open:.0%} of {tally.open:,} open are of one kind: {category}",
             category,
             value=count / tally.open,
             limit=limit,

@@ -12,26 +12,39 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from backends.index import Cross, IndexedEntry, IndexUnavailable, Reader, SummaryLine, file_entry
 from backends.index.reader import NoIndex
-from backends.index.rows import DIMENSIONS, MONEY, Dimension, micros, moment
+from backends.index.rows import DIMENSIONS, MONEY, Dimension, merged, micros, moment, summed_amount
 from backends.index.writer import HOUR
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, RowKey, State
 from console.clock import Clock
+from console.services.browse.engine_intent import intents_of
 from console.services.browse.filter_match import fits
 from console.services.index.keeper import label, labelled
+from console.services.stats.group_sort import sorted_groups
+from console.services.stats.group_trend import (
+    BUCKET,
+    DAY,
+    LONGEST,
+    MOST,
+    STEPS,
+    WINDOWS,
+    TrendWindow,
+    begins,
+    fitting,
+    steps,
+)
 from console.services.triage.poison import poisoned
-from console.services.triage.triage import Query, Triage, classified, matches, uncut
+from console.services.triage.triage import GROUP_SUBJECT, Query, Triage, classified, group_subject, matches, uncut
 
-TREND_HOURS = 24
 Parts = Mapping[str, Mapping[str, Mapping[str, int]]]  # fingerprint → dimension → name → entries
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Entries with one fingerprint. `trend` counts all arrivals by hour, including entries no longer open."""
+    """Entries with one fingerprint. `trend` counts all arrivals by step, including entries no longer open."""
 
     fingerprint: str
     title: str
@@ -41,7 +54,7 @@ class Group:
     first_seen: datetime | None
     last_seen: datetime | None
     retries: int
-    notional: Decimal
+    worth: Mapping[str, Decimal]  # by purse: amounts of two currencies are never added
     unpriced: int  # entries without a price, which the notional leaves out
     venues: Mapping[str, int]
     accounts: Mapping[str, int]
@@ -49,6 +62,13 @@ class Group:
     trend: tuple[int, ...] = ()
     new: int | None = None  # arrivals since somebody looked; None if nobody has
     poisoned: int = 0  # open members that failed too often in one way; 0 also where the ledger cannot be read
+    may_have_arrived: int = 0  # pending members whose error does not prove that the venue never got them
+    notes: int = 0  # on the group itself
+
+    @property
+    def notional(self) -> Decimal:
+        """The bare figures added up, whatever they are of: for programs, which get no currency."""
+        return summed_amount(self.worth)
 
 
 @dataclass(slots=True)
@@ -62,14 +82,16 @@ class Counting:
     accounts: Counter[str] = field(default_factory=Counter)
     markets: Counter[str] = field(default_factory=Counter)
     retries: int = 0
-    notional: Decimal = Decimal(0)
+    worth: dict[str, Decimal] = field(default_factory=dict)
     unpriced: int = 0
     first: int | None = None
     last: int | None = None
     poisoned: int = 0
+    may_have_arrived: int = 0
 
     def add(self, mark: IndexedEntry) -> None:
         self.states[mark.state] += 1
+        self.may_have_arrived += mark.state == "pending" and mark.label.may_arrive
         self.categories[mark.label.category] += 1
         self.venues[mark.venue] += 1
         self.accounts[mark.account] += 1
@@ -78,14 +100,15 @@ class Counting:
         if mark.notional is None:
             self.unpriced += 1
         else:
-            self.notional = MONEY.add(self.notional, mark.notional)
+            self.worth[mark.purse] = MONEY.add(self.worth.get(mark.purse, Decimal(0)), mark.notional)
         self.seen(mark.captured, mark.captured)
 
     def add_line(self, line: SummaryLine) -> None:
         self.states[line.state] += line.count
+        self.may_have_arrived += line.count * (line.state == "pending" and line.may_arrive)
         self.categories[line.category] += line.count
         self.retries += line.retries
-        self.notional = MONEY.add(self.notional, line.notional)
+        self.worth = merged(self.worth, line.notional)
         self.unpriced += line.unpriced
         self.seen(line.first, line.last)
 
@@ -105,7 +128,7 @@ class Counting:
             first_seen=moment(self.first),
             last_seen=moment(self.last),
             retries=self.retries,
-            notional=self.notional,
+            worth={purse: amount for purse, amount in self.worth.items() if amount},
             unpriced=self.unpriced,
             venues=largest_first(self.venues),
             accounts=largest_first(self.accounts),
@@ -113,6 +136,7 @@ class Counting:
             trend=trend,
             new=new,
             poisoned=self.poisoned,
+            may_have_arrived=self.may_have_arrived,
         )
 
 
@@ -121,13 +145,26 @@ def largest_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((name, n) for name, n in counts.items() if name), key=lambda pair: (-pair[1], pair[0])))
 
 
+class GroupTrends(NamedTuple):
+    """The arrivals of each group, by fingerprint, in the steps of one window."""
+
+    window: TrendWindow
+    steps: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(
+        cls, arrivals: Mapping[str, Mapping[int, int]], size: int, window: TrendWindow, now: datetime
+    ) -> GroupTrends:
+        return cls(window, {name: steps(counts, size, window, now) for name, counts in arrivals.items()})
+
+
 class Grouping:
     """Collects entries into groups, one by one. `poisoned` has the ids of those that are."""
 
     def __init__(self, poisoned: Collection[str] = ()) -> None:
         self._poisoned = poisoned
         self._groups: dict[str, Counting] = {}
-        self._hours: dict[str, Counter[int]] = {}
+        self._arrivals: dict[str, Counter[int]] = {}
         self.count = 0
 
     def add(self, mark: IndexedEntry) -> None:
@@ -142,13 +179,14 @@ class Grouping:
     def arrival(self, mark: IndexedEntry) -> None:
         """Counts an entry for the trend only."""
         if mark.captured is not None:
-            self._hours.setdefault(mark.label.fingerprint, Counter())[mark.captured // HOUR] += 1
+            self._arrivals.setdefault(mark.label.fingerprint, Counter())[mark.captured // BUCKET] += 1
 
-    def groups(self, now: datetime | None = None) -> tuple[Group, ...]:
-        return ordered(
-            counting.group(fingerprint, trend=trend(self._hours.get(fingerprint, {}), now) if now else ())
-            for fingerprint, counting in self._groups.items()
-        )
+    def groups(self) -> tuple[Group, ...]:
+        return sorted_groups((one.group(fingerprint) for fingerprint, one in self._groups.items()), "count")
+
+    def trends(self, now: datetime) -> GroupTrends:
+        whole = sum(self._arrivals.values(), Counter[int]())
+        return GroupTrends.of(self._arrivals, BUCKET, fitting(whole, BUCKET, now), now)
 
 
 def from_lines(
@@ -159,8 +197,9 @@ def from_lines(
     trends: Mapping[str, tuple[int, ...]],
     new: Mapping[str, int],
     poisoned: Mapping[str, int],
+    beside: Iterable[IndexedEntry] = (),
 ) -> tuple[Group, ...]:
-    """`poisoned`: by fingerprint."""
+    """`poisoned`: by fingerprint; `beside`: what the index does not hold."""
     found: dict[str, Counting] = {}
     for line in lines:
         if everything or line.state in OPEN_STATES:
@@ -171,30 +210,18 @@ def from_lines(
         counting.accounts = Counter(split.get("account", {}))
         counting.markets = Counter(split.get("market", {}))
         counting.poisoned = poisoned.get(fingerprint, 0)
-    return ordered(
-        counting.group(one, trend=trends.get(one, (0,) * TREND_HOURS), new=new.get(one))
-        for one, counting in found.items()
+    for mark in beside:
+        found.setdefault(mark.label.fingerprint, Counting(mark.label.title)).add(mark)
+    made = (
+        counting.group(one, trend=trends.get(one, (0,) * STEPS), new=new.get(one)) for one, counting in found.items()
     )
-
-
-def trend(hours: Mapping[int, int], now: datetime) -> tuple[int, ...]:
-    last = micros(now) // HOUR
-    return tuple(hours.get(hour, 0) for hour in range(last - TREND_HOURS + 1, last + 1))
-
-
-def ordered(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Largest group first; among equals the one seen last."""
-
-    def key(group: Group) -> tuple[int, float, str]:
-        last = group.last_seen.timestamp() if group.last_seen else float("-inf")
-        return (-group.count, -last, group.fingerprint)
-
-    return tuple(sorted(groups, key=key))
+    return sorted_groups(made, "count")
 
 
 _PAGE = 100  # classifying more at once would delay key presses
 _MANY = 100
 _MOST = 200_000  # most entries that one answer counts or selects
+_LATEST = 50_000  # newest entries whose minutes are read from the index
 _TELL_SECONDS = 0.25
 
 
@@ -207,6 +234,7 @@ class GroupView:
     total: int
     complete: bool
     source: Literal["index", "store"]
+    window: TrendWindow = DAY  # of the groups' trends
 
     @property
     def count(self) -> int:
@@ -256,9 +284,29 @@ class Groups:
             more, row_key = page.more, page.entries[-1].row_key if page.entries else None
             if more and time.monotonic() > told + _TELL_SECONDS:
                 told = time.monotonic()
-                yield GroupView(grouping.groups(self._clock()), grouping.count, grouping.count, False, "store")
+                yield await self._view(grouping, grouping.count, complete=False)
             await asyncio.sleep(0)
-        yield GroupView(grouping.groups(self._clock()), grouping.count, grouping.count, not more, "store")
+        for mark in await self._left_open(query):
+            grouping.add(mark)
+            grouping.arrival(mark)
+        yield await self._view(grouping, grouping.count, complete=not more)
+
+    async def _left_open(self, query: Query) -> list[IndexedEntry]:
+        """What engines that are gone left open: no page of the store has it, and no index."""
+        found = map(classified, await intents_of(self._store, query.where))
+        return [file_entry(row.entry, labelled(row)) for row in found if matches(row, query)]
+
+    async def _view(self, grouping: Grouping, total: int, *, complete: bool) -> GroupView:
+        """What was counted so far, with its trends and notes."""
+        trends = grouping.trends(self._clock())
+        groups = tuple(replace(one, trend=trends.steps.get(one.fingerprint, ())) for one in grouping.groups())
+        return GroupView(await self._noted(groups), grouping.count, total, complete, "store", trends.window)
+
+    async def _noted(self, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        counts = await self._store.note_counts(GROUP_SUBJECT)
+        if not counts:
+            return groups
+        return tuple(replace(one, notes=counts.get(group_subject(one.fingerprint), 0)) for one in groups)
 
     async def split(
         self, fingerprint: str, *, everything: bool = False, limit: int = 200, budget: float | None = None
@@ -329,10 +377,10 @@ class Groups:
             return  # without an index nothing counts as new
 
     async def note(self, fingerprint: str, text: str) -> None:
-        await self._triage.note(f"group:{fingerprint}", text)
+        await self._triage.note(group_subject(fingerprint), text)
 
     async def notes(self, fingerprint: str) -> tuple[Note, ...]:
-        return await self._store.notes(f"group:{fingerprint}")
+        return await self._store.notes(group_subject(fingerprint))
 
     async def _from_index(self, *, everything: bool, dimensions: tuple[Dimension, ...]) -> GroupView | None:
         if self._reader is None:
@@ -348,22 +396,31 @@ class Groups:
             poisoned = Counter((await self._poisoned()).values())
         except (NoIndex, IndexUnavailable):
             return None
-        groups = from_lines(lines, parts, everything=everything, trends=trends, new=new, poisoned=poisoned)
+        beside = await self._left_open(Query(Filter(states=frozenset(STATES) if everything else OPEN_STATES)))
+        groups = from_lines(
+            lines, parts, everything=everything, trends=trends.steps, new=new, poisoned=poisoned, beside=beside
+        )
         total = progress.filed if progress.built else max(progress.expected, progress.filed)
-        return GroupView(groups, progress.filed, total, progress.built, "index")
+        noted = await self._noted(groups)
+        return GroupView(noted, progress.filed, total, progress.built, "index", trends.window)
 
     async def _poisoned(self) -> dict[str, str]:
         """The fingerprint of each poisoned entry, by its id."""
         found = await poisoned(self._store, self._triage.limits.poison_after)
         return {one.entry.id: label(one.entry).fingerprint for one in found}
 
-    async def _trends(self, reader: Reader, now: datetime) -> dict[str, tuple[int, ...]]:
-        found: dict[str, dict[int, int]] = {}
-        for (fingerprint, _), hours in (await reader.hours(micros(now) // HOUR - TREND_HOURS + 1)).items():
-            into = found.setdefault(fingerprint, {})
-            for hour, count in hours.items():
-                into[hour] = into.get(hour, 0) + count
-        return {fingerprint: trend(hours, now) for fingerprint, hours in found.items()}
+    async def _trends(self, reader: Reader, now: datetime) -> GroupTrends:
+        """By the hour; by the minute where nearly everything came within two hours."""
+        found: dict[str, Counter[int]] = {}
+        for (fingerprint, _), hours in (await reader.hours(begins(LONGEST, now) // HOUR)).items():
+            found.setdefault(fingerprint, Counter()).update(hours)
+        whole, lately = sum(found.values(), Counter[int]()), micros(now) // HOUR - 2
+        if sum(count for hour, count in whole.items() if hour >= lately) <= _LATEST:
+            recent = await reader.lately(begins(WINDOWS[0], now), BUCKET, most=_LATEST)
+            came = sum(sum(counts.values()) for counts in recent.values())
+            if whole and came >= MOST * whole.total():
+                return GroupTrends.of(recent, BUCKET, WINDOWS[0], now)
+        return GroupTrends.of(found, HOUR, fitting(whole, HOUR, now), now)
 
     async def _newest(self, budget: float, *, everything: bool) -> GroupView:
         ends = time.monotonic() + budget
@@ -383,7 +440,10 @@ class Groups:
         if more:
             counts = await self._store.counts(Filter(states=states))
             total = max(total, sum(counts.by_state.values()))
-        return GroupView(grouping.groups(self._clock()), grouping.count, total, not more, "store")
+        for mark in await self._left_open(Query(Filter(states=states))):
+            grouping.add(mark)
+            total += 1
+        return await self._view(grouping, total, complete=not more)
 
     async def _checked(self, ids: list[str], query: Query, tell: Callable[[int], None]) -> tuple[Entry, ...]:
         kept: list[Entry] = []

@@ -5,7 +5,7 @@ Knows neither SQL nor screens; returns numbers that a screen can draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,13 +18,15 @@ from backends.store import Store
 from console.clock import Clock
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
+from console.services.stats.depth import DepthHistory, levels
 from console.services.stats.tally import Tally
-from console.services.stats.trend import DepthTrends, of_snapshots
+from console.services.stats.trend import DepthTrends, depth_trends, of_snapshots
 from console.settings.config import Config
 
 SPAN = timedelta(hours=8)
 POINTS = 96
 ARRIVAL_HOURS = 24
+_FEW = 2000  # arrivals of ten minutes that are read again for the trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,11 @@ class HealthView:
     tally: Tally
     alerts: tuple[Alert, ...]
     halt: Halt | None
-    depth: tuple[int | None, ...]  # over the span, oldest first; None before the first snapshot
-    in_doubt: tuple[int | None, ...]
+    depth: tuple[int | None, ...]  # over the span, oldest first; None: unknown, where the ledger cannot be read
     arrivals: Mapping[str, tuple[int, ...]]  # category → the last 24 hours, hour by hour
     minutes: tuple[int, ...]  # arrivals of the last hour, minute by minute
     age_limit: timedelta  # of the alert
-    trends: DepthTrends  # over as many of the last ten minutes as the index was kept
+    trends: DepthTrends  # over the last ten minutes; over fewer where the ledger cannot be read
 
 
 class Health:
@@ -47,10 +48,16 @@ class Health:
         self._reader = reader
         self._config = config
         self._clock = clock
+        self._history = DepthHistory(store)
+
+    async def tally(self) -> Tally:
+        """The figures of now."""
+        return await tally.indexed(self._store, self._reader, self._clock(), self._config)
 
     async def view(self, span: timedelta = SPAN, points: int = POINTS) -> HealthView | None:
         """None if the index is not built yet."""
         now = self._clock()
+        moments = [now - span + span * (point + 1) / points for point in range(points)]
         try:
             progress = await self._reader.progress()
             if progress is None or not progress.built:
@@ -58,36 +65,28 @@ class Health:
             counted = await tally.indexed(self._store, self._reader, now, self._config)
             seen = await self._reader.snapshots(now - span)
             hours = await self._reader.hours(micros(now) // HOUR - ARRIVAL_HOURS + 1)
-            minutes = await self._reader.minutes(micros(now) // MINUTE - 60)
+            minutes = await self._reader.minutes(micros(now - span) // MINUTE)
+            depth = levels([(one.at, one.open) for one in seen], moments)
+            if counted.is_readable:
+                await self._history.read(now - span, progress.audit_seq)
+                rebuilt = self._history.levels(counted.open, minutes, moments)
+                depth = tuple(then if then is not None else now_ for then, now_ in zip(depth, rebuilt, strict=True))
         except (NoIndex, IndexUnavailable):
             return None
-        moments = [now - span + span * (point + 1) / points for point in range(points)]
         last = micros(now) // MINUTE
+        few = sum(counted.arrivals) <= _FEW
+        trends = await depth_trends(self._store, counted, self._history.moves) if few else None
         return HealthView(
             at=now,
             tally=counted,
             alerts=alerts(counted, self._config.alerts),
             halt=await self._store.halted(),
-            depth=levels([(one.at, one.open) for one in seen], moments),
-            in_doubt=levels([(one.at, one.in_doubt) for one in seen], moments),
+            depth=depth,
             arrivals=_by_category(hours, micros(now) // HOUR),
             minutes=tuple(minutes.get(minute, 0) for minute in range(last - 60, last)),
             age_limit=self._config.alerts.oldest,
-            trends=of_snapshots(counted),
+            trends=trends or of_snapshots(counted),
         )
-
-
-def levels(seen: Sequence[tuple[datetime, int]], moments: Sequence[datetime]) -> tuple[int | None, ...]:
-    """The last level seen at or before each moment."""
-    found: list[int | None] = []
-    level: int | None = None
-    at = 0
-    for moment in moments:
-        while at < len(seen) and seen[at][0] <= moment:
-            level = seen[at][1]
-            at += 1
-        found.append(level)
-    return tuple(found)
 
 
 def _by_category(hours: Mapping[tuple[str, str], Mapping[int, int]], last: int) -> dict[str, tuple[int, ...]]:

@@ -98,8 +98,8 @@ def _of_rows(numbers: Numbers) -> Iterator[Family]:
     ]
     text = f"Open entries by {label} and kind of failure."
     yield _family("dlq_depth_by_category", "gauge", text, split)
-    yield _family("dlq_groups", "gauge", "Groups of like failures among open entries.", [({}, len(tally.groups))])
-    share = tally.groups[0].count / tally.open if tally.groups and tally.open else 0.0
+    yield _family("dlq_groups", "gauge", "Groups of like failures among open entries.", [({}, len(tally.group_sizes))])
+    share = tally.group_sizes[0] / tally.open if tally.group_sizes and tally.open else 0.0
     yield _family("dlq_top_group_share", "gauge", "Share of the largest group among open entries.", [({}, share)])
 
 

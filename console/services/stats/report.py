@@ -10,23 +10,36 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from backends.index import IndexedEntry, file_entry
 from backends.records import STATES, Attempt, AuditEvent, Filter, Halt, parse_time
 from backends.store import Store
+from console.clock import Clock
+from console.services.browse.engine_intent import engine_send, intents_of
 from console.services.index.keeper import labelled
-from console.services.stats.alerts import Alert
+from console.services.stats.alerts import Alert, alerts
 from console.services.stats.groups import Group, Grouping
-from console.services.stats.tally import RETRY_STEPS, Tally, VenueTally
+from console.services.stats.tally import RETRY_STEPS, Tally, VenueTally, counted
 from console.services.stats.trend import DepthTrend, DepthTrends, Moves, depth_trends
 from console.services.triage.lineage import returned_among
 from console.services.triage.triage import Query, Triage
+from console.settings.config import Config
 from console.text.durations import long_age
 from console.text.untrusted import safe
 
 _UNKNOWN = "unknown"
 _BLIND = "Unknown: this role cannot read the console's ledger. `dlq doctor` prints the grant."
+
+
+class ReportSettings(Protocol):
+    """What a report is made by; a session's settings are."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
 
 @dataclass(slots=True)
@@ -160,6 +173,12 @@ class Report:
     trends: DepthTrends | None  # None: unknown
 
 
+async def gathered(triage: Triage, since: datetime, setting: ReportSettings, known: Tally | None) -> Report:
+    """The report by these settings; `known`: the figures of now, where the index has them."""
+    figures = known or await counted(triage.store, setting.clock(), setting.config, groups="none")
+    return await gather(triage, since, figures, alerts(figures, setting.config.alerts))
+
+
 async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Alert, ...]) -> Report:
     store: Store = triage.store
     grouping = Grouping()
@@ -189,13 +208,18 @@ async def gather(triage: Triage, since: datetime, tally: Tally, raised: tuple[Al
         by_venue=dict(venues.most_common()),
         groups=grouping.groups()[:_TOP],
         activity=activity,
-        in_doubt=tuple(one for one in attempts if one.outcome is not None),
+        in_doubt=(*(one for one in attempts if one.outcome is not None), *await _sends(store)),
         in_flight=tuple(one for one in attempts if one.outcome is None),
         tally=tally,
         alerts=raised,
         halt=await store.halted(),
         trends=await depth_trends(store, tally, activity.moves),
     )
+
+
+async def _sends(store: Store) -> list[Attempt]:
+    """What engines ended before they knew; their mode is not on record."""
+    return [engine_send(one, "unknown") for one in await intents_of(store, Filter(states=frozenset({"in_doubt"})))]
 
 
 async def _filed(triage: Triage, query: Query) -> AsyncIterator[list[IndexedEntry]]:

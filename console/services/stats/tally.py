@@ -5,25 +5,29 @@ Alerts, metrics and reports are made from it. Knows neither SQL nor screens.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal
 
 from backends.index import Reader, VenueLine, file_entry
-from backends.index.rows import LAST_STEP, MINUTE, captured_of, micros, moment, venue_of
-from backends.records import OPEN_STATES, STATES, Filter, RowKey, State, StoreInfo
+from backends.index.rows import LAST_STEP, MINUTE, captured_of, micros, moment, retries_of, venue_of
+from backends.records import OPEN_STATES, STATES, Entry, Filter, RowKey, State, StoreInfo
 from backends.store import Store
-from console.services.index.keeper import label
+from console.services.browse.engine_intent import counts_of, intents_of
+from console.services.index.keeper import label, labelled
 from console.services.layout_fields import LAYOUTS, ORDERS, LayoutWords
 from console.services.policy import limits_for_looking
 from console.services.stats.groups import Group, Grouping, from_lines
 from console.services.triage.poison import Poison, poisoned
+from console.services.triage.triage import classified, uncut
 from console.settings.config import Config
 
 SNAPSHOTS = 10  # minutes of arrivals that the alert rule compares, and of depths that a trend does
 RETRY_STEPS = (*map(str, range(LAST_STEP)), f"{LAST_STEP}+")
-_PAGE = 500
+_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,12 @@ class Tally:
     depths: tuple[
         Mapping[str, int], ...
     ] = ()  # by venue, in the last whole minutes as the index saw them, oldest first
+    sizes: tuple[int, ...] | None = None  # of the groups, where only these were counted
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """How many entries each group has, the largest group first."""
+        return tuple(group.count for group in self.groups) if self.sizes is None else self.sizes
 
     @property
     def words(self) -> LayoutWords:
@@ -96,6 +106,19 @@ class _VenueSums:
     over_age: int = 0
     categories: Counter[str] = field(default_factory=Counter)
     steps: Counter[int] = field(default_factory=Counter)
+
+    def file(self, entry: Entry, category: str, limit: int) -> None:
+        """One open entry; `limit` as in `waits_since`."""
+        retries, captured = retries_of(entry), captured_of(entry)
+        self.depth += 1
+        self.in_doubt += entry.state == "in_doubt"
+        self.retries += retries
+        self.categories[category] += 1
+        self.steps[min(retries, LAST_STEP)] += 1
+        if captured is not None:
+            self.timed += 1
+            self.captured += captured
+            self.waits_since(captured, limit)
 
     def add(self, line: VenueLine) -> None:
         self.depth += line.count
@@ -133,43 +156,60 @@ def poison_by_venue(found: Sequence[Poison]) -> Counter[str]:
     return Counter(venue_of(one.entry) for one in found)
 
 
-async def counted(store: Store, now: datetime, config: Config, *, closed: bool = True) -> Tally:
+Detail = Literal["whole", "sizes", "none"]  # how much is counted of groups; alerts and reports need none
+
+
+async def counted(
+    store: Store, now: datetime, config: Config, *, closed: bool = True, groups: Detail = "whole"
+) -> Tally:
     """Counts every open entry, which takes as long as reading them. Without `closed`, leaves out the venues of which
     nothing is open."""
     poison = await poisoned(store, (await limits_for_looking(config, store)).poison_after)
-    grouping = Grouping({one.entry.id for one in poison})
-    venues: dict[str, _VenueSums] = {}
-    categories: Counter[str] = Counter()
+    grouping, sizes = Grouping({one.entry.id for one in poison}), Counter[str]()
+    venues: defaultdict[str, _VenueSums] = defaultdict(_VenueSums)
     limit = micros(now - config.alerts.oldest)
-    row_key: RowKey | None = None
-    while True:
-        page = await store.page(Filter(), limit=_PAGE, after=row_key)
-        for entry in page.entries:
-            whole = (await store.get(entry.id) or entry) if entry.clipped else entry
-            mark = file_entry(whole, label(whole))
-            grouping.add(mark)
-            categories[mark.label.category] += 1
-            sums = venues.setdefault(mark.venue, _VenueSums())
-            sums.add(VenueLine.of(mark))
-            if mark.captured is not None:
-                sums.waits_since(mark.captured, limit)
-        if not page.more:
-            break
-        row_key = page.entries[-1].row_key
+    async for entries in _open_entries(store):
+        for entry in entries:
+            row = classified(entry)
+            if groups == "whole":
+                grouping.add(file_entry(entry, labelled(row)))
+            elif groups == "sizes":
+                sizes[row.fingerprint] += 1
+            venues[venue_of(entry)].file(entry, row.category, limit)
+    for entry in await intents_of(store, Filter()):  # what engines left open, whose outcome nobody knows
+        venues[venue_of(entry)].file(entry, classified(entry).category, limit)
+    categories = sum((sums.categories for sums in venues.values()), Counter[str]())
     for name in await store.origins() if closed else ():
         venues.setdefault(name, _VenueSums())
-    counts = await store.counts(Filter(states=frozenset(STATES)))
+    counts = await counts_of(store, Filter(states=frozenset(STATES)))
     return Tally(
         at=now,
         states={state: counts.by_state.get(state, 0) for state in STATES},
         venues=_tallied(venues, now, poison),
         categories=dict(sorted(categories.items())),
         groups=grouping.groups(),
+        sizes=None if groups == "whole" else tuple(sorted(sizes.values(), reverse=True)),
         retries=sum(sums.retries for sums in venues.values()),
         arrivals=await _arrivals(store, now),
         is_readable=ledger_is_readable(store.info),
         layout=store.info.layout,
     )
+
+
+async def _open_entries(store: Store) -> AsyncIterator[Sequence[Entry]]:
+    """Every open entry, uncut, in pages. The next page is read while this one is judged."""
+    coming = asyncio.ensure_future(store.page(Filter(), limit=_PAGE))
+    try:
+        while True:
+            page = await coming
+            if page.more:
+                coming = asyncio.ensure_future(store.page(Filter(), limit=_PAGE, after=page.entries[-1].row_key))
+                await asyncio.sleep(0)  # sends it off
+            yield await uncut(store, page.entries)
+            if not page.more:
+                return
+    finally:
+        coming.cancel()
 
 
 async def indexed(store: Store, reader: Reader, now: datetime, config: Config) -> Tally:
@@ -187,10 +227,16 @@ async def indexed(store: Store, reader: Reader, now: datetime, config: Config) -
             categories[line.category] += line.count
     last = micros(now) // MINUTE
     minutes = await reader.minutes(last - SNAPSHOTS)
+    venues = await _indexed_venues(reader, now - config.alerts.oldest)
+    for entry in await intents_of(store, Filter()):
+        category = classified(entry).category
+        states["in_doubt"] += 1
+        categories[category] += 1
+        venues.setdefault(venue_of(entry), _VenueSums()).file(entry, category, micros(now - config.alerts.oldest))
     return Tally(
         at=now,
         states={state: states[state] for state in STATES},
-        venues=_tallied(await _indexed_venues(reader, now - config.alerts.oldest), now, poison),
+        venues=_tallied(venues, now, poison),
         categories=dict(sorted(categories.items())),
         groups=groups,
         retries=sum(group.retries for group in groups),

@@ -65,21 +65,21 @@ class Moves:
         self._moves: deque[_Move] = deque()
 
     def take(self, body: Mapping[str, Any]) -> None:
-        leaves = _leaves(body)
-        at = None if leaves is None else parse_time(body.get("at"))
-        if leaves is None or at is None:
+        closes = leaves(body)
+        at = None if closes is None else parse_time(body.get("at"))
+        if closes is None or at is None:
             return
         entries = body.get("entries") or ()
         ids = tuple(str(one[0]) if isinstance(one, list) else str(one) for one in entries if one)
         while self._moves and self._moves[0].at <= at - _KEPT:
             self._moves.popleft()
-        self._moves.append(_Move(at, ids, leaves))
+        self._moves.append(_Move(at, ids, closes))
 
     def since(self, at: datetime) -> list[_Move]:
         return [move for move in self._moves if move.at > at]
 
 
-def _leaves(body: Mapping[str, Any]) -> bool | None:
+def leaves(body: Mapping[str, Any]) -> bool | None:
     """Whether the entries that an event names are closed by it or opened again; None: neither."""
     match body.get("kind"):
         case "dismiss":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from backends.records import Attempt, AuditEvent, parse_time
+from backends.records import Attempt, AuditEvent, Entry, parse_time
 from console.services.errors.category import classify
 from console.services.layout_fields import layout_of, stored_error
 from console.services.replay.outcome import spoken
@@ -21,7 +21,7 @@ KeyNames = Mapping[str, str]  # a key's id → how it is spelled on this keyboar
 DEFAULT_KEYS: KeyNames = {
     "replay": "R", "dismiss": "D", "reconcile": "C", "settle": "S", "restore": "U", "groups": "f", "note": "N",
 }  # fmt: skip
-_LETTERS = {letter: name for name, letter in DEFAULT_KEYS.items()}
+KEY_LETTERS = {letter: name for name, letter in DEFAULT_KEYS.items()}
 # Rules whose errors say that nothing left the engine.
 _UNSENT_RULES = frozenset({"tls", "not-submitted", "held-back", "breaker", "not-connected", "clock"})
 _NAMED_KEY = re.compile(r"\(([A-Z])\)")
@@ -82,7 +82,10 @@ def _in_doubt(row: ClassifiedEntry, told: EntryPast) -> Advice:
     if words.startswith("conflict"):
         step = "another order has its id: look at the venue, then settle (S) by what you saw; (C) asks again"
         return Advice("IN DOUBT", "danger", (*facts, words), step)
-    if "cannot be asked" in words or "no credentials" in words or "dlq secrets" in words:
+    if "dlq secrets" in words:
+        step = "mend the keys as said here; (C) asks the venue then; or look there and settle (S) by what you saw"
+        return Advice("IN DOUBT", "danger", (*facts, words), step)
+    if "cannot be asked" in words or "no credentials" in words:
         step = "the venue cannot be asked from here: look there, then settle (S) by what you saw"
         return Advice("IN DOUBT", "danger", (*facts, words), step)
     step = "(C) asks the venue, (S) settles it by what you saw; until then nothing else may be done"
@@ -130,7 +133,7 @@ def _pending(row: ClassifiedEntry, told: EntryPast) -> Advice:
     last = _last([one for one in told.attempts if not one.rehearsal])
     made = _first_error(row) if fields.has_modes else Advice("WAITS", "plain", (), fields.again)
     if last is not None and last.outcome in ("rejected", "not_sent", "accepted"):
-        made = _after(last, made, told.now) if fields.has_modes else _handed_back(last, made, told.now)
+        made = _after(row, last, made, told.now) if fields.has_modes else _handed_back(last, made, told.now)
     made = _rehearsed(made, _last(told.attempts), told.now)
     if row.poison is not None:
         step = f"{row.poison.text}: mend the cause, then restore (U) with a note clears that; or dismiss (D)"
@@ -142,7 +145,7 @@ def _pending(row: ClassifiedEntry, told: EntryPast) -> Advice:
 def _first_error(row: ClassifiedEntry) -> Advice:
     """Nobody tried it from here: the engine's error is all that is known."""
     read = classify(stored_error(row.entry))
-    step = _named(read.note, row.entry.text("venue_name")) or "read the error, then replay (R) or dismiss (D)"
+    step = _named(read.note, row.entry) or "read the error, then replay (R) or dismiss (D)"
     if may_have_arrived(row):
         return Advice("MAY HAVE ARRIVED", "warning", (row.category,), step)
     if read.rule in _UNSENT_RULES or read.category == "transient":
@@ -152,7 +155,7 @@ def _first_error(row: ClassifiedEntry) -> Advice:
     return Advice("REFUSED BY THE VENUE" if refused else "NO ORDER STANDS", "plain", (row.category,), step)
 
 
-def _after(last: Attempt, first: Advice, now: datetime | None) -> Advice:
+def _after(row: ClassifiedEntry, last: Attempt, first: Advice, now: datetime | None) -> Advice:
     """After a try that ended, its answer counts and not the error before it."""
     read = classify(last.error or "")
     facts = (*first.facts[:1], *_try(last, now), *((last.error,) if last.error else ()))
@@ -165,6 +168,8 @@ def _after(last: Attempt, first: Advice, now: datetime | None) -> Advice:
             step = read.note if later else "it is not at the venue: replay (R) sends it, or dismiss (D)"
             return Advice("NOT SENT", "plain", facts, step)
         case _:
+            if read.rule == "credentials":
+                return Advice("REFUSED BY THE VENUE", "warning", facts, _new_keys(row.entry, last))
             known = read.reach == "no" and read.rule != "unknown"
             step = read.note if known else "read the reason, then dismiss (D), or correct it at its source"
             return Advice("REFUSED BY THE VENUE", "warning", facts, step)
@@ -245,12 +250,26 @@ def _keyed(step: str, keys: KeyNames) -> str:
 
 
 def _spelled(letter: str, keys: KeyNames) -> str:
-    name = _LETTERS.get(letter)
+    name = KEY_LETTERS.get(letter)
     return letter if name is None else keys.get(name, letter)
 
 
-def _named(step: str, venue: str) -> str:
-    return step.replace("VENUE", venue) if venue.replace("-", "").replace(":", "").isalnum() else step
+def _named(step: str, entry: Entry) -> str:
+    """The step with the entry's venue and account in the commands it names."""
+    if "VENUE" not in step:
+        return step
+    from console.text.shell import shell_word  # the first frame does without it
+
+    venue, account = entry.text("venue_name"), entry.text("account_id")
+    whose = f" --account {shell_word(account)}" if account and not account.startswith("-") else ""
+    return step.replace("VENUE", f"{shell_word(venue)}{whose}") if venue else step
+
+
+def _new_keys(entry: Entry, last: Attempt) -> str:
+    from console.text.shell import set_command
+
+    command = set_command(last.venue, entry.text("account_id") or None, "live" if last.mode == "live" else "paper")
+    return f"the venue did not take the keys: {command} sets others; then replay (R)"
 
 
 def difference(before: Attempt, after: Attempt, *, keeps_id: bool = True) -> str:

@@ -199,6 +199,10 @@ class Approvals:
             return "approved"
         return "own" if own == "may" else own
 
+    async def withdraw(self, plan_hash: str) -> bool:
+        """Take back what this person asked for; False where they did not, or it no longer waits."""
+        return await self._store.approve(plan_hash, self._actor, self._why(), wanted="withdrawn")
+
     async def why_not(self, answered: Answered, plan_hash: str) -> str:
         """What to say of an answer that is no approval."""
         approval, delay = await self._store.approval(plan_hash), self._second().delay

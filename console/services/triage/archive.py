@@ -12,12 +12,13 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from backends.ledger.audit_chain import Verifier
 from backends.records import STATES, Actor, Attempt, AuditEvent, Entry, Filter, RowKey, StoreInfo, readable
@@ -36,6 +37,7 @@ _MEMBERS = (ENTRIES, ATTEMPTS, AUDIT, MANIFEST)
 _LARGEST_LIST = 1_000_000
 _LONGEST_LINE = 64_000_000
 _MOST_TIMES = 500
+Counter = Callable[[int], None]  # is told how many entries, or lines, are done
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +72,21 @@ def _seal(file: IO[bytes]) -> bytes:
     return found.hexdigest().encode()
 
 
-def verify(path: Path) -> BundleVerdict:
+def verify(path: Path, progress: Counter | None = None) -> BundleVerdict:
+    """`progress` is told how many lines of the bundle are read."""
     try:
         if not path.is_file():
-            return BundleVerdict(("no such file",), is_bundle=False)
+            missing = "is not a file" if path.exists() else "no such file; dlq archive --out wrote the bundle"
+            return BundleVerdict((missing,), is_bundle=False)
         with path.open("rb") as file:
             is_zip = file.read(2) == b"PK"
             sealed = is_zip and _seal(file) == file.read()
         if not is_zip:
-            return BundleVerdict(("is no archive of ours",), is_bundle=False)
+            return BundleVerdict(("is not a bundle that dlq archive wrote",), is_bundle=False)
         with zipfile.ZipFile(path) as bundle:
             if not set(_MEMBERS) & set(bundle.namelist()):
-                return BundleVerdict(("is no archive of ours",), is_bundle=False)
-            verdict = _verify(bundle)
+                return BundleVerdict(("is not a bundle that dlq archive wrote",), is_bundle=False)
+            verdict = _verify(bundle, progress or _silent)
         return verdict if sealed else replace(verdict, problems=("the file was altered", *verdict.problems))
     except PermissionError as problem:
         return BundleVerdict((f"cannot be read: {problem.strerror}",), is_bundle=False)
@@ -92,21 +96,22 @@ def verify(path: Path) -> BundleVerdict:
     except MemoryError:
         return BundleVerdict(("is oversized: what it holds takes more memory than is allowed",))
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as problem:
-        return BundleVerdict((f"is not what an archive looks like: {problem!r}",))
+        return BundleVerdict((f"is not what an archive looks like ({type(problem).__name__}): {problem}",))
 
 
-def _verify(bundle: zipfile.ZipFile) -> BundleVerdict:
+def _verify(bundle: zipfile.ZipFile, progress: Counter) -> BundleVerdict:
+    read = _LineReader(bundle, progress)
     problems: list[str] = []
     names = bundle.namelist()
     if sorted(names) != sorted((*_MEMBERS, SUMS)):
-        problems.append(f"holds {sorted(names)}, not {sorted((*_MEMBERS, SUMS))}")
+        problems.append(f"holds {', '.join(sorted(names))}, not {', '.join(sorted((*_MEMBERS, SUMS)))}")
     for one in bundle.infolist():
         if one.file_size > _MOST_TIMES * max(1, one.compress_size):
             raise ValueError(f"{one.filename} would be more than {_MOST_TIMES} times as large as it is here")
     listed = _small(bundle, SUMS)
     manifest = json.loads(_small(bundle, MANIFEST))
     if manifest["format"] != FORMAT:
-        problems.append(f"is of the format {manifest['format']!r}")
+        problems.append(f"is of the format {manifest['format']}")
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in listed.decode().splitlines())}
     for name in _MEMBERS:
         digest, lines = _digest(bundle, name)
@@ -115,10 +120,10 @@ def _verify(bundle: zipfile.ZipFile) -> BundleVerdict:
         told = manifest["members"].get(name)
         if name != MANIFEST and (told["sha256"], told["lines"]) != (digest, lines):
             problems.append(f"{name} is not the one the manifest speaks of")
-    ids = [json.loads(line)["id"] for line in _lines(bundle, ENTRIES)]
-    if strangers := {json.loads(line)["entry_id"] for line in _lines(bundle, ATTEMPTS)} - set(ids):
+    ids = [json.loads(line)["id"] for line in read.lines(ENTRIES)]
+    if strangers := {json.loads(line)["entry_id"] for line in read.lines(ATTEMPTS)} - set(ids):
         problems.append(f"attempts of {len(strangers)} entries that are not in the bundle")
-    verifier = _chain(bundle)
+    verifier = _chain(read)
     if broken := verifier.finish():
         problems.append(f"the audit chain is broken: {broken}")
     elif str(verifier.head) != manifest["audit_head"]:
@@ -127,21 +132,31 @@ def _verify(bundle: zipfile.ZipFile) -> BundleVerdict:
     return BundleVerdict(tuple(problems), len(ids), head.count, str(head), hashlib.sha256(listed).hexdigest())
 
 
-def _chain(bundle: zipfile.ZipFile) -> Verifier:
+def _chain(read: _LineReader) -> Verifier:
     verifier = Verifier()
-    for line in _lines(bundle, AUDIT):
+    for line in read.lines(AUDIT):
         one = json.loads(line)
         if not verifier.feed([AuditEvent(one["seq"], one["body"].encode(), bytes.fromhex(one["hash"]))]):
             break
     return verifier
 
 
-def _lines(bundle: zipfile.ZipFile, name: str) -> Iterable[bytes]:
-    with bundle.open(name) as file:
-        while line := file.readline(_LONGEST_LINE + 1):
-            if len(line) > _LONGEST_LINE:
-                raise ValueError(f"{name} has a line of more than {_LONGEST_LINE} bytes")
-            yield line
+class _LineReader:
+    """The lines of a bundle's members, counted over all of them."""
+
+    def __init__(self, bundle: zipfile.ZipFile, progress: Counter) -> None:
+        self._bundle = bundle
+        self._progress = progress
+        self._done = 0
+
+    def lines(self, name: str) -> Iterable[bytes]:
+        with self._bundle.open(name) as file:
+            while line := file.readline(_LONGEST_LINE + 1):
+                if len(line) > _LONGEST_LINE:
+                    raise ValueError(f"{name} has a line of more than {_LONGEST_LINE} bytes")
+                self._done += 1
+                self._progress(self._done)
+                yield line
 
 
 def _small(bundle: zipfile.ZipFile, name: str) -> bytes:
@@ -162,6 +177,15 @@ def _digest(bundle: zipfile.ZipFile, name: str) -> tuple[str, int]:
 
 
 _PAGE = 500
+
+
+def _silent(_: int) -> None:
+    """For who does not ask how far it is."""
+
+
+class _MadeBy(NamedTuple):
+    actor: Actor
+    now: datetime
 
 
 class ArchiveError(Exception):
@@ -199,23 +223,30 @@ class _Member:
         return {"sha256": self.hash.hexdigest(), "bytes": self.size, "lines": self.lines}
 
 
-async def archive(store: Store, before: datetime, out: Path, *, actor: Actor, now: datetime) -> Archived:
+async def archive(
+    store: Store, before: datetime, out: Path, *, actor: Actor, now: datetime, progress: Counter = _silent
+) -> Archived:
     """Archives every entry captured before that moment, in any state. Never overwrites a file."""
+    if not out.name:
+        raise ArchiveError(f"{out} is a folder: name a file in it")
     making = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         _free(out)
         with _private(making) as raw:
-            made = await _write(store, before, raw, actor=actor, now=now)
+            made = await _write(store, before, raw, _MadeBy(actor, now), progress)
             seal(raw)
             raw.flush()
             os.fsync(raw.fileno())
         os.link(making, out)  # fails if another process created the file meanwhile
     except FileExistsError:
-        raise ArchiveError(f"{out} is there already: archives are never overwritten") from None
+        raise ArchiveError(f"{out} exists already: archives are never overwritten, name another file") from None
+    except FileNotFoundError:
+        raise ArchiveError(f"cannot write {out}: its folder does not exist") from None
     except OSError as problem:
         raise ArchiveError(f"cannot write {out}: {problem.strerror or problem}") from None
     finally:
-        making.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made, or its name is none
+            making.unlink()
     return Archived(out, *made)
 
 
@@ -230,7 +261,7 @@ def _private(path: Path) -> IO[bytes]:
 
 
 async def _write(
-    store: Store, before: datetime, raw: IO[bytes], *, actor: Actor, now: datetime
+    store: Store, before: datetime, raw: IO[bytes], made_by: _MadeBy, progress: Counter
 ) -> tuple[int, int, int, str, str]:
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as bundle, tempfile.TemporaryFile() as spool:
         attempts = _Member(spool)
@@ -242,6 +273,7 @@ async def _write(
                 for made in (await store.attempts_of(tuple(entry.id for entry in page))).values():
                     for attempt in made:
                         attempts.write(attempt_document(attempt))
+                progress(entries.lines)
             async for gone, made in _gone(store, before):
                 entries.write({**entry_document(gone), "gone": True})
                 for attempt in made:
@@ -258,9 +290,10 @@ async def _write(
                     raise ArchiveError(f"the audit chain is broken, nothing is archived: {verifier.finish()}")
                 for event in events:
                     audit.write(_event(event))
+                progress(entries.lines + audit.lines)
         told = {ENTRIES: entries.told, ATTEMPTS: attempts.told, AUDIT: audit.told}
         head = str(verifier.head)
-        digest = _finish(bundle, await _manifest(store, before, actor, now), told, head)
+        digest = _finish(bundle, await _manifest(store, before, made_by.actor, made_by.now), told, head)
     return entries.lines, attempts.lines, audit.lines, head, digest
 
 

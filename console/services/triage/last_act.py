@@ -14,6 +14,7 @@ _NO_ACTS = ("refused", "lookup", "view", "ask", "export")  # beginnings of event
 class LastAct(NamedTuple):
     operator: str
     reason: str | None  # of the dismissal; None where the last act was none
+    operation: str = ""  # what a command did to many entries has one id
 
 
 class LastActs:
@@ -41,12 +42,14 @@ class LastActs:
         except (ValueError, KeyError, TypeError, RecursionError):
             return  # an event that names no entries, or a damaged one, which `dlq audit verify` reports
         reason = body.get("reason")
-        act = LastAct(operator, str(reason) if kind == "dismiss" and reason else None)
+        operation = str(body.get("operation") or "")
+        act = LastAct(operator, str(reason) if kind == "dismiss" and reason else None, operation)
         for one in named:
             entry_id = one[0] if isinstance(one, list) and one else one
             if not isinstance(entry_id, str):
                 continue
             before = self._by_id.get(entry_id)
             # A note leaves the dismissal as it is.
-            kept = act._replace(reason=before.reason) if kind == "note" and before is not None else act
+            is_note = kind == "note" and before is not None
+            kept = act._replace(reason=before.reason, operation=before.operation) if is_note and before else act
             self._by_id[entry_id] = kept

@@ -76,8 +76,13 @@ def _is_cancel(entry: Entry) -> bool:
 
 
 def may_have_arrived(row: ClassifiedEntry) -> bool:
-    """Its error does not prove that the submit never reached the venue."""
-    return row.entry.state == "pending" and layout_of(row.entry).has_modes and row.reach == "maybe"
+    """It waits, and its error does not prove that the submit never reached the venue."""
+    return row.entry.state == "pending" and may_arrive(row)
+
+
+def may_arrive(row: ClassifiedEntry) -> bool:
+    """The same, whatever has become of the entry since."""
+    return layout_of(row.entry).has_modes and row.reach == "maybe"
 
 
 async def mark_facts(store: Store, limits: MarkLimits, at: datetime) -> MarkFacts:

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from backends.criterion import Criterion
@@ -87,13 +86,23 @@ class ClassifiedEntry:
     def next_step(self) -> str:
         return self._class.note
 
-    @cached_property
+    @property
     def _class(self) -> Class:
-        return classify(stored_error(self.entry))
+        if (known := self.__dict__.get("known_class")) is None:  # a cached_property would take a lock for each entry
+            known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies[:2])
+        return known
 
-    @cached_property
+    @property
     def _mark(self) -> Fingerprint:
-        return fingerprint(stored_error(self.entry), masks=varying(self.entry))
+        if (known := self.__dict__.get("known_mark")) is None:
+            known = self.__dict__["known_mark"] = fingerprint(stored_error(self.entry), masks=self._varies)
+        return known
+
+    @property
+    def _varies(self) -> tuple[str, ...]:
+        if (known := self.__dict__.get("known_names")) is None:
+            known = self.__dict__["known_names"] = varying(self.entry)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +116,7 @@ class Query:
     category: str | None = None
     group: str | None = None
     mark: str | None = None
-    classes: tuple[Criterion, ...] = ()  # of category, group, mark, reason, operator and notional
+    classes: tuple[Criterion, ...] = ()  # of category, group, mark, reason, operator, operation and notional
     facts: MarkFacts | None = None  # what marks are judged by; `Triage.resolved` reads it
     acts: LastActs | None = field(default=None, compare=False)  # what reason and operator are judged by; likewise
     worth: Worth | None = field(default=None, compare=False)  # an order's value
@@ -122,7 +131,7 @@ class Query:
 
     @property
     def by_act(self) -> bool:
-        return any(one.field in ("reason", "operator") for one in self.classes)
+        return any(one.field in ("reason", "operator", "operation") for one in self.classes)
 
     @property
     def ids(self) -> tuple[str, ...] | None:
@@ -148,9 +157,17 @@ class History:
     notes: tuple[Note, ...]
     unrecorded: int  # retries from before the ledger existed
     ancestors: tuple[Ancestor, ...] = ()  # of a message that came back, oldest first
+    group_notes: tuple[Note, ...] = ()  # on the group that the entry belongs to
 
 
 Progress = Callable[[int, int], None]
+
+
+GROUP_SUBJECT = "group:"  # what the name of a note's subject begins with, where it is a group
+
+
+def group_subject(fingerprint: str) -> str:
+    return f"{GROUP_SUBJECT}{fingerprint}"
 
 
 def classified(entry: Entry) -> ClassifiedEntry:
@@ -207,6 +224,10 @@ def matches(row: ClassifiedEntry, query: Query) -> bool:
     return all(_holds(row, asked, query) for asked in query.classes)
 
 
+def _fits(entry: Entry, query: Query) -> bool:
+    return matches(classified(entry), query)
+
+
 def _holds(row: ClassifiedEntry, asked: Criterion, query: Query) -> bool:
     match asked.field:
         case "category":
@@ -222,7 +243,8 @@ def _holds(row: ClassifiedEntry, asked: Criterion, query: Query) -> bool:
             if act is None:
                 return asked.fits_texts(())
             reason = act.reason if row.entry.state == "dismissed" else None
-            return asked.fits_texts([act.operator if name == "operator" else reason or ""])
+            told = {"operator": act.operator, "operation": act.operation, "reason": reason or ""}
+            return asked.fits_texts([told[name]])
 
 
 class Triage:
@@ -263,7 +285,10 @@ class Triage:
     async def stream(
         self, query: Query, *, whole: bool = True, limit: int | None = None
     ) -> AsyncIterator[ClassifiedEntry]:
-        """Every match in insertion order. Reads page by page, so that no read transaction stays open."""
+        """Every match in insertion order, then the intents that match.
+
+        Reads page by page, so that no read transaction stays open.
+        """
         query = await self.resolved(query)
         if query.ids is not None:
             for row in (await self._few(query))[:limit]:
@@ -284,8 +309,19 @@ class Triage:
                     if left <= 0:
                         return
             if not page.more:
-                return
+                break
             place = page.entries[-1].row_key
+        for entry in (await self._intents(query, whole=whole))[:left]:
+            yield classified(entry)
+
+    async def _intents(self, query: Query, *, whole: bool) -> list[Entry]:
+        """What engines left open: after the entries, oldest first."""
+        from console.services.browse.engine_intent import intents_of
+
+        found = [one for one in await intents_of(self.store, query.where) if not query.by_class or _fits(one, query)]
+        cut = [entry.id for entry in found if whole and entry.clipped]
+        full = await self.store.many(tuple(cut)) if cut else {}
+        return [full.get(entry.id, entry) for entry in found]
 
     async def _few(self, query: Query) -> list[ClassifiedEntry]:
         """The matches among the entries that the query names."""
@@ -332,7 +368,9 @@ class Triage:
         back = {entry_id: len(line)} if line else {}
         known = self.store.info.ledger_is_readable
         facts = MarkFacts(await self.poisoned((entry,)), self._clock(), self.limits, back, known)
-        return History(ClassifiedEntry(entry, facts), shown, events, await self.store.notes(entry_id), earlier, line)
+        row, notes = ClassifiedEntry(entry, facts), await self.store.notes(entry_id)
+        of_group = await self.store.notes(group_subject(row.fingerprint))
+        return History(row, shown, events, notes, earlier, line, of_group)
 
     async def dismiss(
         self,
@@ -348,9 +386,16 @@ class Triage:
         self._last_dismissed = report.done or self._last_dismissed
         return report
 
-    async def restore(self, selection: Selection, *, note: str | None = None, progress: Progress | None = None) -> Done:
+    async def restore(
+        self,
+        selection: Selection,
+        *,
+        note: str | None = None,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Done:
         why = self._why(reason="restored", note=note)
-        return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=lambda: False)
+        return await self._in_chunks(selection, self.store.restore, why, progress=progress, stop=stop)
 
     async def clear(self, ids: tuple[str, ...], *, note: str) -> Done:
         """What failed until now no longer counts towards poison."""
