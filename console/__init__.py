@@ -1,3 +1,3 @@
 """The operator's side: services, the command line and the screens."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

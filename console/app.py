@@ -29,15 +29,17 @@ from console.services.browse.queue_window import Window
 from console.services.layout_fields import LAYOUTS
 from console.settings.config import StoreConfig
 from console.terminal import output_guard as guard
+from console.terminal.alarm import InDoubtAlarm
 from console.theme.palette import chosen
 from console.theme.textual_themes import THEMES, colourless
 
 if TYPE_CHECKING:
-    from console.render.settlement import SettleDraft
+    from console.render.evidence.settlement import SettleDraft
     from console.services.browse.queue_order import View
     from console.services.index.keeper import IndexSupervisor
     from console.services.replay.background_run import RunProgress
     from console.services.session import Mode, StoreSession
+    from console.services.triage.trail_filter import TrailQuery
     from console.services.triage.triage import ClassifiedEntry
 
 
@@ -60,12 +62,14 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.activity = RunningWork()
         self.settle_drafts: dict[tuple[str, str, int], SettleDraft] = {}  # what waits for a second person
         self.crashed: str | None = None
+        self.alarm = InDoubtAlarm(self._to_terminal, wanted=setup.config.alarm)
         self.queue = cast("QueueScreen", None)  # set by get_default_screen, before any screen is shown
         self._leaving = False
+        self.wants_demo = False
         self._supervisor: IndexSupervisor | None = None
         self.header_state = header_state_of(setup, setup.store)
         self.venue_types = {name: venue.type for name, venue in setup.config.venues.items() if venue.type}
-        self._key_names = {key.id: key.shown for key in setup.keys}
+        self.key_names = {key.id: key.shown for key in setup.keys}
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = f"dlq-{chosen(setup.config.theme)}"
@@ -75,6 +79,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
     @property
     def mode(self) -> Mode:
         return "live" if self.header_state.mode == "live" else "paper"
+
+    def name_of_key(self, key_id: str) -> str:
+        """The key as it is mapped, for hints."""
+        return self.key_names[key_id]
 
     def now(self) -> datetime:
         return self.setup.clock()
@@ -100,7 +108,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Start with the queue and the first page, which was read while the app was loading."""
         page = self._first_page()
         if page is not None:
-            self.header_state = self.header_state._replace(label=page.label)
+            self.header_state = self.header_state._replace(label=page.label, layout=page.layout)
         self.queue = QueueScreen(None if page is None else _window(page))
         return self.queue
 
@@ -144,6 +152,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.queue.warn(why)
             return
         self._clear_screens()
+        if old is not None:
+            session.carry_on(old)
         self.session = session
         before, self.header_state = self.header_state, header_state_of(self.setup, store)
         info = session.info
@@ -153,7 +163,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
         is_named = self.setup.config.stores.get(store.name) == store
         if not is_named and store.name.startswith("postgres "):
             self.update_header(store=info.label)  # which of its hosts answered is known by now
-        self.setup.remember(store.name if is_named else store.url)
+        if not is_named:  # the config's own stores are listed anyway
+            self.setup.remember(store.url)
         self.queue.attached(fresh=old is not None)
         if self.setup.watch:
             self.run_worker(self._supervise_index(session, store), group="watch", exclusive=True)
@@ -209,7 +220,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def shown_row(self, row: ClassifiedEntry) -> Shown:
         """The entry as its row has it, before its history is read."""
-        return Shown(row, read_only=self.header_state.read_only, keys=self._key_names, types=self.venue_types)
+        return Shown(row, read_only=self.header_state.read_only, keys=self.key_names, types=self.venue_types)
 
     async def _alike(self, row: ClassifiedEntry) -> Alike | None:
         """How many fail in the same way, where the index knows."""
@@ -221,7 +232,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def begin(self, run: RunProgress) -> None:
         """Start a batch. It runs on when its screen is closed."""
         run.store = self.header_state.store
-        self.activity.run = run.start()
+        self.activity.take(run.start())
         self.setup.loaded()
         self._pulse = self.set_interval(_PULSE_SECONDS, self._follow)
         self.show_batch()
@@ -232,7 +243,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if self.activity.run is None:
             self.queue.warn("no batch has run since the console was opened")
         elif not isinstance(self.screen, BatchScreen):
-            self.push_screen(BatchScreen())
+            opened = BatchScreen()
+            self.push_screen(opened)
+            opened.ignore_keys("open")  # an Enter held down since the gate
 
     def _follow(self) -> None:
         run = self.activity.run
@@ -272,6 +285,11 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
         self.push_screen(gate, answered)
 
+    def leave_for_demo(self) -> None:
+        """End this console; the command line then opens the demo."""
+        self.wants_demo = True
+        self.exit(0)
+
     def next_theme(self) -> None:
         names = [theme.name for theme in THEMES]
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
@@ -289,6 +307,12 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.screen.failed(problem)
         else:
             self.push_screen(AttachScreen(problem))
+
+    def list_in_queue(self, text: str) -> None:
+        """Leave every other screen and list what this filter finds."""
+        while self.screen is not self.queue:
+            self.pop_screen()
+        self.queue.filter_by(text)
 
     def open_palette(self) -> None:
         from console.screens.command_palette import open_palette
@@ -310,19 +334,26 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
         await export_batch(self)
 
-    async def export_audit(self) -> None:
+    async def export_audit(self, query: TrailQuery | None = None) -> None:
+        """The whole trail, or what of it matches."""
         from console.screens.export import export_audit
 
-        await export_audit(self)
+        await export_audit(self, query)
+
+    def _to_terminal(self, codes: str) -> None:
+        if self._driver is not None:
+            self._driver.write(codes)
 
     async def on_unmount(self) -> None:
+        self.alarm.end()
         if self._supervisor is not None:
             await self._supervisor.aclose()
         if self.session is not None:
             await self.session.aclose()
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
-        if self.session is None and self.setup.store is not None and not return_code:
+        failed = self.session is None and self.setup.store is not None and not self.header_state.attaching
+        if failed and not return_code:
             return_code = _UNREACHABLE
         super().exit(result, return_code, message)
 

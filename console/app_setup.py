@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from backends.first_page import FirstPage
     from console.services.index.keeper import IndexProcess
     from console.services.session import StoreSession
+    from console.services.store_glance import StoreGlance
 
 DEAD_SECONDS = 0.4
 
@@ -34,6 +35,9 @@ class AppSetup:
     keys: tuple[Key, ...] = KEYS
     first_page: Future[FirstPage | None] | None = None
     open_id: str | None = None
+    config_path: tuple[str, bool] = ("", True)  # where the config is looked for, and whether it is there
+    glance: Callable[[StoreConfig], Awaitable[StoreGlance]] | None = None  # how a store stands that is not attached
+    offers_demo: bool = False  # nobody has to know the command for it
     recent: tuple[str, ...] = ()
     remember: Callable[[str], None] = field(default=lambda _: None)
     filters: tuple[str, ...] = ()  # typed lately, oldest first

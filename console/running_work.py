@@ -31,8 +31,15 @@ class Act:
 class RunningWork:
     def __init__(self) -> None:
         self.run: RunProgress | None = None
+        self.replayed: RunProgress | None = None  # the last replay, which a reconcile may have followed
         self._acts: list[Act] = []
         self._waiting = ""
+
+    def take(self, run: RunProgress) -> None:
+        """Follow this run from now on."""
+        self.run = run
+        if run.kind == "replay":
+            self.replayed = run
 
     @contextmanager
     def acting(self) -> Iterator[Act]:

@@ -15,13 +15,13 @@ from backends.layouts.columns import Options
 from console.settings.file_safety import read_regular, who_may_replace
 from console.settings.layout_settings import (
     HUB_WAIT,
-    STORE_SETTINGS,
     BadSetting,
     ProviderConfig,
     check_provider,
     read_layout_settings,
 )
 from console.settings.reasons import REASONS
+from console.settings.setting import ACCOUNT, ALERTS, LIMITS, PROVIDER, STORE, TOP, VENUE, names
 from console.text.durations import parse_duration
 from console.text.untrusted import safe
 
@@ -40,6 +40,7 @@ __all__ = [
 ]
 MOST_PLAN_SECONDS = 3600
 _CCXT = "ccxt:"
+_NAMED = ("stores", "venues", "providers", "limits", "alerts", "keymap", "views")
 
 
 class ConfigError(Exception):
@@ -136,6 +137,7 @@ class Config:
     reasons: tuple[str, ...] = REASONS
     credentials_dir: Path | None = None
     theme: str | None = None
+    alarm: bool = False  # bell and title of the terminal tell of a new entry in doubt
 
     def venue(self, name: str) -> VenueConfig:
         return self.venues.get(name, VenueConfig())
@@ -148,13 +150,13 @@ _MOST_DOTS = 500  # in a line: tomllib takes minutes for a key of many parts
 def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
     """Reads `--config`, else DLQ_CONFIG, else the file in XDG_CONFIG_HOME. A file that was named must exist."""
     named = given or environ.get("DLQ_CONFIG")
-    path = Path(named).expanduser() if named else _default_path(environ)
+    path = Path(named).expanduser() if named else default_path(environ)
     try:
         raw = read_regular(path, _LARGEST)
         others = who_may_replace(path)
     except FileNotFoundError:
         if named:
-            raise ConfigError(f"no such config file: {path}") from None
+            raise ConfigError(f"no such config file: {path}; --config or DLQ_CONFIG names it") from None
         return Config()
     except OSError as problem:
         raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
@@ -169,7 +171,7 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
     return _Reader(path).read(document)
 
 
-def _default_path(environ: Mapping[str, str]) -> Path:
+def default_path(environ: Mapping[str, str]) -> Path:
     home = environ.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "dlq-console" / "config.toml"
 
@@ -179,6 +181,22 @@ def read_limits(table: Mapping[str, Any], place: str) -> Limits:
     return _Reader(place)._limits(table)
 
 
+_KIND_NAMES: Mapping[Any, str] = {
+    str: "a text in quotes",
+    int: "a whole number",
+    bool: "true or false",
+    list: "a list",
+    (int, float): "a number",
+    (int, float, str): "a number",
+}
+
+
+def _type_name(value: object) -> str:
+    """What TOML calls a value of this type."""
+    names = {bool: "true or false", str: "a text", int: "a whole number", float: "a number", list: "a list"}
+    return names.get(type(value), "a table" if isinstance(value, dict) else "a date or time")
+
+
 class _Reader:
     """Checks each value as it is read, so that a message can name its key."""
 
@@ -186,7 +204,7 @@ class _Reader:
         self._path = path
 
     def read(self, document: Mapping[str, Any]) -> Config:
-        self._only("", document, [name for name in Config.__dataclass_fields__ if name != "path"])
+        self._only("", document, [*_NAMED, *names(TOP)])
         credentials_dir = self._get("", document, "credentials_dir", str, None)
         reasons = self._get("", document, "reasons", list, [])
         return Config(
@@ -201,6 +219,7 @@ class _Reader:
             reasons=(*REASONS, *(str(reason) for reason in reasons if reason not in REASONS)),
             credentials_dir=Path(credentials_dir).expanduser() if credentials_dir else None,
             theme=self._get("", document, "theme", str, None),
+            alarm=self._get("", document, "alarm", bool, default=False),
         )
 
     def _store(self, name: str, table: Mapping[str, Any]) -> StoreConfig:
@@ -214,7 +233,7 @@ class _Reader:
         url = self._get(where, table, "url", str, None)
         if not url:
             self._fail(f"{where} needs a url")
-        self._only(where, table, ("url", "environment", "mode", "table", *STORE_SETTINGS))
+        self._only(where, table, names(STORE))
         try:
             others = read_layout_settings(url, table)
         except BadSetting as problem:
@@ -231,7 +250,9 @@ class _Reader:
     def _venue(self, name: str, table: Mapping[str, Any]) -> VenueConfig:
         where = f"venues.{name}"
         visibility = self._get(where, table, "visibility_seconds", (int, float), None)
-        self._only(where, table, VenueConfig.__dataclass_fields__)
+        self._only(where, table, names(VENUE))
+        if visibility is not None and not 0 <= visibility <= 86_400:
+            self._fail(f"{where}.visibility_seconds must be between 0 and 86400")
         timeout = self._timeout(where, table)
         rate = self._get(where, table, "rate_per_minute", int, None)
         if rate is not None and rate < 1:
@@ -254,7 +275,7 @@ class _Reader:
         where = f"{venue}.accounts.{name}"
         if not isinstance(table, dict):
             self._fail(f"{where} must be a table: [{where}]")
-        self._only(where, table, AccountConfig.__dataclass_fields__)
+        self._only(where, table, names(ACCOUNT))
         return AccountConfig(
             paper_number=self._filled(where, table, "paper_number"),
             live_number=self._filled(where, table, "live_number"),
@@ -272,7 +293,7 @@ class _Reader:
 
     def _provider(self, name: str, table: Mapping[str, Any]) -> ProviderConfig:
         where = f"providers.{name}"
-        self._only(where, table, ProviderConfig.__dataclass_fields__)
+        self._only(where, table, names(PROVIDER))
         made = ProviderConfig(
             base_url=self._get(where, table, "base_url", str, ""),
             auth_header=self._get(where, table, "auth_header", str, None),
@@ -292,7 +313,7 @@ class _Reader:
         return timeout
 
     def _limits(self, table: Mapping[str, Any]) -> Limits:
-        self._only("limits", table, Limits.__dataclass_fields__)
+        self._only("limits", table, names(LIMITS))
         default = Limits()
         return Limits(
             max_batch=self._at_least_one("limits", table, "max_batch", default.max_batch),
@@ -339,7 +360,7 @@ class _Reader:
         return tuple(labels)
 
     def _alerts(self, table: Mapping[str, Any]) -> Alerts:
-        self._only("alerts", table, Alerts.__dataclass_fields__)
+        self._only("alerts", table, names(ALERTS))
         default = Alerts()
         dominance = float(self._get("alerts", table, "dominance", (int, float), default.dominance))
         if not 0 <= dominance <= 1:  # 50 meant as 50 % would switch the rule off
@@ -363,7 +384,8 @@ class _Reader:
         if value is default:
             return default
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self._fail(f"{where}{'.' if where else ''}{key} has the wrong type ({type(value).__name__})")
+            name = f"{where}{'.' if where else ''}{key}"
+            self._fail(f"{name} has the wrong type: it must be {_KIND_NAMES[kind]}, not {_type_name(value)}")
         return value
 
     def _filled(self, where: str, table: Mapping[str, Any], key: str) -> str | None:

@@ -13,15 +13,6 @@ from backends.target import PostgresTarget, parse_target
 
 HUB_WAIT = 120.0  # seconds to wait for a queued retry: a hub's own tries take up to 83
 MOST_HUB_WAIT = 3600.0
-STORE_SETTINGS = (
-    "outbox_table",
-    "delete_after_replay",
-    "replay_header",
-    "on_success",
-    "on_dismiss",
-    "hub_url",
-    "hub_wait",
-)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 

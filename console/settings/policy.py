@@ -96,7 +96,7 @@ def _check_key(key: str) -> None:
     if key not in KEYS:
         near = get_close_matches(key, KEYS, 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(KEYS)}"
-        raise BadPolicy(f"{safe(key, 80)} is no key of a policy; {hint}")
+        raise BadPolicy(f"{safe(key, 80)} is not a key of a policy; {hint}")
 
 
 def _checked(key: str, text: str) -> Any:

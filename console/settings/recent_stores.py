@@ -1,4 +1,7 @@
-"""The list of recently opened stores: a file without passwords that only its owner can read."""
+"""The list of recently opened stores: a file without passwords that only its owner can read.
+
+Keeps only what can be opened again: paths as absolute ones, and databases by their strings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ class Recent:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return ()
-        return tuple(name for name in kept if isinstance(name, str))[:_MOST] if isinstance(kept, list) else ()
+        names = [name for name in kept if isinstance(name, str)] if isinstance(kept, list) else []
+        return tuple(name for name in names if _opens_again(name))[:_MOST]
 
     def add(self, target: str) -> None:
         """Ignores failures to write: the list is a convenience."""
@@ -44,4 +48,19 @@ def _without_password(target: str) -> str | None:
         parsed = parse_target(target)
     except BadTarget:
         return None
-    return parsed.dsn if isinstance(parsed, PostgresTarget) else target
+    return parsed.dsn if isinstance(parsed, PostgresTarget) else str(Path(parsed.path).absolute())
+
+
+def _opens_again(target: str) -> bool:
+    """Whether it is a database's string, or a file that is still there; a bare name of some config is neither."""
+    try:
+        parsed = parse_target(target)
+    except BadTarget:
+        return False
+    if isinstance(parsed, PostgresTarget):
+        return True
+    path = Path(parsed.path)
+    try:
+        return path.is_absolute() and path.is_file()
+    except (OSError, ValueError):
+        return False

@@ -7,29 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
+from typing import TYPE_CHECKING
 
 from console.settings.secret_names import SetName, provider_set
+from console.text.shell import set_command, shell_word
 from console.text.untrusted import safe
-from venues import Mode, SecretSet
+
+if TYPE_CHECKING:
+    from venues import SecretSet
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def shell_word(text: str) -> str:
-    """The text as one word of a command, on one line."""
-    if text.isprintable():
-        return shlex.quote(text)
-    return "$'" + "".join(map(_shell_character, text)) + "'"
-
-
-def _shell_character(character: str) -> str:
-    if character in "'\\":
-        return f"\\{character}"
-    if character.isprintable():
-        return character
-    escaped = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", escaped))
 
 
 def toml_text(text: str) -> str:
@@ -49,14 +36,6 @@ def _toml_character(character: str) -> str:
 
 def toml_key(text: str) -> str:
     return text if _BARE_KEY.fullmatch(text) else toml_text(text)
-
-
-def set_command(venue: str, account: str | None, mode: Mode) -> str:
-    """The command that sets these secrets."""
-    if not account:
-        return f"dlq secrets set {shell_word(venue)} --{mode}"
-    between = "=" if account.startswith("-") else " "
-    return f"dlq secrets set {shell_word(venue)} --account{between}{shell_word(account)} --{mode}"
 
 
 def shown_set(venue: str, account: str | None, mode: str) -> str:
