@@ -187,13 +187,15 @@ def forked(work: Callable[[], int], *, log: Path) -> int:
 
 
 def forked_together(works: Sequence[Callable[[], int]], *, log: Path) -> list[int]:
-    pids = []
-    for work in works:
-        pid = os.fork()
-        if pid == 0:
-            _become(work, log)
-        pids.append(pid)
-    return [_ended(pid, log) for pid in pids]
+    return [_ended(pid, log) for pid in [begun(work, log=log) for work in works]]
+
+
+def begun(work: Callable[[], int], *, log: Path) -> int:
+    """The number of the process that does it."""
+    pid = os.fork()
+    if pid == 0:
+        _become(work, log)
+    return pid
 
 
 def _ended(pid: int, log: Path) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import os
 import signal
 import sqlite3
 import tempfile
@@ -19,14 +21,15 @@ from eth_account import Account
 
 from tests.faults import checker
 from tests.faults.cell import HOUSE, RESTORED, SECONDS, Cell, Scene, order
-from tests.faults.child import GRACE, Killer, Where, forked, looking_again, placing, reconciling, replaying
+from tests.faults.child import GRACE, Killer, Where, begun, forked, looking_again, placing, reconciling, replaying
 from tests.faults.stores import StoreCopy, forget_breakers, insert, postgres_store
-from tests.support.exchange import Exchange, in_process
+from tests.support.exchange import Exchange
 from tests.support.orders import add_sqlite, sqlite_store
 from tests.support.session import ident
 from tests.support.venue.rigs_practice import KALSHI_SECRETS
 from tests.support.venue.rigs_sdk import CCXT_SECRETS, HYPERLIQUID_SECRETS
 from venues import venue_profile
+from venues.practice import serve
 
 SECRETS = {
     "alpaca": {"api_key": "practice", "secret_key": "practice"},
@@ -278,6 +281,47 @@ class Ground:
             self.exchange.fault(scene.fault, on=scene.on, seconds=SECONDS)
 
 
+def load(venue: str) -> None:
+    """What every child would import: once, here."""
+    for name in (
+        "aiosqlite",
+        "anyio._backends._asyncio",
+        "asyncpg",
+        "backends.sql.store",
+        "certifi",
+        "httpcore",
+        "sqlalchemy.dialects.postgresql.asyncpg",
+        "sqlalchemy.dialects.sqlite.aiosqlite",
+        "venues.http",
+    ):
+        importlib.import_module(name)
+    venue_profile(venue)
+    if venue == "ccxt:binance":
+        importlib.import_module("ccxt.async_support")
+    if venue == "hyperliquid":
+        importlib.import_module("hyperliquid.utils.signing")
+
+
+@contextmanager
+def forked_exchange(ledger: Path) -> Iterator[Exchange]:
+    """As `in_process`, for a process without threads: its start costs a fork and no interpreter."""
+    heard, told = os.pipe()
+
+    def serving() -> int:
+        serve(ledger=ledger, announce=lambda url: print(url, file=os.fdopen(told, "w"), flush=True), fsync=False)
+        return 0
+
+    pid = begun(serving, log=ledger.with_suffix(".log"))
+    os.close(told)
+    try:
+        with os.fdopen(heard) as pipe:
+            url = pipe.readline().strip()
+        yield Exchange(url).no_quotes()
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+
+
 @contextmanager
 def grounds(folder: Path, engines: Sequence[str], venue: str, dsn: str) -> Iterator[list[Ground]]:
     """One ground per engine, with an exchange each: a fault that is set for one must not strike the other."""
@@ -286,6 +330,6 @@ def grounds(folder: Path, engines: Sequence[str], venue: str, dsn: str) -> Itera
         for engine in engines:
             its = Path(base) / engine
             its.mkdir()
-            exchange = stack.enter_context(in_process(its / "venue.jsonl"))
+            exchange = stack.enter_context(forked_exchange(its / "venue.jsonl"))
             made.append(Ground(engine, its, exchange, dsn, {venue: SECRETS[venue]}))
         yield made

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import subprocess
 import sys
@@ -29,9 +28,8 @@ from tests.faults.cell import (
     sampled,
     scenes,
 )
-from tests.faults.ground import Figures, Ground, grounds
+from tests.faults.ground import Figures, Ground, grounds, load
 from tests.support.postgres import Postgres
-from venues import venue_profile
 
 ROOT = Path(__file__).parents[2]
 BLOCK = 120  # cells between two reconciliations
@@ -43,7 +41,7 @@ def run_share(options: argparse.Namespace) -> Figures:
     total = Figures()
     folder = Path(options.folder)
     for venue, every in _by_venue(options).items():
-        _load(venue)
+        load(venue)
         with grounds(folder, options.engines.split(","), venue, options.dsn) as made:
             shares = []
             for ground in made:
@@ -94,17 +92,6 @@ def sampled_scenes(every: Sequence[Scene], count: int, seed: int) -> list[Scene]
 def _warm(ground: Ground) -> None:
     """The first act makes the ledger; its many statements are points of a scene of their own only once."""
     ground.points(Scene(venue=next(iter(ground.where.secrets))))
-
-
-def _load(venue: str) -> None:
-    """What every child would import: once, here."""
-    for name in ("aiosqlite", "asyncpg", "backends.sql.store", "venues.http", "certifi"):
-        importlib.import_module(name)
-    venue_profile(venue)
-    if venue == "ccxt:binance":
-        importlib.import_module("ccxt.async_support")
-    if venue == "hyperliquid":
-        importlib.import_module("hyperliquid.utils.signing")
 
 
 def _run(grounds: Sequence[Ground], shares: Sequence[Sequence[Cell]]) -> None:

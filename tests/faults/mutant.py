@@ -17,9 +17,8 @@ from pathlib import Path
 from tests.faults import bug, checker
 from tests.faults.cell import FORGETFUL, HOUSE, SECONDS, Scene
 from tests.faults.child import Killer, forked, forked_together, reconciling, replaying
-from tests.faults.ground import OTHER_SECRETS, SECRETS, Ground
+from tests.faults.ground import OTHER_SECRETS, SECRETS, Ground, forked_exchange, load
 from tests.faults.stores import StoreCopy
-from tests.support.exchange import in_process
 from tests.support.session import ident
 from venues import Accepted, Rejected, Unknown
 
@@ -82,7 +81,7 @@ def tried(name: str, folder: Path) -> list[str]:
     """What the checker says of a store and a venue that this bug was let loose on."""
     mutant = MUTANTS[name]
     folder.mkdir()
-    with in_process(folder / "venue.jsonl") as exchange:
+    with forked_exchange(folder / "venue.jsonl") as exchange:
         ground = Ground("sqlite", folder, exchange, "", {mutant.venue: SECRETS[mutant.venue]})
         ground.points(Scene(mutant.venue))  # the ledger is there from here on
         (number,) = ground._entries([Scene(mutant.venue)])
@@ -145,6 +144,8 @@ def _verdict(ground: Ground, mutant: Mutant, restored_after: int) -> list[str]:
 
 
 def main() -> int:
+    for venue in sorted({mutant.venue for mutant in MUTANTS.values()}):
+        load(venue)
     with tempfile.TemporaryDirectory(prefix="dlq-mutants-") as base:
         told = {name: tried(name, Path(base) / str(n)) for n, name in enumerate(MUTANTS)}
     print(json.dumps(told))

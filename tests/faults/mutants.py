@@ -91,7 +91,7 @@ class Tree:
     def run(self, tests: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
         """The tests' end; None when they hang."""
         words = [sys.executable, "-m", "pytest", *_OPTIONS, *tests]
-        environ = {**os.environ, "PYTHONPATH": str(self.root)}
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.root), str(self.root / "sink")))}
         try:
             return subprocess.run(
                 words, cwd=self.root, env=environ, capture_output=True, text=True, timeout=_LONGEST, check=False
@@ -102,7 +102,7 @@ class Tree:
     def check(self) -> None:
         """Raises RuntimeError when tests here would import the code of another tree."""
         words = [sys.executable, "-c", "import console, backends, venues; print(console.__file__, backends.__file__)"]
-        environ = {**os.environ, "PYTHONPATH": str(self.root)}
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.root), str(self.root / "sink")))}
         told = subprocess.run(words, cwd=self.root, env=environ, capture_output=True, text=True, check=True).stdout
         if any(not place.startswith(str(self.root)) for place in told.split()):
             raise RuntimeError(f"the copy is not what is imported: {told}")

@@ -7,18 +7,19 @@ from tests.faults.mutants_data import File, Mutation
 _reconcile = File("console/services/evidence/reconcile.py")
 _settle = File("console/services/evidence/settle.py")
 _ask = File("console/services/evidence/ask.py")
+_question = File("console/services/evidence/entry_question.py")
 
 SETTLING: tuple[Mutation, ...] = (
     _reconcile.but(
         "asks live about a paper attempt",
-        'mode: Mode = "live" if attempt.mode == "live" else "paper"',
-        'mode: Mode = "live"',
+        'mode: Mode = "live" if attempt.mode == "live" else "paper"\n        at = ',
+        'mode: Mode = "live"\n        at = ',
         "send_path_evidence::test_an_attempt_is_asked_about_in_its_own_mode_and_account",
     ),
     _reconcile.but(
         "asks paper about a live attempt",
-        'mode: Mode = "live" if attempt.mode == "live" else "paper"',
-        'mode: Mode = "paper"',
+        'mode: Mode = "live" if attempt.mode == "live" else "paper"\n        at = ',
+        'mode: Mode = "paper"\n        at = ',
         "send_path_evidence::test_an_attempt_is_asked_about_in_its_own_mode_and_account",
     ),
     _reconcile.but(
@@ -171,9 +172,9 @@ SETTLING: tuple[Mutation, ...] = (
         "now = max(self._clock(), await self._store.clock())",
         "send_path_evidence::test_asking_believes_the_clock_that_makes_it_younger_and_no_older_order",
     ),
-    _ask.but(
+    _question.but(
         "absent by an id it was not sent with",
-        'if action.verb == "new" and not command.own_id:',
+        'if fitted.action.verb == "new" and not fitted.own_id:',
         "if False:",
         "settle_ask::test_absent_is_said_only_where_absence_counts",
     ),
@@ -197,8 +198,8 @@ SETTLING: tuple[Mutation, ...] = (
     ),
     _ask.but(
         "an older order is the entry's",
-        "await client.lookup(prepared.by_aim), not_before=earliest(command.captured_at))",
-        "await client.lookup(prepared.by_aim))",
+        "judge(command.action, found, not_before=earliest(command.captured_at))",
+        "judge(command.action, found)",
         "send_path_evidence::test_asking_believes_the_clock_that_makes_it_younger_and_no_older_order",
     ),
     _ask.but(

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 
 from backends.layouts import orders
-from backends.ledger.schema import SCHEMA
+from backends.ledger.names import SCHEMA
 
 
 async def insert(dsn: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def told() -> dict[str, list[str]]:
     """In a process of its own: it forks, which a test runner with threads must not."""
     words = [sys.executable, "-m", "tests.faults.mutant"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

@@ -61,6 +61,14 @@ def test_a_damaged_file_ends_with_a_code_of_the_contract(tmp_path: Path, damage:
             assert not [one for one in set(out + err) if acts(one) and one != "\n"], told
 
 
+def test_an_event_whose_hash_is_no_blob(tmp_path: Path, damage: Damage) -> None:
+    """Among two thousand damaged files this one ended with a bug's code: two pages of the file were swapped."""
+    path = tmp_path / "x.db"
+    damage.make(1274, path)
+    code, out, err = ran("audit", "export", "--db", str(path))
+    assert (code, "Traceback" in out + err) == (5, False), err
+
+
 def test_a_damaged_index_is_never_worse_than_none(tmp_path: Path, damage: Damage) -> None:
     """The local index is a cache: whatever lies there, the verbs count without it."""
     path = tmp_path / "orders.db"

@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.store import ACTOR, PostgresRig, Rig, events_of, pick, sqlite_rig, verdict, why
 
-KILLS = int(os.environ.get("DLQ_KILLS", "12"))
+KILLS = int(os.environ.get("DLQ_KILLS", "6"))
 ROWS, CHUNK = 1200, 120
 ROOT = Path(__file__).parent.parent.parent
 

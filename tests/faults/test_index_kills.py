@@ -20,7 +20,7 @@ from console.services.index.keeper import IndexProcess, cache_of
 from tests.support.index import Indexed
 from tests.support.orders import row, sqlite_store
 
-KILLS = int(os.environ.get("DLQ_KILLS", "6"))
+KILLS = int(os.environ.get("DLQ_KILLS", "4"))
 ROOT = Path(__file__).parent.parent.parent
 ENTRIES = 4000
 

@@ -14,21 +14,21 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_sample_of_the_matrix_has_no_violation(postgres_dsn: str, tmp_path: Path) -> None:
-    words = ["--cells", "60", "--workers", "1", "--dsn", postgres_dsn, "--folder", str(tmp_path)]
+    words = ["--cells", "36", "--workers", "1", "--dsn", postgres_dsn, "--folder", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.matrix", *words],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=300,
+        timeout=3000,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["cells"], told["violations"]) == (60, 0)
-    assert told["by_engine"] == {"sqlite": 30, "postgres": 30}
+    assert (told["cells"], told["violations"]) == (36, 0)
+    assert told["by_engine"] == {"sqlite": 18, "postgres": 18}
     assert set(told["by_kind"]) == {kind or "died" for kind in KINDS}
-    assert told["struck"] >= 55  # a point that hangs on timing may once not be passed
+    assert told["struck"] >= 32  # a point that hangs on timing may once not be passed
 
 
 def test_every_fault_that_can_strike_an_order_is_among_the_scenes() -> None:

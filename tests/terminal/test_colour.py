@@ -10,7 +10,7 @@ import pytest
 from tests.support.exchange import Exchange
 from tests.support.terminal.console import Desk, fresh
 
-SCREENS = (("?", "remap them in the config"), ("A", "Audit trail"), ("f", "COUNT "), ("D", "Dismiss 1"))
+SCREENS = (("?", "remap them in the config"), ("A", "WHAT BECAME OF IT"), ("f", "COUNT "), ("D", "Dismiss 1"))
 _REVERSE = re.compile(rb"\x1b\[(?:\d+;)*7(?:;\d+)*m")
 _UNDERLINE = re.compile(rb"\x1b\[(?:\d+;)*4(?:;\d+)*m")
 _CTRL_P = "\x10"

@@ -12,8 +12,8 @@ from tests.support.exchange import Exchange
 from tests.support.terminal.console import Desk, fresh
 from tests.support.terminal.pty import Size, Terminal, click, pasted
 
-RESIZES = int(os.environ.get("DLQ_RESIZES", "60"))
-FLOOD_SECONDS = float(os.environ.get("DLQ_FLOOD_SECONDS", "2"))
+RESIZES = int(os.environ.get("DLQ_RESIZES", "30"))
+FLOOD_SECONDS = float(os.environ.get("DLQ_FLOOD_SECONDS", "1"))
 _BOMBS = (
     "D1\r1\r",
     "R1\r",

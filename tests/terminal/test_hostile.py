@@ -14,7 +14,7 @@ from tests.support.hostile_rows import forbidden, hostile_store, tag
 from tests.support.terminal.console import Desk
 from tests.support.terminal.pty import Size, Terminal, click
 
-ROWS = int(os.environ.get("DLQ_HOSTILE", "300"))
+ROWS = int(os.environ.get("DLQ_HOSTILE", "120"))
 SIZE = Size(160, 50)
 _TAG = re.compile(r"#\d{6}")
 
@@ -82,7 +82,7 @@ def test_hostile_rows_paged_through_and_opened(desk: Desk, venue: Exchange) -> N
     with desk.open(size=SIZE) as terminal:
         terminal.shows("pending ", f"{ROWS:,} open")
         _page_through(terminal)
-        _open_some(terminal, 12)
+        _open_some(terminal, max(6, ROWS // 1000))
         terminal.press("f")
         terminal.shows(" groups · ")
         terminal.settle(0.3)
@@ -94,7 +94,7 @@ def test_a_click_on_every_cell_of_hostile_rows(desk: Desk, venue: Exchange) -> N
     size = Size(80, 24)
     with desk.open(size=size) as terminal:
         terminal.shows("pending ", f"{ROWS:,} open")
-        for _ in range(2):
+        for _ in range(2 if "DLQ_HOSTILE" in os.environ else 1):
             _sweep(terminal, size)
             terminal.press("pgdn")
             terminal.settle(0.1)

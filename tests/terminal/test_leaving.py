@@ -59,6 +59,7 @@ def test_a_terminal_that_reads_nothing_costs_no_outcome(desk: Desk, venue: Excha
         terminal.settle()  # what was painted for other sizes
         terminal.resize(Size(80, 24))
         terminal.settle()
+        terminal.press("j")  # a person would press some key: what is shown then is what is so
         terminal.shows("PAPER · done", "accepted")
         terminal.back("PAPER · done")
         terminal.press("q")

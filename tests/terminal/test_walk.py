@@ -47,7 +47,7 @@ def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
     terminal.press("R")
     terminal.opened(f"Replay {len(SENT)} entries · PAPER", f"type {len(SENT)} to send")
     terminal.press(*str(len(SENT)), "enter")
-    terminal.shows("PAPER · done", "replay finished", "in doubt", "C: the venue is asked")
+    terminal.shows("PAPER · done", "in doubt", "C asks about 1 in doubt")
     assert sorted(states())[:1] == ["in_doubt"]
     assert states().count("replayed") == len(SENT) - 1
     terminal.back("PAPER · done")
@@ -56,8 +56,8 @@ def _replay(terminal: Terminal, states: Callable[[], list[str]]) -> None:
 
 def _reconcile(terminal: Terminal) -> None:
     terminal.press("C")
-    terminal.shows("PAPER · done", "reconcile finished", "accepted")
-    terminal.back("PAPER · done")
+    terminal.shows("PAPER · reconcile · done", "accepted")
+    terminal.back("PAPER · reconcile · done")
     terminal.shows("in doubt 0", f"pending {BULK} ")
 
 
@@ -75,7 +75,7 @@ def test_a_shift_by_the_keyboard_alone(tmp_path: Path, venue: Exchange) -> None:
         _replay(terminal, states)
         _reconcile(terminal)
         terminal.press("A")
-        terminal.shows("Audit trail")
+        terminal.shows("WHAT BECAME OF IT")
         terminal.press("v")
         terminal.shows("the chain holds", "Keep this head elsewhere")
         shown = terminal.text
