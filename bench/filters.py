@@ -17,7 +17,9 @@ from pathlib import Path
 
 from backends import open_store
 from backends.layouts import orders
+from backends.records import Filter
 from backends.store import Store
+from bench.figure import Figure, finish, limit, show
 from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.search import Search
 
@@ -52,33 +54,38 @@ def _row(n: int) -> tuple[object, ...]:
     return (f"dlq_{n:016x}", at, venue, f"a{n % 12}", *order, error, 0, int(n % 10 == 0), action)
 
 
-async def took(work: Callable[[], Awaitable[object]], times: int = 5) -> float:
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        await work()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+async def in_turn(*works: Callable[[], Awaitable[object]]) -> list[list[float]]:
+    """How long each took, one after the other and again, so that a busy machine slows all alike."""
+    found: list[list[float]] = [[] for _ in works]
+    began = time.perf_counter()
+    while len(found[0]) < 5 or (len(found[0]) < 41 and time.perf_counter() - began < 3):
+        for work, times in zip(works, found, strict=True):
+            start = time.perf_counter()
+            await work()
+            times.append(time.perf_counter() - start)
+    return found
 
 
-async def answered(store: Store, path: Path) -> None:
-    bare = sqlite3.connect(path)
+async def answered(store: Store, path: Path) -> list[bool]:
+    good = []
     for line, condition in ANSWERED.items():
         where = parse_expression(line, NOW).where
         sql = f"SELECT * FROM {orders.DEFAULT_TABLE} WHERE {condition} ORDER BY rowid DESC LIMIT 200"
 
-        async def ours(where: object = where) -> None:
-            await store.page(where, limit=200, newest_first=True)  # type: ignore[arg-type]
+        async def ours(where: Filter = where) -> None:
+            await store.page(where, limit=200, newest_first=True)
 
         async def plain(sql: str = sql) -> None:
             await asyncio.to_thread(lambda: sqlite3.connect(path).execute(sql).fetchall())
 
-        mine, theirs = await took(ours), await took(plain)
-        print(f"{line:28} page {mine * 1000:8.1f} ms   bare SQL {theirs * 1000:8.1f} ms   x {mine / theirs:.2f}")
-    bare.close()
+        mine, theirs = await in_turn(ours, plain)
+        ms, bare = statistics.median(mine) * 1000, statistics.median(theirs) * 1000
+        good.append(show(Figure(f"{line}: a page", ms, bare, 1.5, peer_name="bare SQL")).good)
+    return good
 
 
-async def stepped(store: Store) -> None:
+async def stepped(store: Store) -> list[bool]:
+    good = []
     for line in STEPPED:
         where, search = parse_expression(line, NOW).where, Search(store, None)
         began = time.perf_counter()
@@ -91,10 +98,10 @@ async def stepped(store: Store) -> None:
             got = await search.find(where, limit=200, cursor=got.next)
             looked += got.covered
         whole, newest = time.perf_counter() - began, newest or time.perf_counter() - began
-        print(
-            f"{line:28} first word {first * 1000:6.0f} ms ({told:,} rows)   newest 10,000 {newest * 1000:6.0f} ms   "
-            f"all {looked:,} {whole:6.1f} s"
-        )
+        print(f"     {line}: the first word covers {told:,} rows, all {looked:,} take {whole:.1f} s", flush=True)
+        good.append(limit(f"{line}: how far it looked is told", first * 1000, 300))
+        good.append(limit(f"{line}: matches among the newest 10,000", newest * 1000, 1000))
+    return good
 
 
 async def main(rows: int) -> None:
@@ -103,10 +110,10 @@ async def main(rows: int) -> None:
         fill(path, rows)
         store = await open_store(str(path), read_only=True)
         try:
-            await answered(store, path)
-            await stepped(store)
+            results = [*await answered(store, path), *await stepped(store)]
         finally:
             await store.aclose()
+    finish(results)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from bench.figure import Figure, finish, limit, show
 from bench.terminal import ROOT, Timed
 from tests.support.command import Console
 from tests.support.exchange import in_process
-from tests.support.orders import row
+from tests.support.orders import postgres_store, row
+from tests.support.postgres import Postgres
 
 DOWN, PAGE_DOWN = b"\x1b[B", b"\x1b[6~"
 ID = re.compile(rb"dlq_[0-9a-z]{16}")
@@ -56,11 +57,17 @@ _EMPTY = (
 
 
 class Bench:
-    def __init__(self, folder: Path, rows: int) -> None:
+    def __init__(self, folder: Path, rows: int, dsn: str) -> None:
         self.folder = folder
+        self.postgres = postgres_store(dsn, (row(n) for n in range(SMALL)))
         self.rows = rows
         self.large = data.sqlite_copy(rows, folder / "large.db")
         self.small = data.sqlite_copy(SMALL, folder / "small.db")
+        self.bare = folder / "bare.db"
+        with closing(sqlite3.connect(self.bare)) as connection:
+            connection.execute("ATTACH ? AS made", (str(self.small),))
+            connection.execute(f"CREATE TABLE {orders.DEFAULT_TABLE} AS SELECT * FROM made.{orders.DEFAULT_TABLE}")
+            connection.commit()
         self.loaded = data.sqlite_copy(min(rows, LOADED), folder / "loaded.db")
         homes = {name: str(folder / name) for name in ("home", "cache", "config", "state")}
         for home in homes.values():
@@ -70,7 +77,7 @@ class Bench:
             "XDG_STATE_HOME": homes["state"], "PYTHONPATH": str(ROOT),
         }  # fmt: skip
 
-    def console(self, path: Path) -> Timed:
+    def console(self, path: Path | str) -> Timed:
         return Timed([sys.executable, "-m", "console", "--db", str(path)], self.environ)
 
     def empty(self) -> Timed:
@@ -85,6 +92,8 @@ def start(bench: Bench) -> list[bool]:
     programs: dict[str, tuple[Callable[[], Timed], bytes]] = {
         "large": (lambda: bench.console(bench.large), FIRST_ROW),
         "small": (lambda: bench.console(bench.small), FIRST_ROW),
+        "bare": (lambda: bench.console(bench.bare), FIRST_ROW),
+        "postgres": (lambda: bench.console(bench.postgres), FIRST_ROW),
         "empty": (bench.empty, b"READY-HERE"),
         "visidata": (lambda: bench.visidata(bench.large), rb"dlq_[0-9a-z]{8}"),
     }
@@ -97,10 +106,12 @@ def start(bench: Bench) -> list[bool]:
             timed.press(b"?")
             took["keys"].append(timed.until(b"command palette|type a command") * 1000)
     median = {name: statistics.median(times) for name, times in took.items()}
-    name = f"exec → first row, {bench.rows:,} rows"
+    name, bare, empty = f"exec → first row, {bench.rows:,} rows", "… of a table without constraints", "empty Textual"
     print(f"     exec → a key typed at once has been answered{'':>16} {median['keys']:10.3f} ms", flush=True)
     return [
-        show(Figure(name, median["large"], median["empty"], 1.5, peer_name="empty Textual")).good,
+        show(Figure(name, median["large"], median["empty"], 1.5, peer_name=empty)).good,
+        show(Figure(bare, median["bare"], median["empty"], 1.5, peer_name=empty)).good,
+        show(Figure("… on Postgres", median["postgres"], median["empty"], 1.5, peer_name=empty)).good,
         show(Figure(name, median["large"], median["visidata"], 0.8, peer_name="VisiData")).good,
         show(Figure(name, median["large"], median["small"], 1.1, peer_name="1k rows")).good,
     ]
@@ -230,6 +241,8 @@ def memory(bench: Bench) -> list[bool]:
     programs: dict[str, tuple[Callable[[], Timed], bytes]] = {
         "large": (lambda: bench.console(bench.large), FIRST_ROW),
         "small": (lambda: bench.console(bench.small), FIRST_ROW),
+        "bare": (lambda: bench.console(bench.bare), FIRST_ROW),
+        "postgres": (lambda: bench.console(bench.postgres), FIRST_ROW),
         "empty": (bench.empty, b"READY-HERE"),
     }
     for name, (program, wanted) in programs.items():
@@ -274,8 +287,13 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.rows:,} rows", flush=True)
     with tempfile.TemporaryDirectory(dir=data.CACHE if data.CACHE.exists() else None) as folder:
-        bench = Bench(Path(folder), args.rows)
-        finish([good for name in args.sections or SECTIONS for good in SECTIONS[name](bench)])
+        server = Postgres().start()
+        try:
+            bench = Bench(Path(folder), args.rows, server.dsn("postgres"))
+            results = [good for name in args.sections or SECTIONS for good in SECTIONS[name](bench)]
+        finally:
+            server.stop()
+        finish(results)
 
 
 if __name__ == "__main__":
