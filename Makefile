@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 PRODUCT := $(VENV)/.product
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-deps
-WORKERS ?= 2
+WORKERS ?= 3
+UPGRADE ?= --upgrade
 
-.PHONY: help demo test check lint types imports bench faults mutants sbom pins screenshots browser clean
+.PHONY: help demo test check lint types imports bench faults mutants sbom pins pages site stranger quick screenshots browser clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,6 +34,9 @@ demo: $(PRODUCT) ## a throw-away store and a practice venue, opened in the conso
 test: $(STAMP) ## every test, with a real Postgres it brings itself
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
+quick: $(STAMP) ## for the edit loop: lint, units and pages, and what failed last
+	@$(BIN)/ruff check . && $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --failed-first tests/unit tests/docs tests/test_architecture.py
+
 lint: $(STAMP)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -49,8 +53,10 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's 
 	@$(BIN)/python -m tests.faults.account_matrix
 	@$(BIN)/python -m tests.faults.time_matrix
 	@$(BIN)/python -m tests.faults.integration_matrix
+	@$(BIN)/python -m tests.faults.engine_kills --kills 10000
 	@DLQ_RACE=8x500 DLQ_EXAMPLES=400 DLQ_KILLS=200 DLQ_DAMAGED=2000 $(BIN)/python -m pytest tests/faults tests/services/test_machine.py
 	@DLQ_DAMAGED=2000 DLQ_HOSTILE=10000 $(BIN)/python -m pytest tests/cli/test_hostile_sqlite.py tests/cli/test_hostile_strings.py
+	@DLQ_EXAMPLES=2000 $(BIN)/python -m pytest $$(grep -rl --include='test_*.py' DLQ_EXAMPLES tests/contract tests/unit)
 	@DLQ_EVERY_CELL=1 $(BIN)/python -m pytest tests/contract/venues/test_faults.py
 	@DLQ_CATALOGS=500 $(BIN)/python -m pytest tests/faults/test_hostile_catalogs.py
 	@DLQ_HOSTILE=100000 DLQ_RESIZES=1000 DLQ_STALL_SECONDS=60 DLQ_FLOOD_SECONDS=10 $(BIN)/python -m pytest tests/terminal
@@ -59,7 +65,7 @@ mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of 
 	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
-	@status=0; for one in stores layouts filters replay triage screen; do \
+	@status=0; for one in stores layouts filters replay triage verbs screen sink; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
 
 browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)
@@ -68,10 +74,20 @@ browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chrom
 sbom: $(PRODUCT) ## what is installed, as a software bill of materials: build/sbom.json (CycloneDX)
 	@mkdir -p build && $(BIN)/python .ci/sbom.py > build/sbom.json && echo "build/sbom.json"
 
-pins: ## newest versions that pyproject.toml allows, with their digests (needs uv)
-	@for set in constraints.txt constraints-dev.txt; do \
-	  uv pip compile pyproject.toml --group build $$(test $$set = constraints.txt || echo --all-extras) \
-	    --universal --generate-hashes --upgrade --no-header --no-annotate --quiet -o $$set || exit 1; done
+pins: ## newest versions that pyproject.toml allows, with their digests (needs uv; UPGRADE= adds only what is missing)
+	@pin() { uv pip compile pyproject.toml --group build --universal --generate-hashes $(UPGRADE) --no-header --no-annotate --quiet "$$@"; }; \
+	  pin -o constraints.txt && pin --extra dev --extra bench -o constraints-dev.txt && \
+	  pin --extra docs -c constraints-dev.txt -o constraints-docs.txt
+
+site: $(PRODUCT) ## the pages of docs/ as a site: build/site
+	@$(PIP) --quiet --require-hashes -r constraints-docs.txt
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "build/site/index.html"
+
+pages: $(PRODUCT) ## the parts of docs/ that are made of the product's own tables
+	@$(BIN)/python .ci/pages.py
+
+stranger: ## a fresh clone with an empty home: the demo, an installation, the tutorial (TESTS=--tests adds every test)
+	@$(PYTHON) -m tests.docs.stranger $(TESTS)
 
 screenshots: $(STAMP) ## screenshots/ anew, from the scenes the snapshots show
 	@$(BIN)/python -m tests.support.snapshots.pictures

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -18,6 +21,16 @@ from tests.support.postgres import Postgres
 for _signal in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_signal) == signal.SIG_IGN:
         signal.signal(_signal, lambda *_: None)
+
+# Many tests start the command as a process of its own: without bytecode each of them compiles the whole product first.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The tests' databases wait for the disk more than they compute; in memory they do the same without the wait.
+_IN_MEMORY = "/dev/shm"
+_ROOM = 4 << 30
+if "TMPDIR" not in os.environ and os.path.ismount(_IN_MEMORY) and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = _IN_MEMORY
 
 _STATE = tempfile.mkdtemp(prefix="dlq-state-")
 _numbers = itertools.count()
@@ -33,6 +46,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [one for one in items if one.path.name == "test_faults.py" and one.name.endswith(_LEFT_TO_FAULTS)]
     items[:] = [one for one in items if one not in left]
     config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: no need to look for garbage in it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_STATE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

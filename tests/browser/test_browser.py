@@ -26,7 +26,7 @@ async def test_a_person_works_in_the_browser(tmp_path: Path) -> None:
             await page.until(r"SERVED3.*\n.*SERVED2")
             await page.focus()
             await page.press("?")
-            await page.until("type a command")
+            await page.until("Signs before the rows")
             await page.press("Escape")
             await page.until("pending 3")
             (tmp_path / "page.png").write_bytes(await page.picture())

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from textual._context import active_app
 from textual.pilot import Pilot
 
 from backends import DeadLetteredOrder, SQLiteDLQ, open_store
@@ -27,13 +28,13 @@ from console.services.session import SessionSettings, StoreSession
 from console.settings.config import Config, StoreConfig, VenueConfig
 from console.widgets.canvas import Canvas
 from tests.support.idle import wait_by_events
-from venues import Credentials
+from venues import Credentials, SecretSet
 
 wait_by_events()
 
 NOW = datetime(2026, 4, 18, 15, 0, 0, tzinfo=UTC)
 ANN = Actor("oncall", "ann", "desk1", "dlq-console test")
-_PATIENCE = 30.0
+_PATIENCE = 90.0
 
 ERRORS = {
     "429": "RuntimeError: HTTP 429 after 3 attempts",
@@ -114,6 +115,9 @@ class Stage:
     store: StoreConfig | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     attaching: Callable[[StoreConfig], Any] | None = None
+    credentials: Callable[[SecretSet], Credentials] = lambda _: Credentials(
+        {"api_key": "practice", "secret_key": "practice"}
+    )
 
     @property
     def cache(self) -> Path:
@@ -137,7 +141,7 @@ class Stage:
             actor=self.actor,
             clock=self.clock,
             open=open_it,
-            credentials=lambda: lambda *_: Credentials({"api_key": "practice", "secret_key": "practice"}),
+            credentials=lambda: self.credentials,
             cache=self.cache,
         )
         return await StoreSession.attach(setting)
@@ -170,18 +174,36 @@ async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str = 
     """Wait until the condition holds; fail after a time limit."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
+    wait = 0.005
     while not condition():
-        assert loop.time() < deadline, what or f"did not come true; on screen:\n{screen_text(app_of(pilot))}"
-        await pilot.pause(0.01)
+        assert loop.time() < deadline, what or _unsettled(app_of(pilot))
+        await _pause(pilot, wait)
+        wait = min(0.05, wait * 1.5)  # to look is work too
+
+
+async def _pause(pilot: Pilot[Any], seconds: float | None = None) -> None:
+    """Where a test has two consoles, a screen takes the one that was opened last for its own, and is not painted."""
+    of = active_app.set(pilot.app)
+    try:
+        await pilot.pause(seconds)
+    finally:
+        active_app.reset(of)
+
+
+def _unsettled(app: ConsoleApp) -> str:
+    """What there is, and what is still going on."""
+    running = [f"{worker.group}: {worker.name} {worker.state.name}" for worker in app.workers]
+    dirty = [type(one).__name__ for one in app.screen._dirty_widgets]
+    return f"did not come true; running {running}; to be painted {dirty}; on screen:\n{screen_text(app)}"
 
 
 async def settled(pilot: Pilot[Any]) -> None:
     """Wait until no read and no act is running and the screen is painted."""
     app = app_of(pilot)
     await until(pilot, lambda: app.session is not None or not isinstance(app.screen, FramedScreen) or is_stuck(app))
-    await pilot.pause()
+    await _pause(pilot)
     await until(pilot, lambda: not [worker for worker in app.workers if worker.group != "watch"])
-    await pilot.pause()
+    await _pause(pilot)
     await until(pilot, lambda: is_painted(app))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from console.cli.main import run
+from tests.support.forked_command import Started, ran
 
 ROOT = Path(__file__).parents[2]
 KEYRING = "tests.support.keyrings.FileKeyring"
@@ -107,20 +108,14 @@ class Console:
         return [sys.executable, "-m", "console", *self.words(*given)]
 
     def __call__(self, *given: str, stdin: str = "", user: int | None = None, timeout: float = 60) -> Ran:
-        done = subprocess.run(
-            self.command(*given),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=self.environ,
-            cwd=ROOT,
-            timeout=timeout,
-            check=False,
-            user=user,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return Ran(*ran(self.words(*given), self.environ, cwd=ROOT, stdin=stdin, user=user, timeout=timeout))
 
-    def start(self, *given: str, **more: Any) -> subprocess.Popen[str]:
+    def start(self, *given: str, **files: Any) -> Started:
+        """It runs beside the test; see `ran` for what starts it."""
+        return Started(self.words(*given), self.environ, cwd=ROOT, **files)
+
+    def launch(self, *given: str, **more: Any) -> subprocess.Popen[str]:
+        """As `start`, by an interpreter of its own: for what depends on how one ends."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
         return subprocess.Popen(self.command(*given), text=True, env=self.environ, cwd=ROOT, **pipes)
 

@@ -71,13 +71,13 @@ class Exchange:
         request = urllib.request.Request(f"{self.url}/v2/orders", data=body, method="POST")
         for name, value in (("content-type", "application/json"), *_KEYS):
             request.add_header(name, value)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return dict(json.load(answer))
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/practice/{path}", data=data, method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
 

@@ -20,11 +20,24 @@ CLEARTEXT = struct.pack("!cii", b"R", 8, 3)
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 
-class FakePostgres:
-    """`received` is what came after TLS, if there was any; `raw` counts every byte of every connection."""
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack("!i", 4 + len(body)) + body
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+
+def request(code: int, more: bytes = b"") -> bytes:
+    """Of an authentication."""
+    return message(b"R", struct.pack("!i", code) + more)
+
+
+class FakePostgres:
+    """`received` is what came after TLS, if there was any; `raw` counts every byte of every connection.
+
+    `says` is its answer to a login, after which it stays silent and keeps the connection.
+    """
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None, says: bytes = CLEARTEXT) -> None:
         self._tls = tls
+        self._says = says
         self.received = b""
         self.raw = 0
         self.port = 0
@@ -41,9 +54,10 @@ class FakePostgres:
                 first = await reader.readexactly(8)
             size, _ = struct.unpack("!ii", first)
             self.received += first + await reader.readexactly(size - 8)
-            writer.write(CLEARTEXT)
+            writer.write(self._says)
             await writer.drain()
-            self.received += await reader.read(1000)
+            while more := await reader.read(1000):
+                self.received += more
         writer.close()
 
     @asynccontextmanager

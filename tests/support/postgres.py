@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _NOBODY = 65534
+_TEMPLATES = Path(__file__).parents[2] / ".pytest_cache" / "postgres"
 
 
 class Postgres:
@@ -36,21 +39,46 @@ class Postgres:
         data = self._home / "data"
         if self._as_root:
             self._home.chmod(0o755)
-            data.mkdir()
-            os.chown(data, _NOBODY, _NOBODY)
         self._initdb(data)
         self.port = _free_port()
         self.up()
         return self
 
     def _initdb(self, data: Path) -> None:
-        login: list[object] = ["-A", "trust"]
+        subprocess.run(["cp", "-R", self._template(), data], check=True)  # takes half of what shutil takes
+        self._own(data)
         if self._password is not None:
-            file = self._home / "password"
-            file.write_text(self._password)
-            file.chmod(0o644)
-            login = ["-A", "scram-sha-256", "--pwfile", file]
-        self._run([self._bin / "initdb", "-D", data, "--no-sync", *login, "--locale=C", "-E", "UTF8", "-U", "postgres"])
+            quoted = self._password.replace("'", "''")
+            self._run(
+                [self._bin / "postgres", "--single", "-D", data, "postgres"], f"ALTER ROLE postgres PASSWORD '{quoted}'"
+            )
+            rules = data / "pg_hba.conf"
+            rules.write_text(re.sub(r"\btrust$", "scram-sha-256", rules.read_text(), flags=re.MULTILINE))
+
+    def _template(self) -> Path:
+        """A new data directory, made once for each version of the server: initdb costs ten times a copy of its work."""
+        version = self._run([self._bin / "postgres", "--version"])
+        _TEMPLATES.mkdir(parents=True, exist_ok=True)
+        made = _TEMPLATES / re.sub(r"[^\w.]+", "-", version.strip())
+        with (_TEMPLATES / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():  # it takes its name only when it is whole
+                data = self._home / "template"
+                data.mkdir()
+                self._own(data)
+                options = ["--no-sync", "-A", "trust", "--locale=C", "-E", "UTF8", "-U", "postgres"]
+                self._run([self._bin / "initdb", "-D", data, *options])
+                half = Path(tempfile.mkdtemp(dir=_TEMPLATES))
+                shutil.copytree(data, half, dirs_exist_ok=True)
+                half.rename(made)
+                shutil.rmtree(data)
+        return made
+
+    def _own(self, data: Path) -> None:
+        data.chmod(0o700)
+        if self._as_root:
+            for path in [data, *data.rglob("*")]:
+                os.chown(path, _NOBODY, _NOBODY)
 
     def up(self) -> None:
         """Start (again) on the same port and data."""
@@ -119,10 +147,12 @@ class Postgres:
     def _identity(self) -> dict[str, Any]:
         return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/"} if self._as_root else {}
 
-    def _run(self, args: Sequence[object]) -> None:
-        done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **self._identity())
+    def _run(self, args: Sequence[object], given: str = "") -> str:
+        words = [str(arg) for arg in args]
+        done = subprocess.run(words, input=given, capture_output=True, text=True, **self._identity())
         if done.returncode:
             raise RuntimeError(done.stdout + done.stderr)
+        return str(done.stdout)
 
 
 def _anyone_may_run(folder: Path) -> bool:

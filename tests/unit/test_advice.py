@@ -82,7 +82,11 @@ CASES = {
     "reset": Case("pending", ERRORS["reset"], (), "MAY HAVE ARRIVED", "transient", "ask the venue first (C)"),
     "funds": Case("pending", ERRORS["funds"], (), "REFUSED BY THE VENUE", "business", "dismiss (D)"),
     "closed": Case("pending", ERRORS["closed"], (), "REFUSED BY THE VENUE", "business", "dismiss (D) as market-closed"),
-    "keys": Case("pending", ERRORS["auth"], (), "NO ORDER STANDS", "integration", "dlq secrets check alpaca"),
+    "keys": Case("pending", ERRORS["auth"], (), "NO ORDER STANDS", "integration", "dlq secrets check alpaca --paper"),
+    "keys refused at a try": Case(
+        "pending", ERRORS["429"], (attempt("rejected", "40110000: request is not authorized", mode="live"),),
+        "REFUSED BY THE VENUE", "40110000", "dlq secrets set alpaca --live sets others; then replay (R)",
+    ),
     "schema": Case("pending", ERRORS["schema"], (), "NO ORDER STANDS", "schema", "dismiss (D)"),
     "unknown words": Case("pending", "zebra", (), "MAY HAVE ARRIVED", "integration", "(C)"),
     "no error": Case("pending", "", (), "MAY HAVE ARRIVED", "integration", "(C)"),
@@ -132,7 +136,7 @@ CASES = {
         events=(event("lookup", note=f"look-up failed: {CANNOT}"),),
     ),
     "no keys": Case(
-        "in_doubt", ERRORS["429"], (DOUBTED,), "IN DOUBT", "dlq secrets set", "settle (S)",
+        "in_doubt", ERRORS["429"], (DOUBTED,), "IN DOUBT", "dlq secrets set", "mend the keys as said here; C asks the venue then",
         events=(event("lookup", note="look-up failed: no credentials: dlq secrets set kalshi --paper"),),
     ),
     "asked, then sent again": Case(

@@ -147,6 +147,6 @@ def test_any_text_is_taken_and_masking_twice_changes_nothing(text: str) -> None:
     "piece", ["key", "a", "signature={", "'key': '", "\\", "0x", "sign=", "cookie: a;", "eyJ", "://a:"]
 )
 def test_a_hostile_text_takes_no_time(piece: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     masked_error((piece * 60_000)[:60_000] + " key")
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.records import AuditEvent
-from console.render.event import event_lines
+from console.render.evidence.event import event_lines
 from console.render.line import plain, width
 
 ENTRY = "dlq_9f31c2a07be4d518"
@@ -106,3 +106,10 @@ def test_any_body_is_one_line_no_wider_than_the_screen(body: dict[str, Any], siz
     assert 1 <= len(lines) <= 2
     assert width(lines[-1]) <= size
     assert "\n" not in plain(lines[-1])
+
+
+@pytest.mark.parametrize(("asked_by", "says"), [("root|", "asked by root"), ("ann|ops", "asked by ann, as role ops")])
+def test_who_asked_is_named_without_a_stray_sign(asked_by: str, says: str) -> None:
+    text = shown(event("approve", entries=[], plan="64cd", asked_by=asked_by))
+    assert text.endswith(says)
+    assert "|" not in text

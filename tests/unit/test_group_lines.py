@@ -9,9 +9,12 @@ from decimal import Decimal
 import pytest
 
 from backends.index import Cross
-from console.render.group import Story, group_header, group_line, story_lines
+from backends.index.rows import purse_of
+from console.render.group import GroupLook, Story, group_header, group_line, story_lines
 from console.render.line import Line, plain, width
+from console.render.order_row import by_currency
 from console.services.layout_fields import LAYOUTS
+from console.services.stats.group_sort import sorted_groups
 from console.services.stats.groups import Group
 
 NOW = datetime(2026, 4, 18, 15, 0, tzinfo=UTC)
@@ -24,7 +27,7 @@ GROUP = Group(
     first_seen=NOW,
     last_seen=NOW,
     retries=72,
-    notional=Decimal("4223.15"),
+    worth={" alpaca": Decimal("4223.15")},
     unpriced=0,
     venues={"here": 12},
     accounts={},
@@ -48,7 +51,7 @@ def texts(group: Group, layout: str, size: int) -> tuple[str, str, str]:
 @pytest.mark.parametrize(
     ("layout", "has", "lacks"),
     [
-        ("orders", ("VENUE", "ACCOUNT", "MARKET", "notional 4,223.15", "what"), ("QUEUE", "PROVIDER")),
+        ("orders", ("VENUE", "ACCOUNT", "MARKET", "notional 4,223.15 USD", "what"), ("QUEUE", "PROVIDER")),
         ("outbox", ("QUEUE", "72 tries"), ("VENUE", "ACCOUNT", "MARKET", "otional", "NOTIONAL", "whose", "what")),
         ("integration", ("PROVIDER", "TENANT", "whose"), ("VENUE", "ACCOUNT", "MARKET", "otional", "NOTIONAL", "what")),
     ],
@@ -69,6 +72,25 @@ def test_poisoned_entries_are_told_in_words_and_move_no_column(layout: str, size
     assert "3 poisoned" in row
     assert "3 poisoned" in story
     assert row.index("here") == healthy.index("here")
+
+
+def test_amounts_of_two_currencies_are_never_added() -> None:
+    held = {
+        purse_of("ccxt:binance", "BTC/USDT"): Decimal(231_602),
+        purse_of("ccxt:kraken", "ETH/USDT:USDT"): Decimal(398),
+        purse_of("ccxt:binance", "BTC/EUR"): Decimal(21_280),
+        purse_of("tws", "AAPL:STK:SMART:USD"): Decimal(500),
+        purse_of("mystery", "X"): Decimal(7),
+    }
+    group, look = replace(GROUP, worth=held), GroupLook(types={"tws": "ibkr"})
+    assert "232k USDT+" in plain(group_line(group, NOW, 116, LAYOUTS["orders"], how=look))
+    story = story_lines(Story(group, (), (), look.types), NOW, 196, LAYOUTS["orders"])
+    named = "notional 232,000.00 USDT, 21,280.00 EUR, 500.00 USD, 7.00 of no known currency"
+    assert named in "\n".join(map(plain, story))
+    dear = replace(GROUP, fingerprint="dear", worth={"/EUR ccxt:binance": Decimal(300_000)})
+    many = replace(GROUP, fingerprint="many", worth=held | {"/JPY ccxt:binance": Decimal(250_000)})
+    largest = lambda one: max(by_currency(one.worth, look.types).values())  # noqa: E731
+    assert [one.fingerprint for one in sorted_groups((many, dear), "value", largest)] == ["dear", "many"]
 
 
 @pytest.mark.parametrize("layout", ["orders", "outbox", "integration"])

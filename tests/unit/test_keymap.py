@@ -47,7 +47,7 @@ def test_capitals_are_kept_for_what_opens_a_gate_or_a_screen_or_moves_or_copies(
     capitals = {key.id for key in keys.KEYS for name in key.keys if len(name) == 1 and name.isupper()}
     assert capitals == {
         "bottom", "dismiss", "replay", "reconcile", "settle", "restore", "note", "approve", "audit", "halt",
-        "next", "previous", "copy-json",
+        "next", "previous", "copy-json", "mark-unsent",
     }  # fmt: skip
 
 
@@ -64,7 +64,8 @@ def test_several_keys_may_be_given() -> None:
 @pytest.mark.parametrize(
     ("keymap", "says"),
     [
-        ({"dismis": "D"}, "keymap.dismis is no key id"),
+        ({"dismis": "D"}, "keymap.dismis is no key id; did you mean dismiss?"),
+        ({"\x1b[2J": "D"}, "keymap.<1B>.2J is no key id; there are: "),
         ({"dismiss": ""}, "is no key"),
         ({"dismiss": "shift+space+"}, "is no key"),
         ({"dismiss": "\x1b"}, "is no key"),
@@ -89,3 +90,17 @@ def test_keys_of_messages_and_calls_speak_of_no_order() -> None:
     assert [text for text in told if re.search(r"\b(venue|order|market|account)s?\b|\bpaper replay\b", text)] == []
     assert [text for text in told if "queue:NAME" in text]
     assert {key.id for key in keys.at("queue", origin="queue")} == {key.id for key in keys.at("queue")}
+
+
+def test_remapping_one_key_of_an_action_keeps_its_others() -> None:
+    moved = keys.remapped({"down": "n", "quit": "ctrl+x"})
+    assert keys.named("down", moved).keys == ("n", "down")
+    assert keys.named("quit", moved).keys == ("ctrl+x", "ctrl+q", "ctrl+c")
+    taken = keys.remapped({"help": "f2", "theme": "f1"})  # somebody wants the other key for something else
+    assert keys.named("help", taken).keys == ("f2",)
+    assert keys.named("theme", taken).keys == ("f1",)
+
+
+def test_every_key_belongs_to_one_task_of_the_help() -> None:
+    listed = [name for _, names in keys.TASKS for name in names]
+    assert sorted(listed) == sorted(key.id for key in keys.KEYS)

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from dlq_sink.terms import TERMS
 
 from console.render.order_text import market_text, order_text
 from console.services.market.worth import Worth
 from tests.support.planning import command
 from tests.support.venue.term_samples import SAMPLES
 from venues import Quote, Terms
-from venues.term_names import TERMS
 from venues.terms import ExitTerms, Leg
 
 TEXTS = {

@@ -29,8 +29,8 @@ def test_no_role_may_write_evidence() -> None:
 
 
 def test_every_function_has_its_own_search_path_and_is_nobodys_by_default() -> None:
-    made = [one for one in function_statements() if one.startswith("CREATE")]
+    made = [one for one in function_statements() if one.startswith("CREATE OR REPLACE FUNCTION")]
     taken = [one for one in function_statements() if one.startswith("REVOKE ALL ON FUNCTION")]
-    assert len(made) == len(taken) == len(CALLS) + 3
+    assert len(made) == len(taken) == len(CALLS) + 5
     assert all("SET search_path = pg_catalog, pg_temp" in one for one in made)
     assert not any(";\n" in one for one in made)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dlq_sink.libpq.keyword import KEYWORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.libpq.keyword import KEYWORDS
 from backends.store import BadTarget
 from backends.target import PostgresTarget, SQLiteTarget, parse_target
 

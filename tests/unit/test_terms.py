@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from dlq_sink.terms import LABELS, TERMS
 
 from console.services.evidence import payload
 from tests.support.venue.term_samples import SAMPLES
 from venues import OrderAction, Prepared, SentTerms, Terms, parse_action
 from venues.orders import VenueOrder, differences, sent_order
-from venues.term_names import LABELS, TERMS
 from venues.terms import ExitTerms, Leg, for_types, read_terms
 
 COLUMNS: Mapping[str, object] = {

@@ -6,10 +6,11 @@ import re
 from decimal import Decimal
 from pathlib import Path
 
+from dlq_sink.terms import FIELDS, TERMS
+
 from console.services.replay.guards import BLOCKS, OVERRIDABLE
 from console.settings.config import load_config
 from venues import NAMES
-from venues.term_names import FIELDS, TERMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "terms.md").read_text("utf-8")
 

@@ -49,3 +49,12 @@ def test_amounts_keep_their_digits() -> None:
     plan = waiting_plan(Approval("h", "ann|role", "s", None, None, document=document))
     assert (plan.gross, plan.mode, plan.asked_by, len(plan.orders)) == ({"USD": Decimal("18000.10")}, "live", "ann", 1)
     assert '"notional": 18000.10' in json_line(plan.row)
+
+
+def test_a_row_of_the_list_tells_how_much_within_eighty_columns() -> None:
+    document = (
+        '{"mode": "live", "kind": "replay", "gross": {"USD": "18000.10"}, "rows": [{"dlq_id": "a"}, {"dlq_id": "b"}]}'
+    )
+    at = clock.now()
+    plan = waiting_plan(Approval("7f3a", "ann|role", "s", None, None, asked_at=at.timestamp(), document=document))
+    assert "2 orders  18,000.10 USD" in plain(waiting_choice(plan, "waits for you", at))[:76]

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pyte
 
+from tests.support.forked_command import Started
+
 ROOT = Path(__file__).parents[3]
 PATIENCE = float(os.environ.get("DLQ_PATIENCE", "60"))
 _CHUNK = 65536
@@ -45,7 +47,10 @@ USUAL = Size()
 class Terminal:
     """One program in one terminal. Reads only when told to wait, so that not reading is a test of its own."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], size: Size = USUAL) -> None:
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], size: Size = USUAL, *, is_forked: bool = False
+    ) -> None:
+        """`is_forked`: the command is `dlq WORDS`, of which only the words are given; none of its screens."""
         self.master, slave = pty.openpty()
         self._slave_name = os.ttyname(slave)
         self.raw = bytearray()
@@ -53,16 +58,8 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self.resize(size)
         self.modes = termios.tcgetattr(slave)
-        self.process = subprocess.Popen(
-            command,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=ROOT,
-            env={"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **environ},
-            start_new_session=True,
-            preexec_fn=_take_terminal,
-        )
+        env = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **environ}
+        self.process = _forked(command, env, slave) if is_forked else _started(command, env, slave)
         self._slave = slave  # kept open: what was written last can still be read, the modes still be asked
 
     def __enter__(self) -> Terminal:
@@ -172,7 +169,7 @@ class Terminal:
             self.read(0.05)
         while self.master >= 0 and self.read():
             pass
-        return self.process.returncode
+        return self.process.wait(seconds)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -193,6 +190,23 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE)
     while not condition():
         assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
         select.select([], [], [], 0.02)
+
+
+def _forked(words: Sequence[str], env: Mapping[str, str], slave: int) -> Started | subprocess.Popen[bytes]:
+    return Started(words, env, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, takes_terminal=True)
+
+
+def _started(command: Sequence[str], env: Mapping[str, str], slave: int) -> Started | subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=ROOT,
+        env=env,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
 
 
 def _take_terminal() -> None:

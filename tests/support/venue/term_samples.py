@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from venues.term_names import TERMS
+from dlq_sink.terms import TERMS
+
 from venues.terms import ExitTerms, Leg, Terms
 
 LATER = datetime(2035, 1, 2, 3, 4, 5, tzinfo=UTC)
