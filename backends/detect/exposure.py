@@ -18,13 +18,13 @@ _ROLE = """
 SELECT r.rolsuper, concat_ws(', ', CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
   CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END, CASE WHEN r.rolreplication THEN 'REPLICATION' END,
   (SELECT string_agg(m.rolname, ', ' ORDER BY m.rolname) FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'member')
-   AND m.oid <> r.oid AND (m.rolsuper OR m.rolname = ANY(CAST($1 AS name[])))))
+   AND m.oid <> r.oid AND (m.rolsuper OR CAST(m.rolname AS text) = ANY(CAST($1 AS text[])))))
 FROM pg_roles r WHERE r.rolname = session_user
 """
 _RELATION = """
 SELECT CAST(c.relkind AS text), o.rolname, o.rolsuper, o.rolname IN (current_user, session_user), c.relrowsecurity,
-  ARRAY(SELECT p.polname FROM pg_policy p WHERE p.polrelid = c.oid ORDER BY 1),
-  ARRAY(SELECT w.rulename FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1' ORDER BY 1)
+  ARRAY(SELECT CAST(p.polname AS text) FROM pg_policy p WHERE p.polrelid = c.oid ORDER BY 1),
+  ARRAY(SELECT CAST(w.rulename AS text) FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1' ORDER BY 1)
 FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner WHERE c.oid = CAST($1 AS regclass)
 """
 _TRIGGERS = """

@@ -60,7 +60,7 @@ calls(proc, rel, kind) AS (
   JOIN pg_roles o ON o.oid = v.relowner AND NOT o.rolsuper AND o.rolname NOT IN (current_user, session_user)
   CROSS JOIN LATERAL regexp_matches(p.tree, ':(?:funcid|aggfnoid|winfnoid) ([0-9]+)', 'g') m
   JOIN pg_proc f ON f.oid = CAST(m[1] AS oid)
-  WHERE (f.provolatile = 'v' AND f.proname <> ALL(CAST($2 AS name[]))) OR f.proname ~ '_to_xml')
+  WHERE (f.provolatile = 'v' AND CAST(f.proname AS text) <> ALL(CAST($2 AS text[]))) OR f.proname ~ '_to_xml')
 SELECT DISTINCT kind, format('%s.%s', n.nspname, c.relname), format('%s.%s', fn.nspname, f.proname), r.rolname
 FROM calls JOIN pg_proc f ON f.oid = calls.proc JOIN pg_namespace fn ON fn.oid = f.pronamespace
 JOIN pg_roles r ON r.oid = f.proowner JOIN pg_class c ON c.oid = calls.rel JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.detect.asked import CatalogConnection
-from backends.detect.postgres import COLUMN_TYPE
+from backends.detect.postgres import COLUMN_TYPE, flags, told
 from backends.layouts import outbox
 from backends.layouts.orders import quoted
 from backends.ledger.names import SCHEMA
@@ -17,9 +17,8 @@ _TABLES = f"""
 SELECT n.nspname, c.relname,
   array_agg(a.attname::text ORDER BY a.attnum),
   array_agg({COLUMN_TYPE} ORDER BY a.attnum),
-  array_agg(a.attnotnull AND NOT (a.atthasdef OR a.attidentity <> '') ORDER BY a.attnum),
-  array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'insert')
-            ORDER BY a.attnum),
+  {flags("a.attnotnull AND NOT (a.atthasdef OR a.attidentity <> '')")},
+  {flags("has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'insert')")},
   has_any_column_privilege(c.oid, 'insert'),
   (SELECT format('%I.%I', sn.nspname, s.relname) FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
    JOIN pg_namespace sn ON sn.oid = s.relnamespace
@@ -144,8 +143,8 @@ async def outboxes(connection: CatalogConnection) -> tuple[Outbox, ...]:
                 schema=schema,
                 name=name,
                 types=tuple(zip(names, types, strict=True)),
-                bare=tuple(column for column, yes in zip(names, bare, strict=True) if yes),
-                writable=tuple(column for column, yes in zip(names, writable, strict=True) if yes),
+                bare=tuple(column for column, yes in zip(names, told(bare), strict=True) if yes),
+                writable=tuple(column for column, yes in zip(names, told(writable), strict=True) if yes),
                 is_writable=may_write,
                 sequence=sequence,
                 guards_timers=guards_timers,

@@ -19,14 +19,20 @@ COLUMN_TYPE = """CASE WHEN ty.typtype <> 'd' THEN format_type(a.atttypid, a.attt
   WITH RECURSIVE b(oid, mod) AS (SELECT ty.typbasetype, ty.typtypmod UNION ALL
     SELECT d.typbasetype, d.typtypmod FROM b JOIN pg_type d ON d.oid = b.oid AND d.typtype = 'd')
   SELECT format_type(b.oid, b.mod) FROM b JOIN pg_type f ON f.oid = b.oid AND f.typtype <> 'd') END"""
+
+
+def flags(condition: str) -> str:
+    """SQL for one letter a column, y or n: for a list of booleans the driver first asks the server what that is."""
+    return f"string_agg(CASE WHEN {condition} THEN 'y' ELSE 'n' END, '' ORDER BY a.attnum)"
+
+
 _SPELLINGS = ", ".join(f"'{spelling(name)}'" for name in TELLING)
 _TABLES = f"""
 SELECT n.nspname, c.relname, c.relkind::text,
        array_agg(a.attname::text ORDER BY a.attnum),
        array_agg({COLUMN_TYPE} ORDER BY a.attnum),
-       array_agg(a.attnotnull ORDER BY a.attnum),
-       array_agg(has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'select')
-                 ORDER BY a.attnum),
+       {flags("a.attnotnull")},
+       {flags("has_schema_privilege(n.oid, 'usage') AND has_column_privilege(c.oid, a.attnum, 'select')")},
        has_schema_privilege(n.oid, 'usage')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -68,12 +74,18 @@ _INSERT, _DELETE, _UPDATE, _TRUNCATE = 4, 8, 16, 32  # bits of pg_trigger.tgtype
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
 
+def told(letters: str) -> list[bool]:
+    """What `flags` says, column by column."""
+    return [letter == "y" for letter in letters]
+
+
 async def tables(connection: CatalogConnection) -> list[Candidate]:
     result = await connection.exec_driver_sql(_TABLES)
     found = []
     for row in result.fetchall():
         schema, name, kind, names, types, not_nulls, readable, is_usable = tuple(row)
-        columns = [CatalogColumn(*column) for column in zip(names, types, not_nulls, strict=True)]
+        readable = told(readable)
+        columns = [CatalogColumn(*column) for column in zip(names, types, told(not_nulls), strict=True)]
         found.append(
             Candidate(
                 schema,

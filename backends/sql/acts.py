@@ -56,7 +56,9 @@ def arguments(selection: Selection, attached: Attached) -> dict[str, object]:
         picks = [(entry_id, retries) for entry_id, retries in picks if is_plain(entry_id)]
     if attached.info.dialect == "postgresql":
         args: dict[str, object] = {"ids": [entry_id for entry_id, _ in picks], "source": attached.info.table}
-        return args | ({"retries": [retries for _, retries in picks]} if attached.counts_retries else {})
+        return args | (
+            {"retries": [None if one is None else str(one) for _, one in picks]} if attached.counts_retries else {}
+        )
     return {"picks": json.dumps(dict(picks), ensure_ascii=False), "source": attached.info.table}
 
 
@@ -75,7 +77,9 @@ def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
     arrays, same = "pg_catalog.unnest(CAST(:ids AS pg_catalog.text[]))", ""
     if counted:
         declared = attached.column("retry_count").type.partition("(")[0]
-        arrays += f", pg_catalog.unnest(CAST(:retries AS {_RETRIES.get(declared, 'bigint')}[]))"
+        arrays += (
+            f", pg_catalog.unnest(CAST(CAST(:retries AS pg_catalog.text[]) AS {_RETRIES.get(declared, 'bigint')}[]))"
+        )
         count = f"{table}.retry_count"
         same = f" AND ({count} {EQ} p.retries OR ({count} IS NULL AND p.retries IS NULL))"
     return sa.text(

@@ -39,9 +39,6 @@ from backends.sql.connection import PreparedQuery, ReadConnection, ShieldedTasks
 from backends.sql.ledger_access import owner_sql
 from backends.store import ActRefused, CommitUnknown, StoreError, Unreachable
 
-_LISTS = ("text", "int8", "numeric", "float8")  # the types of parameters in statements on the owner's table
-_EVERY_LIST = f"SELECT {', '.join(f'CAST(NULL AS pg_catalog.{name}[])' for name in _LISTS)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -72,13 +69,12 @@ class Transaction:
     async def as_owners_do(self) -> AsyncIterator[None]:
         """For statements that write the owner's table: under the role's own search_path, as its engine writes.
 
-        So that the owner's triggers find what they name. Such a statement must itself name everything with its schema.
+        So that the owner's triggers find what they name. Such a statement must itself name everything with its schema,
+        and its lists must be of text: about others the driver asks the catalog, with operators of any search_path.
         """
         if not self.on_postgres:
             yield
             return
-        # The driver asks the catalog about types it does not know, with operators of any search_path: not on this one.
-        await self.driver.fetch(_EVERY_LIST)
         await self.driver.execute(OWN_PATH)
         self.wrote_owners = True
         yield
@@ -112,7 +108,7 @@ class Transaction:
             await self.append(await self.compose(kind, ids, actor, why, detail=detail, also=also))
             return
         marks = sorted(set(chain.marks(self.source, ids)))
-        await self.call("append_event", actor, self.about(ids, why, detail), kind=kind, marks=marks)
+        await self.call("append_event", actor, self.about(ids, why, detail), kind=kind, marks=list(map(str, marks)))
 
     def about(self, ids: Sequence[str], why: ActContext, detail: Mapping[str, object] | None = None) -> str:
         """For Postgres: what an event tells beside who and when, which the database itself sets."""
@@ -186,7 +182,8 @@ class Transaction:
         return (int(required(row[0])), bytes(required(row[1]))) if row else (0, chain.GENESIS)
 
 
-_TYPES: dict[str, Any] = {"text": sa.Text, "bigint": sa.BigInteger, "bigint[]": sa.ARRAY(sa.BigInteger)}
+# The driver knows lists of text; about others it asks the server first.
+_TYPES: dict[str, Any] = {"text": sa.Text, "bigint": sa.BigInteger, "bigint[]": sa.ARRAY(sa.Text)}
 
 
 @cache

@@ -276,14 +276,15 @@ MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
 _TABLES = """
 SELECT n.nspname::text AS schema, c.relname::text AS name,
        array_agg(a.attname::text) AS names, array_agg(format_type(a.atttypid, a.atttypmod)) AS types,
-       array_agg(a.attnotnull) AS not_null,
+       array_agg(CAST(a.attnotnull AS text)) AS not_null,
        EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = 'dlq_id'
                WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
                  AND i.indnkeyatts = 1 AND i.indkey[0] = k.attnum) AS has_key
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^(pg_|information_schema$|dlq_console$)'
-  AND 3 = (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid AND x.attname = ANY ($1))
+  AND 3 = (SELECT count(*) FROM pg_attribute x WHERE x.attrelid = c.oid
+           AND CAST(x.attname AS text) = ANY (CAST($1 AS text[])))
 GROUP BY c.oid, n.nspname, c.relname, c.relkind
 """
 _READ_AS_IS = frozenset({"text", "double precision", "boolean", "smallint", "integer", "bigint"})
@@ -438,7 +439,8 @@ async def _attach(link: Any, wanted: str | None, label: str) -> SinkTable:
 
 def _table(row: Any) -> SinkTable:
     types = dict(zip(row["names"], row["types"], strict=True))
-    not_null = dict(zip(row["names"], row["not_null"], strict=True))
+    # Booleans come as words: for a list of booleans the driver first asks the server what that is.
+    not_null = dict(zip(row["names"], (word == "true" for word in row["not_null"]), strict=True))
     is_open = pending(is_boolean=types["dismissed"] == "boolean", is_required=not_null["dismissed"])
     return SinkTable(row["schema"], row["name"], types, is_open, "captured_at, dlq_id")  # no column holds the insertion
 
