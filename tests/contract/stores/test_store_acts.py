@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import asyncpg
 import pytest
 
 from backends.records import Filter, Selection
@@ -17,6 +18,7 @@ from tests.support.store import (
     EVERYTHING,
     INTENT,
     OTHER,
+    PostgresRig,
     Rig,
     SQLiteRig,
     attempt_on,
@@ -48,6 +50,24 @@ async def test_dismiss_and_restore(store_rig: Rig) -> None:
     assert back.done == (THIRD,)
     assert (await entry_of(store, 2)).state == "pending"
     assert (await entry_of(store, 0)).state == "dismissed"
+
+
+async def test_the_driver_never_asks_what_a_type_is(
+    postgres_store: PostgresRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a question costs three round trips a connection, and is answered with operators of any search_path."""
+    asked: list[object] = []
+
+    async def spy(_: object, types: object, __: object) -> object:
+        asked.append(types)
+        raise AssertionError(types)
+
+    await postgres_store.make(2)
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", spy)
+    store = await postgres_store.open()
+    await store.dismiss(await pick(store, 0), ACTOR, why())
+    await attempt_on(store, 1, Result("accepted", venue_order_id="ord-1"))
+    assert asked == []
 
 
 async def test_nothing_but_dismissed_is_written(store_rig: Rig) -> None:
