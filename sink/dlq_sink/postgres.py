@@ -36,6 +36,9 @@ from dlq_sink.target import PostgresTarget, parse_target
 _PAUSE = 0.05  # before reconnecting to a server that ended the connection
 _TURNS_TO_HEAR = 5  # of the loop, from what has come in to a closed connection, through TLS, too
 IDLE_SECONDS = 5.0  # after this a firewall may have dropped the connection silently
+_SAFE_PATH = "search_path = pg_catalog, pg_temp"
+_SERVER_PID = "SELECT pg_catalog.pg_backend_pid()"  # a pooler tells another as its own
+SAVEPOINT = "dlq_sink"  # where every writing transaction begins
 _DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 Result = TypeVar("Result")
 # Changes nothing; looks for the table and may make it; can be repeated safely; cannot; brings its own transaction
@@ -56,6 +59,7 @@ class SinkConnection:
         self._loop: Any = None
         self._connection: Any = None
         self._used = 0.0
+        self._per_transaction = ""  # what every transaction sets, behind a pooler
         self._inherited: list[Any] = []
 
     def begin_again(self) -> None:
@@ -72,21 +76,14 @@ class SinkConnection:
     def script(self, sql: str, *, synced: bool, is_own: str | None = None) -> str:
         """One statement as one round trip and one transaction; the status it ends with.
 
-        What a simple query holds is one transaction, and its settings end with it: a pooler may sit in between.
+        What a simple query holds is one transaction, and what it sets ends with it.
         `is_own`: the SQLSTATE that a second try meets where the first one was committed after all.
         """
-        allowed = max(1, int(self._timeout * 1000))
-        settings = (
-            f"synchronous_commit = {'on' if synced else 'off'}",
-            f"statement_timeout = {allowed}",
-            f"lock_timeout = {max(1, allowed // 2)}",
-        )
-        begun = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
-        whole = begun + "".join(f"SET LOCAL {setting}; " for setting in settings) + sql
+        unsynced = "" if synced else "SET LOCAL synchronous_commit = off; "
 
         async def work(link: Any, repeated: bool) -> str:
             try:
-                return str(await link.execute(whole))
+                return str(await link.execute(self._per_transaction + unsynced + sql))
             except asyncpg.PostgresError as problem:
                 if repeated and problem.sqlstate == is_own:
                     return ""
@@ -176,18 +173,31 @@ class SinkConnection:
 
     async def _transacted(self, connection: Any, work: Callable[[], Awaitable[Result]], effect: Effect) -> Result:
         """Looks under a search_path that holds the server's own objects alone; writes under the role's own path."""
-        if effect == "scripts":
-            return await work()
-        allowed = max(1, int(self._timeout * 1000))
-        settings = [
-            *(["search_path = pg_catalog, pg_temp"] if effect in ("reads", "attaches") else []),
-            *("synchronous_commit = on", f"statement_timeout = {allowed}"),
-            # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
-            *(f"lock_timeout = {max(1, allowed // 2)}", f"idle_in_transaction_session_timeout = {allowed}"),
-        ]
-        async with connection.transaction(isolation="read_committed", readonly=effect == "reads"):
-            await connection.execute("; ".join(f"SET LOCAL {setting}" for setting in settings))
-            return await work()
+        match effect:
+            case "scripts":
+                return await work()
+            case "attaches":
+                async with connection.transaction():
+                    await connection.execute(f"{self._per_transaction}SET LOCAL {_SAFE_PATH}")
+                    return await work()
+            case "reads":
+                begin = f"BEGIN READ ONLY; {self._per_transaction}SET LOCAL {_SAFE_PATH}"
+            case "settles" | "counts":
+                begin = f"BEGIN; {self._per_transaction}SAVEPOINT {SAVEPOINT}"
+            case _:
+                assert_never(effect)
+        # Begun in one message: beside a busy machine every round trip is one more wait for a processor.
+        await connection.execute(begin)
+        try:
+            result = await work()
+            ended = await connection.execute("COMMIT")
+        except BaseException:
+            if not connection.is_closed() and connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+            raise
+        if ended != "COMMIT":
+            raise ActRefused(f"{self._label} did not commit: nothing was written")
+        return result
 
     async def _connected(self, deadline: float, *, patient: bool) -> Any:
         if await self._is_alive():
@@ -209,12 +219,40 @@ class SinkConnection:
 
     async def _connect(self, left: float) -> Any:
         # No setting that a pooler refuses, and no statement that it would have to keep.
-        return await connect(
+        deadline = self._loop.time() + left
+        connection = await connect(
             self._target,
             seconds=left,
             server_settings={"application_name": "dlq-sink", **self._target.settings.server_settings},
             statement_cache_size=0,
         )
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._settle_session(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    async def _settle_session(self, connection: Any) -> None:
+        """Settings for the whole session; behind a pooler, which gives it to others, each transaction makes them."""
+        allowed = max(1, int(self._timeout * 1000))
+        settings = (
+            "synchronous_commit = on",
+            f"statement_timeout = {allowed}",
+            # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
+            f"lock_timeout = {max(1, allowed // 2)}",
+            f"idle_in_transaction_session_timeout = {allowed}",
+        )
+        async with connection.transaction():
+            has_pooler = await connection.fetchval(_SERVER_PID) != connection.get_server_pid()
+        if has_pooler:
+            level = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+            self._per_transaction = level + "".join(f"SET LOCAL {setting}; " for setting in settings)
+        else:
+            level = "default_transaction_isolation = 'read committed'"
+            await connection.execute("; ".join(f"SET SESSION {setting}" for setting in (*settings, level)))
+            self._per_transaction = ""
 
     async def _is_alive(self) -> bool:
         connection = self._connection
@@ -375,16 +413,18 @@ class PostgresDLQ(ClosingSink):
     async def _insert_row(self, link: Any, row: Values, repeated: bool) -> None:
         given = [value if value is None else str(value) for value in row]
         try:
-            async with link.transaction():
-                # A column of another type or a trigger may alter a value; then nothing is written.
-                if changed := differing(row, await link.fetchrow(self._insert, *given)):
-                    raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+            kept = await link.fetchrow(self._insert, *given)
         except asyncpg.UniqueViolationError:
+            await link.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
             stored = await self._fetch(link, str(row[0]))
             if stored is None:
                 raise ActRefused(f"{self._label} refused the entry: another rule than the id's is broken") from None
             if not (repeated and is_same(row, stored)):
                 raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
+            return
+        # A column of another type or a trigger may alter a value; then nothing is written.
+        if changed := differing(row, kept):
+            raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
 
     async def _dismiss(self, link: Any, dlq_id: str) -> bool:
         yes = f"CAST('1' AS {_type(self._table.types['dismissed'])})"

@@ -28,7 +28,19 @@ def dead_letter(
 ) -> DeadLetteredOrder:
     """The entry for an action of any shape: mapping, model, dataclass or plain object. Never fails: the last net."""
     fields = fields_in(action)
-    said = said_in(fields)
+    return entry_for(venue, fields, said_in(fields), error, account=account, dlq_id=dlq_id)
+
+
+def entry_for(
+    venue: object,
+    fields: Mapping[str, Any],
+    said: Mapping[str, Any],
+    error: str,
+    *,
+    account: str | None,
+    dlq_id: str | None,
+) -> DeadLetteredOrder:
+    """The same for an action that was read before: `said_in(fields_in(action))`."""
     return DeadLetteredOrder(
         dlq_id=dlq_id or new_dlq_id(),
         captured_at=datetime.now(UTC),
