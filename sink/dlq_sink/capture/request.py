@@ -78,7 +78,7 @@ def said_in(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_in(action: Any) -> dict[str, Any]:
     if isinstance(action, Mapping):
-        return {str(_bare(key)): value for key, value in action.items()}
+        return {key if type(key) is str else str(_bare(key)): value for key, value in action.items()}
     if _is_neutral(action):
         return _neutral(action)
     if (dumped := _dumped(action)) is not None:
@@ -170,6 +170,6 @@ def _plain(value: object) -> object:
 
 
 def _text(value: object) -> str | None:
-    if value is None:
-        return None
+    if value is None or type(value) is str:
+        return value
     return str(_bare(value))

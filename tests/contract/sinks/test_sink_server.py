@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 from dlq_sink import SinkClosed
-from dlq_sink import postgres as line
+from dlq_sink import postgres_connection as line
 
 from backends import CommitUnknown, DeadLetteredOrder, DuplicateEntry, PostgresDLQ, Unreachable
 from tests.support.postgres import Postgres

@@ -77,3 +77,12 @@ def test_the_next_client_of_a_pooled_session_finds_nothing_set(postgres_db: str)
             assert in_postgres(pool.dsn(postgres_db), shown) == before
     finally:
         pool.stop()
+
+
+def test_a_table_that_is_altered_beside_an_engine_loses_no_entry(way: str, postgres_db: str) -> None:
+    with PostgresDLQ(way) as sink:
+        for kind in ("bigint", "integer"):
+            sink.write(entry())  # so that its statement is known to the session
+            in_postgres(postgres_db, f"ALTER TABLE order_dlq ALTER retry_count TYPE {kind}")
+        sink.write(entry())
+        assert sink.depth() == 3
