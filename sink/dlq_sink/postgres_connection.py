@@ -96,7 +96,8 @@ class SinkConnection:
             try:
                 self._drive(self._end())
             finally:
-                self._loop.close()
+                if self._loop is not None:
+                    self._loop.close()
                 self._turn.release()
 
     async def _end(self) -> None:
@@ -123,18 +124,22 @@ class SinkConnection:
         loop: asyncio.AbstractEventLoop = self._loop
         task = loop.create_task(work)
         try:
-            result: Result = loop.run_until_complete(task)
-        except Exception:
-            raise
+            return loop.run_until_complete(task)
         except BaseException:
-            # Ctrl-C met it at some point of the protocol: nobody can say what the connection would answer next.
-            if self._connection is not None:
-                self._connection.terminate()
-            task.cancel()
-            with suppress(Exception, asyncio.CancelledError):
-                self._loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            if not task.done() or task.cancelled() or not isinstance(task.exception(), Exception):
+                self._abandon(loop, task)
             raise
-        return result
+
+    def _abandon(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+        """Ctrl-C met it at some point of the protocol: nobody can say what connection and loop would do next."""
+        connection, self._connection, self._loop = self._connection, None, None
+        if connection is not None:
+            connection.terminate()
+        task.cancel()
+        with suppress(Exception, asyncio.CancelledError):
+            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        with suppress(Exception):
+            loop.close()
 
     async def _persist(self, work: Work[Result], effect: Effect, *, deadline: float, patient: bool) -> Result:
         repeated = False

@@ -84,11 +84,15 @@ class Submission:
         made = entry_for(self._venue, fields, said, "", account=self._account, dlq_id=self.dlq_id)
         try:
             self._keeper.open(made)
-        except BaseException:
+            self._witnessed = made
+            self._reporter.tell("intent", self._facts(made))
+        except Exception:
             self._restore()
             raise
-        self._witnessed = made
-        self._reporter.tell("intent", self._facts(made))
+        except BaseException as stop:
+            self._witnessed = made  # it may be on disk or not
+            self.failed(f"{type(stop).__name__}: interrupted before the send; nothing was sent")
+            raise
         return self
 
     def ok(self, answer: object = None) -> str | None:
