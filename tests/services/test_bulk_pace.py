@@ -15,19 +15,19 @@ from dlq_sink.sqlite import _ASKING_SECONDS
 from backends import open_store
 from backends.guarded_connection import GuardedConnection
 from backends.ledger.schema import create_statements
-from console.services.triage.bulk_pace import Pace
+from console.services.triage.bulk_pace import BulkPace
 from tests.support.sink import entry
 from tests.support.store import ACTOR, why
 
 
 def test_a_bulk_act_takes_smaller_steps_once_somebody_else_wrote() -> None:
-    pace = Pace()
+    pace = BulkPace(holds_all=True)
     for _ in range(20):
         pace.next(0.001, contended=False)
     alone = pace.size
-    pace.next(0.010, contended=True)
+    pace.next(0.015, contended=True)
     assert pace.size < alone
-    pace.next(0.010, contended=False)  # it was seen once: for the rest of the act
+    pace.next(0.015, contended=False)  # it was seen once: for the rest of the act
     assert pace.size < alone / 2
     for _ in range(20):
         pace.next(1.0, contended=False)
@@ -35,10 +35,16 @@ def test_a_bulk_act_takes_smaller_steps_once_somebody_else_wrote() -> None:
 
 
 def test_between_two_steps_a_sink_that_waits_gets_the_file() -> None:
-    pace = Pace()
+    pace = BulkPace(holds_all=True)
     assert pace.pause_after(0.0) > _ASKING_SECONDS
     pace.next(0.3, contended=True)
     assert pace.pause_after(0.3) == pytest.approx(0.2)
+
+
+def test_where_only_rows_are_locked_nobody_is_waited_for() -> None:
+    pace = BulkPace(holds_all=False)
+    pace.next(0.030, contended=False)
+    assert (pace.size, pace.pause_after(0.030)) == (500, 0.0)
 
 
 async def test_a_first_act_works_out_its_ledger_before_it_holds_the_file(

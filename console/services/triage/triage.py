@@ -22,7 +22,7 @@ from console.clock import Clock
 from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import LAYOUTS, stored_error, varying
-from console.services.triage.bulk_pace import Pace
+from console.services.triage.bulk_pace import BulkPace
 from console.services.triage.gone import gone_entry
 from console.services.triage.lineage import ancestors_of
 from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
@@ -460,7 +460,8 @@ class Triage:
     ) -> Done:
         done: list[str] = []
         changed: list[tuple[str, str]] = []
-        start, pace, stopped = 0, Pace(), False
+        start, stopped = 0, False
+        pace = BulkPace(holds_all=self.store.info.dialect == "sqlite")
         while start < len(selection):
             if stop():
                 stopped = True
