@@ -1,7 +1,8 @@
 """What the engines' package costs, and whether a console at its worst disturbs an engine: `python -m bench.sink`.
 
 The import, the witness of one order against one synced commit of the bare driver, and an engine's writes alone and
-beside a console that dismisses in bulk, builds its index and verifies the audit chain.
+beside a console that dismisses in bulk, builds its index and verifies the audit chain. Whatever is compared is taken in
+turns on the same machine at the same pace, in rounds, and the median of the rounds counts; of the longest write, all.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from tests.support.postgres import Postgres
 ROOT = Path(__file__).parents[1]
 ROWS = int(os.environ.get("DLQ_BENCH_ROWS", "20000"))
 SHIFT = 2000
-SECONDS = float(os.environ.get("DLQ_BENCH_SECONDS", "12"))
+SECONDS = float(os.environ.get("DLQ_BENCH_SECONDS", "4"))  # alone, in each round
+ROUNDS = int(os.environ.get("DLQ_BENCH_ROUNDS", "9"))
+PACE = 0.02  # seconds between two writes of the engine
 ORDER = {"symbol": "AAPL", "side": "buy", "qty": 10, "type": "limit", "limit_price": 180.5, "client_order_id": "c-1"}
 Sink = SQLiteDLQ | PostgresDLQ
 
@@ -56,6 +59,12 @@ def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000
+
+
+def in_rounds(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
+    """The round whose ratio is the median of the rounds."""
+    found = sorted((turns(ours, peer, 60) for _ in range(ROUNDS)), key=lambda pair: pair[0] / pair[1])
+    return found[len(found) // 2]
 
 
 def turns(ours: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
@@ -118,46 +127,61 @@ def share(times: list[float], part: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * part))]
 
 
-def writing(sink: Sink, seconds: float, failures: list[str]) -> list[float]:
-    """An engine that writes an entry and witnesses an order in turn, some fifty times a second."""
-    times: list[float] = []
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        for work in (lambda: sink.write(entry(len(times))), lambda: witnessed(sink)):
-            try:
-                times.append(timed(work))
-            except Exception as problem:  # noqa: BLE001 - every failure counts, whatever it is
-                failures.append(f"{type(problem).__name__}: {problem}")
-            time.sleep(0.02)
-    return times
+class Engine:
+    """Writes an entry and witnesses an order in turn, some fifty times a second."""
+
+    def __init__(self, sink: Sink, bare: Callable[[], object]) -> None:
+        self._sink = sink
+        self._bare = bare
+        self.failures: list[str] = []
+        self.alone: list[list[float]] = []  # by round
+        self.beside: list[list[float]] = []
+        self.commits: list[float] = []
+
+    def run_alone(self) -> None:
+        """Takes bare commits in between, so that both are measured at the same pace."""
+        until = time.monotonic() + SECONDS
+        self.alone.append(self._writing(lambda: time.monotonic() > until, self.commits))
+
+    def run_until(self, over: threading.Event) -> None:
+        self.beside.append(self._writing(over.is_set, None))
+
+    def _writing(self, is_over: Callable[[], bool], commits: list[float] | None) -> list[float]:
+        times: list[float] = []
+        while not is_over():
+            for work in (lambda: self._sink.write(entry(len(times))), lambda: witnessed(self._sink)):
+                time.sleep(PACE)
+                try:
+                    times.append(timed(work))
+                except Exception as problem:  # noqa: BLE001 - every failure counts, whatever it is
+                    self.failures.append(f"{type(problem).__name__}: {problem}")
+            time.sleep(PACE)
+            if commits is not None:
+                commits.append(timed(self._bare))
+        return times
+
+    def quantile(self, part: float) -> tuple[float, float]:
+        """(beside, alone): of the round whose ratio is the median of the rounds."""
+        pairs = [(share(ours, part), share(peer, part)) for ours, peer in zip(self.beside, self.alone, strict=True)]
+        return sorted(pairs, key=lambda pair: pair[0] / pair[1])[len(pairs) // 2]
 
 
 class WorstConsole:
-    """The console's heaviest verbs, one after the other, until the engine is done."""
+    """The console's heaviest verbs, one after the other."""
 
     def __init__(self, target: str, folder: Path) -> None:
         self._at = ("--db", target, "--table", "order_dlq")
         self._environ = os.environ | {name: str(folder / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work)
         self.done: Counter[str] = Counter()
         self.problems: list[str] = []
 
-    def __enter__(self) -> WorstConsole:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        for shift in range(ROWS // SHIFT):
-            some = ("--filter", f"error:s{shift:03}", "--expect", str(SHIFT), "--reason", "duplicate", "--yes")
+    def work(self, shift: int, over: threading.Event) -> None:
+        some = ("--filter", f"error:s{shift:03}", "--expect", str(SHIFT), "--reason", "duplicate", "--yes")
+        try:
             for words in (("dismiss", *some), ("index",), ("audit", "verify"), ("groups", "--json")):
-                if self._over.is_set():
-                    return
                 self._dlq(*words)
+        finally:
+            over.set()
 
     def _dlq(self, *words: str) -> None:
         whole = [sys.executable, "-m", "console", *words, *self._at]
@@ -168,33 +192,45 @@ class WorstConsole:
             self.problems.append(f"{words[0]}: exit {ran.returncode}: {(ran.stderr or ran.stdout).strip()[:200]}")
 
 
-def disturbed(kind: str, sink: Sink, target: str, commit: float) -> list[bool]:
-    failures: list[str] = []
-    alone = writing(sink, SECONDS, failures)
-    with tempfile.TemporaryDirectory() as folder, WorstConsole(target, Path(folder)) as console:
-        beside = writing(sink, SECONDS * 2, failures)
-    load = f"load average {os.getloadavg()[0]:.1f}"
-    print(f"     {kind}: {len(alone)} writes alone, {len(beside)} beside a console; {load}; {failures[:1]}", flush=True)
+def side_by_side(engine: Engine, console: WorstConsole) -> None:
+    for turn in range(ROUNDS):
+        engine.run_alone()
+        over = threading.Event()
+        acting = threading.Thread(target=console.work, args=(turn, over))
+        acting.start()
+        engine.run_until(over)
+        acting.join()
+
+
+def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
+    engine = Engine(sink, bare)
+    with tempfile.TemporaryDirectory() as folder:
+        console = WorstConsole(target, Path(folder))
+        side_by_side(engine, console)
+    alone, beside = ([one for times in rounds for one in times] for rounds in (engine.alone, engine.beside))
+    counted = f"{len(alone)} writes alone, {len(beside)} beside a console, load average {os.getloadavg()[0]:.1f}"
+    print(f"     {kind}: {counted}; longest alone {max(alone):.1f} ms; {engine.failures[:1]}", flush=True)
     print(f"     the console did {dict(console.done)} {console.problems[:2]}", flush=True)
     dismissed = sum(one.dismissed for one in sink.list(include_dismissed=True))
     results = [
-        limit(f"{kind}: failed writes", len(failures), 0, ""),
+        limit(f"{kind}: failed writes", len(engine.failures), 0, ""),
         limit(f"{kind}: verbs of the console that failed", len(console.problems), 0, ""),
         limit(f"{kind}: entries it said it dismissed and did not", console.done["dismiss"] * SHIFT - dismissed, 0, ""),
         limit(f"{kind}: verbs it did not come to", 3 - len({"dismiss", "index", "audit"} & set(console.done)), 0, ""),
     ]
     part, name = (0.9, "p90") if kind == "sqlite" else (0.99, "p99")
-    ours, peer = share(beside, part), share(alone, part)
+    ours, peer = engine.quantile(part)
     results.append(show(Figure(f"{kind}: {name} of a write beside a console", ours, peer, 1.5, peer_name="alone")).good)
     if kind == "sqlite":
+        commit = statistics.median(engine.commits)
         results.append(show(Figure("sqlite: the longest write", max(beside), commit, 50, peer_name="one commit")).good)
     return results
 
 
 def measured(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
-    ours, commit = turns(lambda: witnessed(sink), bare, 200)
+    ours, commit = in_rounds(lambda: witnessed(sink), bare)
     results = [show(Figure(f"{kind}: witness of one order", ours, commit, 1.3, peer_name="one commit")).good]
-    return results + disturbed(kind, sink, target, commit)
+    return results + disturbed(kind, sink, target, bare)
 
 
 def main() -> None:

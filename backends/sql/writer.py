@@ -126,8 +126,7 @@ class Transaction:
     async def is_halted(self) -> bool:
         audit, index = self.book.audit.fullname, self.book.audit_entry.fullname
         query = switch_sql(audit, index, SWITCH_MARK)
-        rows = (await self.execute(sa.text(query))).fetchall() if self.on_postgres else await self.rows(query)
-        return halt_of(bodies_of(rows)) is not None
+        return halt_of(bodies_of(await self.plain(query))) is not None
 
     async def compose(
         self,
@@ -171,15 +170,18 @@ class Transaction:
             self.rows(marks, (event.seq, json.dumps(event.marks))),
         )
 
+    async def plain(self, sql: str) -> list[Any]:
+        """A query of the ledger that is the same in every database; nothing is compiled while the file is held."""
+        return list((await self.execute(sa.text(sql))).fetchall()) if self.on_postgres else await self.rows(sql)
+
     async def rows(self, sql: str, args: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """For SQLite: run one statement with one hop to the driver's thread."""
         return list(await self.driver.execute_fetchall(sql, args))
 
     async def _read_tail(self) -> tuple[int, bytes]:
-        audit = self.book.audit
-        last = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
-        row = (await self.execute(last)).first()
-        return (int(required(row[0])), bytes(required(row[1]))) if row else (0, chain.GENESIS)
+        last = f"SELECT seq, hash FROM {self.book.audit.fullname} ORDER BY seq DESC LIMIT 1"
+        rows = await self.plain(last)
+        return (int(required(rows[0][0])), bytes(required(rows[0][1]))) if rows else (0, chain.GENESIS)
 
 
 # The driver knows lists of text; about others it asks the server first.
@@ -261,6 +263,8 @@ class StoreWriter:
         store_id = "" if self._ready else await self._first_id()
         try:
             connection = self._connection or await self._open()
+            if not self._ready:
+                await self._get_ready(connection)
             await (connection.begin() if self._on_postgres else self._driver.execute_fetchall("BEGIN IMMEDIATE"))
             transaction = await self._begin(connection, store_id)
             result = await work(transaction)
@@ -290,6 +294,11 @@ class StoreWriter:
             # A pooler ends the transaction of a client that is lost; its session may be another client's by now.
             self._session = 0 if is_pooled_connection(self._driver) else int(self._driver.get_server_pid())
         return self._connection
+
+    async def _get_ready(self, connection: AsyncConnection) -> None:
+        """What a first act needs and takes long to work out, before it holds the file that an engine writes."""
+        if not self._on_postgres and not (await look(connection, self._attached.info)).shape.exists:
+            create_statements(self._attached.info.dialect)
 
     async def _undo(self, problem: BaseException) -> None:
         if self._connection is None or not isinstance(problem, StoreError):
@@ -338,15 +347,20 @@ class StoreWriter:
             raise self._refusal("this role may not use the console's ledger")
         if not seen.shape.exists:
             await self._change(create_statements(self._attached.info.dialect), _NOT_MADE)
-        have = {row[0]: row[1] for row in await transaction.execute(sa.select(meta.c.key, meta.c.value))}
+        asked = f"SELECT {meta.c.key.name}, {meta.c.value.name} FROM {meta.fullname}"
+        have = {str(row[0]): row[1] for row in await transaction.plain(asked)}
         version = have.get("schema_version")
         if is_newer(version):
             raise ActRefused("the console's ledger was made by a newer version of dlq-console: upgrade to act here")
         if seen.shape.exists and is_older(version, seen.shape):
             await self._migrate(transaction, version or "1")
         if "store_id" not in have:
-            for key, value in (("schema_version", VERSION), ("store_id", store_id)):
-                await transaction.execute(meta.insert(), {"key": key, "value": value})
+            told = ("schema_version", VERSION, "store_id", store_id)
+            if self._on_postgres:
+                rows = [{"key": key, "value": value} for key, value in zip(told[::2], told[1::2], strict=True)]
+                await connection.execute(meta.insert(), rows)
+            else:
+                await transaction.rows(f"INSERT INTO {meta.fullname} (key, value) VALUES (?, ?), (?, ?)", told)
 
     async def _migrate(self, transaction: Transaction, version: str) -> None:
         if not self._on_postgres:
@@ -367,8 +381,7 @@ class StoreWriter:
             if self._on_postgres:
                 await self._driver.execute(";\n".join(statements))  # in one message
                 return
-            for statement in statements:
-                await self._driver.execute_fetchall(statement)
+            await self._driver.execute_each(tuple(statements))
         except driver_errors() as problem:
             if isinstance(translate(problem, self._attached.info.label), ActRefused):
                 raise self._refusal(refused) from None

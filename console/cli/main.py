@@ -27,6 +27,9 @@ from console.settings.identity import current_actor
 _CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
 _MOST_MEMORY = 520_000_000
 _LOOKING = frozenset({"list", "show", "export", "doctor", "audit", "groups", "check", "metrics", "report", "archive"})
+# Verbs that go through whole stores and that no order waits for.
+_GIVING_WAY = frozenset({"index", "audit", "groups", "export", "archive", "report", "check", "metrics"})
+_NICE = 10
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -68,6 +71,9 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     args = build_parser(argv).parse_args(argv)
     if own_process and args.verb in _LOOKING and not getattr(args, "listen", None):
         _limit_memory()
+    if own_process and args.verb in _GIVING_WAY and not getattr(args, "with_parent", False):
+        with suppress(OSError):
+            os.nice(_NICE)  # an engine on the same machine comes first
     config = load_config(args.config, os.environ)
     if config.keymap:  # a misspelt id is an error of the config for every verb
         from console.keymap import remapped

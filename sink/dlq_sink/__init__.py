@@ -69,7 +69,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'dlq_sink' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"dlq_sink.{_MODULE_OF[name]}"), name)
+    try:
+        module = import_module(f"dlq_sink.{_MODULE_OF[name]}")
+    except ModuleNotFoundError as missing:
+        if missing.name != "asyncpg":
+            raise
+        module = import_module("dlq_sink.libpq.missing_driver")  # says so when it is used, not when it is imported
+    found: object = getattr(module, name)
     globals()[name] = found
     return found
 

@@ -1,276 +1,20 @@
-"""`PostgresDLQ`: a sink on Postgres, and its connection. Every act is one short transaction."""
+"""`PostgresDLQ`: a sink on Postgres. Every act is one short transaction."""
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import ssl
-import threading
-import time
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
-from contextlib import suppress
-from functools import partial
-from typing import Any, Literal, TypeVar, assert_never
+from collections.abc import Sequence
+from typing import Any
 
 import asyncpg
 
 from dlq_sink import order_table as orders
-from dlq_sink.contract import ClosingSink, Entries, IntentRows, check_usable
-from dlq_sink.error import (
-    ActRefused,
-    BadEntry,
-    BadTarget,
-    CommitUnknown,
-    DuplicateEntry,
-    NotADLQ,
-    StoreError,
-    Unreachable,
-)
-from dlq_sink.error_codes import is_lost_state, postgres_error, sqlstate
-from dlq_sink.libpq.connection import connect
+from dlq_sink.contract import ClosingSink, Entries, IntentRows
+from dlq_sink.error import ActRefused, BadEntry, BadTarget, DuplicateEntry, NotADLQ
+from dlq_sink.postgres_connection import SAVEPOINT, SinkConnection
 from dlq_sink.record import DeadLetteredOrder
 from dlq_sink.rows import SinkTable, Values, choose, differing, is_same, pending, record, refuse_nul, taken, values
 from dlq_sink.target import PostgresTarget, parse_target
-
-_PAUSE = 0.05  # before reconnecting to a server that ended the connection
-_TURNS_TO_HEAR = 5  # of the loop, from what has come in to a closed connection, through TLS, too
-IDLE_SECONDS = 5.0  # after this a firewall may have dropped the connection silently
-_DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-Result = TypeVar("Result")
-# Changes nothing; looks for the table and may make it; can be repeated safely; cannot; brings its own transaction
-# and can be repeated safely.
-Effect = Literal["reads", "attaches", "settles", "counts", "scripts"]
-Work = Callable[[Any, bool], Awaitable[Result]]  # takes the connection, and whether an earlier try may have succeeded
-
-
-class SinkConnection:
-    """One connection, driven by the thread that calls: no other thread stands between an order and its commit."""
-
-    def __init__(self, target: PostgresTarget, timeout: float) -> None:
-        self._target = target
-        self._label = target.label
-        self._timeout = timeout
-        self._closed = False
-        self._turn = threading.Lock()
-        self._loop: Any = None
-        self._connection: Any = None
-        self._used = 0.0
-        self._inherited: list[Any] = []
-
-    def begin_again(self) -> None:
-        """In a forked child: what it inherited stays untouched, since the parent goes on with it."""
-        self._inherited += [self._loop, self._connection]
-        self._loop = self._connection = None
-        self._turn = threading.Lock()
-
-    def call(self, work: Work[Result], effect: Effect, *, patient: bool = True) -> Result:
-        """Run `work` on the connection; a patient call retries a server that is down until the timeout."""
-        check_usable(closed=self._closed)
-        return _outside_a_loop(lambda: self._take_turn(work, effect, patient))
-
-    def script(self, sql: str, *, synced: bool, is_own: str | None = None) -> str:
-        """One statement as one round trip and one transaction; the status it ends with.
-
-        What a simple query holds is one transaction, and its settings end with it: a pooler may sit in between.
-        `is_own`: the SQLSTATE that a second try meets where the first one was committed after all.
-        """
-        allowed = max(1, int(self._timeout * 1000))
-        settings = (
-            f"synchronous_commit = {'on' if synced else 'off'}",
-            f"statement_timeout = {allowed}",
-            f"lock_timeout = {max(1, allowed // 2)}",
-        )
-        begun = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
-        whole = begun + "".join(f"SET LOCAL {setting}; " for setting in settings) + sql
-
-        async def work(link: Any, repeated: bool) -> str:
-            try:
-                return str(await link.execute(whole))
-            except asyncpg.PostgresError as problem:
-                if repeated and problem.sqlstate == is_own:
-                    return ""
-                raise
-
-        return self.call(work, "scripts")
-
-    def close(self) -> None:
-        if not self._closed:
-            _outside_a_loop(self._close)
-
-    def _close(self) -> None:
-        # Earlier calls go first, and each ends within its own timeout.
-        is_ours = self._turn.acquire(timeout=self._timeout)
-        self._closed = True
-        if is_ours:
-            try:
-                self._drive(self._end())
-            finally:
-                self._loop.close()
-                self._turn.release()
-
-    async def _end(self) -> None:
-        if self._connection is not None:
-            try:
-                await self._connection.close(timeout=min(1.0, self._timeout))
-            except _DRIVER_ERRORS:
-                self._connection.terminate()
-
-    def _take_turn(self, work: Work[Result], effect: Effect, patient: bool) -> Result:
-        deadline = time.monotonic() + self._timeout  # the loop's clock
-        if not self._turn.acquire(timeout=self._timeout):
-            raise Unreachable(f"{self._label} did not answer in time; nothing was written")
-        try:
-            check_usable(closed=self._closed)
-            return self._drive(self._persist(work, effect, deadline=deadline, patient=patient))
-        finally:
-            self._used = time.monotonic()
-            self._turn.release()
-
-    def _drive(self, work: Coroutine[Any, Any, Result]) -> Result:
-        if self._loop is None:  # at first, and after a fork
-            self._loop = asyncio.new_event_loop()
-        loop: asyncio.AbstractEventLoop = self._loop
-        task = loop.create_task(work)
-        try:
-            result: Result = loop.run_until_complete(task)
-        except Exception:
-            raise
-        except BaseException:
-            # Ctrl-C met it at some point of the protocol: nobody can say what the connection would answer next.
-            if self._connection is not None:
-                self._connection.terminate()
-            task.cancel()
-            with suppress(Exception, asyncio.CancelledError):
-                self._loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-            raise
-        return result
-
-    async def _persist(self, work: Work[Result], effect: Effect, *, deadline: float, patient: bool) -> Result:
-        repeated = False
-        while True:
-            try:
-                connection = await self._connected(deadline, patient=patient)
-            except StoreError as problem:
-                raise (self._unknown() if repeated else problem) from None
-            # Closes the socket at the deadline; cancelling would wait for the server to roll back.
-            timer = self._loop.call_at(deadline, connection.terminate)
-            try:
-                return await self._transacted(connection, partial(work, connection, repeated), effect)
-            except _DRIVER_ERRORS as problem:
-                if not (connection.is_closed() or _is_lost(problem)):
-                    raise postgres_error(problem, self._label) from None
-                connection.terminate()
-                match effect:
-                    case "reads":
-                        pass
-                    case "settles" | "attaches" | "scripts":
-                        repeated = True
-                    case "counts":
-                        raise self._unknown() from None
-                    case _:
-                        assert_never(effect)
-            finally:
-                timer.cancel()
-            await asyncio.sleep(_PAUSE)
-
-    async def _transacted(self, connection: Any, work: Callable[[], Awaitable[Result]], effect: Effect) -> Result:
-        """Looks under a search_path that holds the server's own objects alone; writes under the role's own path."""
-        if effect == "scripts":
-            return await work()
-        allowed = max(1, int(self._timeout * 1000))
-        settings = [
-            *(["search_path = pg_catalog, pg_temp"] if effect in ("reads", "attaches") else []),
-            *("synchronous_commit = on", f"statement_timeout = {allowed}"),
-            # Half of the timeout, so that a locked table is reported as such and not as an unknown outcome.
-            *(f"lock_timeout = {max(1, allowed // 2)}", f"idle_in_transaction_session_timeout = {allowed}"),
-        ]
-        async with connection.transaction(isolation="read_committed", readonly=effect == "reads"):
-            await connection.execute("; ".join(f"SET LOCAL {setting}" for setting in settings))
-            return await work()
-
-    async def _connected(self, deadline: float, *, patient: bool) -> Any:
-        if await self._is_alive():
-            return self._connection
-        pause = _PAUSE
-        while True:
-            left = deadline - self._loop.time()
-            if left <= 0:
-                raise Unreachable(f"{self._label} did not answer in time")
-            try:
-                self._connection = await self._connect(left)
-            except _DRIVER_ERRORS as problem:
-                if not patient or not _is_passing(problem) or left <= pause:
-                    raise postgres_error(problem, self._label) from None
-            else:
-                return self._connection
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.5)
-
-    async def _connect(self, left: float) -> Any:
-        # No setting that a pooler refuses, and no statement that it would have to keep.
-        return await connect(
-            self._target,
-            seconds=left,
-            server_settings={"application_name": "dlq-sink", **self._target.settings.server_settings},
-            statement_cache_size=0,
-        )
-
-    async def _is_alive(self) -> bool:
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            return False
-        idle = self._loop.time() - self._used
-        if idle < min(_PAUSE, IDLE_SECONDS):
-            return True
-        for _ in range(_TURNS_TO_HEAR):  # nobody listened meanwhile: the server may have ended the connection
-            await asyncio.sleep(0)
-        if connection.is_closed():
-            return False
-        if idle < IDLE_SECONDS:
-            return True
-        try:
-            await connection.fetchval("SELECT 1", timeout=self._timeout / 4)
-        except _DRIVER_ERRORS:
-            connection.terminate()
-            return False
-        return True
-
-    def _unknown(self) -> CommitUnknown:
-        return CommitUnknown(
-            f"the connection to {self._label} was lost before it answered: the act may have taken place. Look again "
-            "when the store is back; writing the entry again is safe"
-        )
-
-
-def _outside_a_loop(work: Callable[[], Result]) -> Result:
-    """Here; or, where this thread runs a loop of the engine's, in another, since no thread runs two."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    done: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as problem:  # noqa: BLE001 - raised again where it was called
-            done.set_exception(problem)
-
-    threading.Thread(target=run, name="dlq-sink", daemon=True).start()
-    return done.result()
-
-
-def _is_lost(problem: BaseException) -> bool:
-    return isinstance(problem, OSError) or is_lost_state(sqlstate(problem))
-
-
-def _is_passing(problem: BaseException) -> bool:
-    """Whether trying again may help: with a server that is down, starting or full, but not with a wrong password."""
-    if isinstance(problem, asyncpg.PostgresError):
-        return str(problem.sqlstate)[:2] in ("08", "57", "53")
-    return isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
-
 
 MAKING = 0x646C715F6D616B65  # the advisory lock held while creating the layout
 _TABLES = """
@@ -315,10 +59,9 @@ class PostgresDLQ(ClosingSink):
             self._line.close()
             raise
         self._columns = ", ".join(_reading(name, self._table.types[name]) for name in orders.COLUMNS)
-        kinds = (_type(self._table.types[name]) for name in orders.COLUMNS)
-        places = (f"CAST(CAST(${n} AS pg_catalog.text) AS {kind})" for n, kind in enumerate(kinds, 1))
+        places = places_for([self._table.types[name] for name in orders.COLUMNS])
         self._insert = (
-            f"INSERT INTO {self._table.quoted} ({', '.join(orders.COLUMNS)}) VALUES ({', '.join(places)}) "
+            f"INSERT INTO {self._table.quoted} ({', '.join(orders.COLUMNS)}) VALUES ({places}) "
             f"RETURNING {self._columns}"
         )
         self.url = target.dsn
@@ -376,16 +119,18 @@ class PostgresDLQ(ClosingSink):
     async def _insert_row(self, link: Any, row: Values, repeated: bool) -> None:
         given = [value if value is None else str(value) for value in row]
         try:
-            async with link.transaction():
-                # A column of another type or a trigger may alter a value; then nothing is written.
-                if changed := differing(row, await link.fetchrow(self._insert, *given)):
-                    raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
+            kept = await link.fetchrow(self._insert, *given)
         except asyncpg.UniqueViolationError:
+            await link.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
             stored = await self._fetch(link, str(row[0]))
             if stored is None:
                 raise ActRefused(f"{self._label} refused the entry: another rule than the id's is broken") from None
             if not (repeated and is_same(row, stored)):
                 raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
+            return
+        # A column of another type or a trigger may alter a value; then nothing is written.
+        if changed := differing(row, kept):
+            raise BadEntry(f"{self._label} does not keep the value it is given, nothing was written: {changed}")
 
     async def _dismiss(self, link: Any, dlq_id: str) -> bool:
         yes = f"CAST('1' AS {_type(self._table.types['dismissed'])})"
@@ -408,6 +153,11 @@ def _reading(name: str, declared: str) -> str:
     # Read as text, a number of another type keeps its digits; the driver would widen or round it.
     as_is = declared in _READ_AS_IS or declared.startswith("timestamp")
     return name if as_is else f"CAST({name} AS pg_catalog.text)"
+
+
+def places_for(declared: Sequence[str]) -> str:
+    """Parameters that are all given as text."""
+    return ", ".join(f"CAST(CAST(${n} AS pg_catalog.text) AS {_type(kind)})" for n, kind in enumerate(declared, 1))
 
 
 def _type(declared: str) -> str:

@@ -139,6 +139,8 @@ class SQLiteDLQ(ClosingSink):
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
         """Durable once it ends; not `synced`: a power cut may undo it, and nothing but it."""
         with self._reading() as connection:
+            # With a rollback journal a transaction that is not synced may cost the whole file, and not only itself.
+            synced = synced or connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal"
             if not synced:
                 connection.execute("PRAGMA synchronous = NORMAL")
             try:

@@ -171,7 +171,7 @@ class IndexProcess:
             env=self._environ,
             start_new_session=True,
         )
-        # Set here, not by the child: a person who runs `dlq index` keeps the priority they chose.
+        # Set here, not by the child: lower than what `dlq index` gives itself when a person runs it and waits.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, nicer(self._nice))
             if sys.platform == "linux":  # key presses then preempt the index at once

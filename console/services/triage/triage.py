@@ -22,6 +22,7 @@ from console.clock import Clock
 from console.services.errors.category import Class, classify
 from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
 from console.services.layout_fields import LAYOUTS, stored_error, varying
+from console.services.triage.bulk_pace import BulkPace
 from console.services.triage.gone import gone_entry
 from console.services.triage.lineage import ancestors_of
 from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from console.services.triage.last_act import LastActs
 
 Worth = Callable[[Entry], Decimal | None]  # an order's value, where it can be told without asking a venue
-CHUNK = 500  # entries in the first transaction
-_LONGEST_SECONDS = 0.050  # how long one transaction may hold the write lock
-_BUSY_SHARE = 0.6  # share of the time this may write while somebody else writes too
 _PAGE = 500
 UNKNOWN = "unknown"
 _NAMED = 5  # entries of one id that an error names
@@ -462,37 +460,26 @@ class Triage:
     ) -> Done:
         done: list[str] = []
         changed: list[tuple[str, str]] = []
-        start, size, stopped = 0, CHUNK, False
+        start, stopped = 0, False
+        pace = BulkPace(holds_all=self.store.info.dialect == "sqlite")
         while start < len(selection):
             if stop():
                 stopped = True
                 break
-            chunk = Selection(selection.picks[start : start + size])
+            chunk = Selection(selection.picks[start : start + pace.size])
             began = time.monotonic()
             result = await act(chunk, self.actor, replace(why, at=self._clock()))  # type: ignore[misc]  # one of two store methods
             took = time.monotonic() - began
             done += result.done
             changed += result.changed
             start += len(chunk)
-            size = next_size(size, took)
+            pace.next(took, contended=result.contended)
             if progress is not None:
                 progress(start, len(selection))
             if start < len(selection):
-                await asyncio.sleep(pause_after(took, contended=result.contended))
+                await asyncio.sleep(pace.pause_after(took))
         return Done(tuple(done), tuple(changed), stopped, why.operation)
 
 
 def _stands_live(attempt: Attempt) -> bool:
     return attempt.outcome == "accepted" and attempt.mode == "live" and not attempt.rehearsal
-
-
-def next_size(size: int, took: float) -> int:
-    """The size of the next chunk, aiming at `_LONGEST_SECONDS` for each transaction."""
-    if took > _LONGEST_SECONDS:
-        return max(50, size // 2)
-    return min(5000, size * 2) if took < _LONGEST_SECONDS / 2 else size
-
-
-def pause_after(took: float, *, contended: bool) -> float:
-    """Seconds to leave the write lock free, if an engine is waiting for it."""
-    return took * (1 - _BUSY_SHARE) / _BUSY_SHARE if contended else 0.0

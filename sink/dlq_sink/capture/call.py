@@ -31,7 +31,7 @@ class OrderCall:
 
     def give_id(self, venue: str) -> None:
         """A client order id for an order that has none, if this call can carry one to the venue."""
-        if self.bound is None or not needs_id(self.action):
+        if self.bound is None or not needs_id(said_in(fields_in(self.action))):
             return
         given = new_client_id(venue)
         if self.name is not None:

@@ -28,7 +28,19 @@ def dead_letter(
 ) -> DeadLetteredOrder:
     """The entry for an action of any shape: mapping, model, dataclass or plain object. Never fails: the last net."""
     fields = fields_in(action)
-    said = said_in(fields)
+    return entry_for(venue, fields, said_in(fields), error, account=account, dlq_id=dlq_id)
+
+
+def entry_for(
+    venue: object,
+    fields: Mapping[str, Any],
+    said: Mapping[str, Any],
+    error: str,
+    *,
+    account: str | None,
+    dlq_id: str | None,
+) -> DeadLetteredOrder:
+    """The same for an action that was read before: `said_in(fields_in(action))`."""
     return DeadLetteredOrder(
         dlq_id=dlq_id or new_dlq_id(),
         captured_at=datetime.now(UTC),
@@ -66,7 +78,7 @@ def said_in(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_in(action: Any) -> dict[str, Any]:
     if isinstance(action, Mapping):
-        return {str(_bare(key)): value for key, value in action.items()}
+        return {key if type(key) is str else str(_bare(key)): value for key, value in action.items()}
     if _is_neutral(action):
         return _neutral(action)
     if (dumped := _dumped(action)) is not None:
@@ -158,6 +170,6 @@ def _plain(value: object) -> object:
 
 
 def _text(value: object) -> str | None:
-    if value is None:
-        return None
+    if value is None or type(value) is str:
+        return value
     return str(_bare(value))

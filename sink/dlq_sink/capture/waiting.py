@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ async def begin_in_thread(submission: Submission) -> None:
     try:
         await asyncio.shield(begun)
     except asyncio.CancelledError:
-        await asyncio.wait({begun})
+        while not begun.done():
+            with suppress(asyncio.CancelledError):  # again: the witness that is under way must be resolved all the same
+                await asyncio.wait({begun})
         if begun.exception() is None:
             submission.failed("CancelledError: cancelled before the send; nothing was sent")
         raise

@@ -24,13 +24,16 @@ def new_client_id(venue: str) -> str:
 
 
 def client_id_of(action: Any) -> str | None:
-    found = said_in(fields_in(action)).get(_FIELD)
+    return client_id_in(said_in(fields_in(action)))
+
+
+def client_id_in(said: Mapping[str, Any]) -> str | None:
+    found = said.get(_FIELD)
     return None if found is None else str(found)
 
 
-def needs_id(action: Any) -> bool:
-    """A new order without one; what aims at another order has that order's."""
-    said = said_in(fields_in(action))
+def needs_id(said: Mapping[str, Any]) -> bool:
+    """A new order without one; what aims at another order has that order's. Takes what the order says."""
     return _FIELD not in said and str(said.get("action", "new")).lower() == "new"
 
 

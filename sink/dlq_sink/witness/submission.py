@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dlq_sink.capture.answer import order_id_of
 from dlq_sink.capture.report import Reporter
-from dlq_sink.capture.request import dead_letter, venue_name
+from dlq_sink.capture.request import dead_letter, entry_for, fields_in, said_in, venue_name
 from dlq_sink.mask import masked_error
 from dlq_sink.record import ERROR_LIMIT, DeadLetteredOrder, new_dlq_id
-from dlq_sink.witness.client_id import client_id_of, needs_id, new_client_id, put
+from dlq_sink.witness.client_id import client_id_in, client_id_of, needs_id, new_client_id, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class Submission:
     ) -> None:
         self.dlq_id = new_dlq_id()
         self.action = action
-        self.client_order_id = client_id_of(action)
+        self._client_id: str | None = None
         self.venue_order_id: str | None = None
         self.entry: DeadLetteredOrder | None = None  # what it became, if it was not placed
         self._sink = sink
@@ -62,6 +62,11 @@ class Submission:
         self._is_over = False
 
     @property
+    def client_order_id(self) -> str | None:
+        """Of a witnessed order: the one it was sent with."""
+        return client_id_of(self.action) if self._witnessed is None else self._client_id
+
+    @property
     def is_open(self) -> bool:
         return not self._is_over
 
@@ -69,18 +74,25 @@ class Submission:
         """Write the witness; raises where that fails, and then nothing may be sent."""
         if self._keeper is None:
             return self
-        if self.client_order_id is None and needs_id(self.action):
-            given = new_client_id(venue_name(self._venue))
-            self._take_out = put(self.action, given)
-            self.client_order_id = given if self._take_out else None
-        made = self._entry("")
+        fields = fields_in(self.action)
+        said = said_in(fields)
+        if needs_id(said):
+            self._take_out = put(self.action, new_client_id(venue_name(self._venue)))
+            fields = fields_in(self.action)
+            said = said_in(fields)
+        self._client_id = client_id_in(said)
+        made = entry_for(self._venue, fields, said, "", account=self._account, dlq_id=self.dlq_id)
         try:
             self._keeper.open(made)
-        except BaseException:
+            self._witnessed = made
+            self._reporter.tell("intent", self._facts(made))
+        except Exception:
             self._restore()
             raise
-        self._witnessed = made
-        self._reporter.tell("intent", self._facts(made))
+        except BaseException as stop:
+            self._witnessed = made  # it may be on disk or not
+            self.failed(f"{type(stop).__name__}: interrupted before the send; nothing was sent")
+            raise
         return self
 
     def ok(self, answer: object = None) -> str | None:

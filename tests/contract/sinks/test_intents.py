@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import asyncpg
 import pytest
 from dlq_sink import NotADLQ, dead_letters, intent, submit_or_dead_letter
+from dlq_sink.capture.report import Reporter
 from dlq_sink.witness import lease
 from dlq_sink.witness.table import COLUMNS, LEASE_SECONDS
 
@@ -84,6 +86,46 @@ def test_an_end_without_an_answer_is_an_unknown_outcome(ground: Ground) -> None:
         pass
     assert i.entry is not None
     assert "unknown outcome" in i.entry.error
+
+
+def test_an_interrupt_before_the_send_leaves_an_entry_and_no_open_intent(ground: Ground) -> None:
+    """Its owner may live on, and would renew it for ever."""
+
+    def interrupted(kind: str, _: object) -> None:
+        if kind == "intent":
+            raise KeyboardInterrupt
+
+    order = dict(ORDER)
+    one = intent(ground.sink, order, venue="alpaca", reporter=Reporter(on_event=interrupted))
+    with pytest.raises(KeyboardInterrupt), one:
+        raise AssertionError("nothing may be sent")
+    (entry,) = ground.sink.list()
+    assert entry.error == "KeyboardInterrupt: interrupted before the send; nothing was sent"
+    assert ground.row(entry.dlq_id)["resolved_at"] is not None
+    assert order == ORDER
+
+
+async def test_a_task_cancelled_twice_before_the_send_leaves_no_open_intent(tmp_path: Path) -> None:
+    path, busy = tmp_path / "orders.db", sqlite3.connect(tmp_path / "orders.db", isolation_level=None)
+    with SQLiteDLQ(path) as sink, closing(busy):
+        sink.intents()
+        busy.execute("BEGIN IMMEDIATE")
+
+        async def place() -> None:
+            async with intent(sink, dict(ORDER), venue="alpaca"):
+                raise AssertionError("nothing may be sent")
+
+        task = asyncio.create_task(place())
+        for _ in range(2):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.sleep(0)
+        busy.execute("COMMIT")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [entry.error.partition(":")[0] for entry in sink.list()] == ["CancelledError"]
+    assert in_sqlite(path, "SELECT count(*) FROM order_dlq_intent WHERE resolved_at IS NULL") == [(0,)]
 
 
 async def test_async_with_works_alike_and_a_cancellation_leaves_an_entry(ground: Ground) -> None:

@@ -15,8 +15,15 @@ ROOT = Path(__file__).parents[3]
 BOT = """
 import asyncio, sys
 import backends, console, venues
-from dlq_sink import DLQSink, DeadLetteredOrder, InMemoryDLQ, SQLiteDLQ, submit_or_dead_letter, dead_letters, intent
+from dlq_sink import DLQSink, DeadLetteredOrder, InMemoryDLQ, SQLiteDLQ, PostgresDLQ
+from dlq_sink import submit_or_dead_letter, dead_letters, intent
 
+try:
+    PostgresDLQ("postgresql://127.0.0.1/engine")
+except ImportError as missing:
+    assert "pip install 'dlq-sink[postgres]'" in str(missing), missing
+else:
+    raise AssertionError("there is no driver")
 assert backends.MINE and console.MINE and venues.MINE
 sink = SQLiteDLQ("orders.db")
 

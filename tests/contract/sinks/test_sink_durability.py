@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from dlq_sink import intent
 
 from backends import SQLiteDLQ
 from tests.support.sink import WRITER, Kind, child, entry, in_postgres, in_sqlite, opened
@@ -117,3 +118,17 @@ def test_sqlite_is_made_with_wal_and_writes_reach_the_disk(tmp_path: Path) -> No
         assert reading.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert reading.execute("PRAGMA synchronous").fetchone() == (2,)
         assert reading.execute("PRAGMA busy_timeout").fetchone() == (30_000,)
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_only_a_write_ahead_log_is_ever_written_unsynced(tmp_path: Path, journal: str) -> None:
+    in_sqlite(tmp_path / "a.db", f"PRAGMA journal_mode = {journal}", "CREATE TABLE engines_own (a)")
+    ran: list[str] = []
+    with SQLiteDLQ(tmp_path / "a.db") as sink:
+        sink.intents()
+        assert sink._connection is not None
+        sink._connection.set_trace_callback(ran.append)
+        with intent(sink, {"symbol": "AAPL", "side": "buy", "qty": 1, "type": "market"}, venue="alpaca") as i:
+            i.ok("ord_1")
+    assert any("ord_1" in sql for sql in ran)
+    assert ("PRAGMA synchronous = NORMAL" in ran) == (journal == "wal")

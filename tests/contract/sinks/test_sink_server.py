@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 from dlq_sink import SinkClosed
-from dlq_sink import postgres as line
+from dlq_sink import postgres_connection as line
 
 from backends import CommitUnknown, DeadLetteredOrder, DuplicateEntry, PostgresDLQ, Unreachable
 from tests.support.postgres import Postgres
@@ -242,3 +242,14 @@ def test_closing_while_others_write_leaves_no_thread_waiting(postgres_db: str) -
     with PostgresDLQ(postgres_db) as again:
         assert len(counts) == 4
         assert again.depth() == sum(counts)
+
+
+def test_a_call_that_was_torn_off_in_the_middle_costs_a_connection_and_nothing_else(postgres_db: str) -> None:
+    """As a Ctrl-C may do that meets the driver at any of its steps."""
+    with PostgresDLQ(postgres_db) as sink:
+        sink.write(entry())
+        sink._line._loop.call_soon(sink._line._loop.stop)
+        with pytest.raises(RuntimeError, match="stopped before"):
+            sink.write(entry())
+        sink.write(entry())
+        assert sink.depth() == 2

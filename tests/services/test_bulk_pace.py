@@ -1,0 +1,92 @@
+"""What the console does so that an engine beside it waits as little as can be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dlq_sink import SQLiteDLQ
+from dlq_sink.sqlite import _ASKING_SECONDS
+
+from backends import open_store
+from backends.guarded_connection import GuardedConnection
+from backends.ledger.schema import create_statements
+from console.services.triage.bulk_pace import BulkPace
+from tests.support.sink import entry
+from tests.support.store import ACTOR, why
+
+
+def test_a_bulk_act_takes_smaller_steps_once_somebody_else_wrote() -> None:
+    pace = BulkPace(holds_all=True)
+    for _ in range(20):
+        pace.next(0.001, contended=False)
+    alone = pace.size
+    pace.next(0.015, contended=True)
+    assert pace.size < alone
+    pace.next(0.015, contended=False)  # it was seen once: for the rest of the act
+    assert pace.size < alone / 2
+    for _ in range(20):
+        pace.next(1.0, contended=False)
+    assert pace.size == 50
+
+
+def test_between_two_steps_a_sink_that_waits_gets_the_file() -> None:
+    pace = BulkPace(holds_all=True)
+    assert pace.pause_after(0.0) > _ASKING_SECONDS
+    pace.next(0.3, contended=True)
+    assert pace.pause_after(0.3) == pytest.approx(0.2)
+
+
+def test_where_only_rows_are_locked_nobody_is_waited_for() -> None:
+    pace = BulkPace(holds_all=False)
+    pace.next(0.030, contended=False)
+    assert (pace.size, pace.pause_after(0.030)) == (500, 0.0)
+
+
+async def test_a_first_act_works_out_its_ledger_before_it_holds_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling it takes longer than writing it."""
+    path, held = tmp_path / "orders.db", []
+    with SQLiteDLQ(path) as sink:
+        sink.write(one := entry())
+    create_statements.cache_clear()
+    run = GuardedConnection.execute_fetchall
+
+    async def watched(self: GuardedConnection, sql: str, parameters: Any = ()) -> Any:
+        if sql == "BEGIN IMMEDIATE":
+            held.append(create_statements.cache_info().currsize)
+        return await run(self, sql, parameters)
+
+    monkeypatch.setattr(GuardedConnection, "execute_fetchall", watched)
+    store = await open_store(str(path))
+    await store.note(one.dlq_id, ACTOR, why(note="seen"))
+    await store.aclose()
+    assert held == [1]
+
+
+GIVING_WAY = """
+import os, sys
+from console.cli.main import run
+for verb in ("list", "groups"):
+    assert run([verb, "--db", sys.argv[1]], own_process=True) == 0
+    print(os.getpriority(os.PRIO_PROCESS, 0), file=sys.stderr)
+"""
+
+
+def test_verbs_that_read_whole_stores_give_way_to_an_engine_on_the_same_machine(tmp_path: Path) -> None:
+    with SQLiteDLQ(tmp_path / "orders.db") as sink:
+        sink.write(entry())
+    ran = subprocess.run(
+        [sys.executable, "-c", GIVING_WAY, str(tmp_path / "orders.db")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")},
+    )
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert ran.stderr.split() == [str(own), str(min(19, own + 10))]
