@@ -21,6 +21,7 @@ $(PRODUCT): pyproject.toml constraints.txt
 	@$(PIP) --quiet --require-hashes -r constraints.txt
 	@echo "3/3  installing dlq-console"
 	@$(PIP) --quiet --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q -j 0 backends console sink/dlq_sink venues
 	@touch $(PRODUCT)
 
 $(STAMP): $(PRODUCT) constraints-dev.txt

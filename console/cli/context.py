@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -45,6 +46,13 @@ def say_second(why: str, plan_hash: str, way_out: str) -> None:
     say(f"a second person must approve ({safe(why)}): dlq approve {plan_hash}, on the same store; {way_out}")
     with suppress(OSError):
         print(f"plan {plan_hash}", file=sys.stderr, flush=True)
+
+
+def end_of_loading() -> None:
+    """From here on garbage is collected, where the process began without; what is loaded by now is none."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def refuse_blind(store: Store) -> None:
@@ -177,7 +185,9 @@ class Context:
 
     async def open(self, settings: StoreConfig, *, read_only: bool | None = None) -> Store:
         only = self.args.read_only if read_only is None else read_only
-        return await open_configured(settings, self.config, read_only=only, table=self.args.table)
+        store = await open_configured(settings, self.config, read_only=only, table=self.args.table)
+        end_of_loading()
+        return store
 
     @asynccontextmanager
     async def store(self, *, read_only: bool | None = None) -> AsyncIterator[Store]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.store import ActRefused, BadTarget, StoreError
-from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context, say
+from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context, end_of_loading, say
 from console.cli.parser import UsageError, build_parser
 from console.settings.config import ConfigError, load_config
 from console.settings.identity import current_actor
@@ -80,6 +80,8 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
 
         remapped(config.keymap)
     context = Context(args, config, current_actor(args.operator))
+    if args.verb not in _LOOKING - {"archive"}:  # those have loaded everything once their store is open
+        end_of_loading()
     if args.verb is None:
         from console.cli.console import open_console
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 from pathlib import Path
@@ -186,3 +187,17 @@ def test_doctor_reports(dlq: Dlq, make: Make) -> None:
     assert report["read_only"] is True
     assert report["read_only_enforced_by"] == "client"
     assert all(set(one) == {"code", "text", "remedy"} for one in report["findings"])
+
+
+@pytest.mark.parametrize("words", [("list",), ("check",), ("help",), ("archive", "--verify", "nothing.zip")])
+def test_garbage_is_collected_again_once_the_process_has_loaded(
+    dlq: Dlq, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """The command starts without: a verb that stays would otherwise grow for as long as it runs."""
+    target = sqlite_store(tmp_path / "orders.db", [row(1)])
+    gc.disable()
+    try:
+        dlq(*words, *(("--db", target) if words[0] in ("list", "check") else ()))
+        assert gc.isenabled()
+    finally:
+        gc.enable()

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.services.errors import category, fingerprint
+from console.services.errors.category_rules import RULES
+from console.services.errors.own_name import hide_all
 from console.services.errors.template import LONGEST, template
 from tests.data.errors import Half, labelled
 
@@ -65,7 +67,10 @@ def test_no_status_is_taken_for_a_count(lead: str, tail: str) -> None:
         assert category.classify(text) == category._classify(text, whole=True), text
 
 
-NAMES = ("desk-06", "AAPL", "KXBTC-26NOV13-T98000", "timeout", "503", "BTC/USDT", "aa", "funds", "-2010", "message")
+NAMES = (
+    "desk-06", "AAPL", "KXBTC-26NOV13-T98000", "timeout", "503", "BTC/USDT", "aa", "funds", "-2010", "message", "T",
+    "x-TKT3fa2b1c0d9", "x-TKT503", "mm-12345", "mm--2010", "d503x", "http", "couldn", "no", "gateway", "reset-by",
+)  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
@@ -89,6 +94,27 @@ def test_a_name_never_changes_a_category(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.sampled_from((*words, name, name, "5", "503", "after ")), min_size=1, max_size=9))
     error = "".join(pieces)
     assert category.classify(error, (name,)) == category._classify(error, whole=True)
+    assert fingerprint.fingerprint(error, (name,)) == fingerprint.fingerprint(hide_all(error, (name,)))
+
+
+_RULED = sorted({word for rule in RULES for word in (*rule.words, *rule.unless)})
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(_RULED),
+            st.builds(lambda word, at: word[at:], st.sampled_from(_RULED), st.integers(1, 9)),
+            st.sampled_from((" ", "  ", "-", "\n", "x", '{"a":"', " no")),
+        ),
+        max_size=12,
+    )
+)
+def test_the_words_of_rules_are_found_wherever_they_stand(pieces: list[str]) -> None:
+    """They are looked for by their longest part, in the text's own parts, most of which are known."""
+    text = "".join(pieces)
+    assert category._words_of(text) == {word for word in _RULED if word in text}
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,25 @@ Applies the rules of `category_rules` to the text; the first match wins. Pure; k
 """
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
-from console.services.errors.category_rules import LOOK, RULES, UNKNOWN, Category, Reach, Rule
-from console.services.errors.template import LONGEST, template, without
+from console.services.errors.category_rules import (
+    LOOK,
+    NO_WORDS,
+    RULES,
+    STATUS_KEYS,
+    STATUS_LEADS,
+    STATUS_TAILS,
+    UNKNOWN,
+    Category,
+    Reach,
+    Rule,
+)
+from console.services.errors.template import LONGEST, key_of
 
 VERSION: Final = 3
 READ_LENGTH: Final = 8_192
@@ -24,97 +37,19 @@ class Class:
 
 
 _NUMBER: Final = re.compile(r"(?<![0-9])[0-9]++(?![a-z_]|[.,][0-9])")  # no part of an id or an amount
-_STATUS_LEADS: Final = (
-    "http ", "http-", "http", "http/1.0 ", "http/1.1 ", "http/2 ", "status ", "status: ", "status code ",
-    "status code: ", "status=", "status_code=", "status_code: ", "too many ", "returned ", "answered ",
-)  # fmt: skip
-_STATUS_KEYS: Final = ('code":', "code':", 'status":', "status':")
-_STATUS_TAILS: Final = (
-    " client error", " server error", " bad request", " unauthori", " forbidden", " not found", " conflict",
-    " unprocess", " too many", " too early", " internal server", " bad gateway", " service unav", " gateway time",
-    " request time", " i'm a teapot",
-)  # fmt: skip
 _AFTER_TYPE: Final = re.compile(r"[a-z_.0-9]{1,80}:[ ]\(?")
 _HEADERS: Final = re.compile(r"header(?:s|dict)[(:= ]{0,3}\{[^{}]{0,2000}\}|multidictproxy\([^()]{0,2000}\)")
 _OWN_WORDS: Final = re.compile(
     r"""["'](?:message|(?:ret_?|s)?msg|errors?|error_message|details?|reason|code|label)["']"""
     r"""[ ]?:[ ]?\[?["']([^"']{3,})"""
 )
-_NO_WORDS: Final = frozenset(
-    ("bad request", "unauthorized", "forbidden", "not found", "conflict", "unprocessable entity", "method not allowed",
-     "not acceptable", "gone", "error", "failed", "failure", "rejected", "null", "none")
-)  # fmt: skip
 
 
 def classify(error: str, names: tuple[str, ...] = ()) -> Class:
-    """`names`, of its account and market, only let like errors of other names share one judgement."""
+    """`names`, the entry's own, only let like errors of other names share one judgement."""
     if len(error) <= LONGEST:
-        error = template(error)
-        for name in names:
-            if len(name) > 2 and name in error and _says_nothing(name):
-                # "after desk-6 attempts" ends in a digit for the rules, and still does; which one, none asks.
-                error = without(error, name, _ANY_NUMBERED if name[-1].isdigit() else _ANY_NAME)
-        return _classify(error, whole=True)
+        return _classify(key_of(error, names)[0], whole=True)
     return _classify(error[:READ_LENGTH], whole=len(error) <= READ_LENGTH)
-
-
-_ANY_NAME: Final = "zzqzz"  # as no venue and no rule spells it
-_ANY_NUMBERED: Final = f"{_ANY_NAME}0"
-_NAME: Final = re.compile(
-    r"[A-Za-z](?:[A-Za-z_/:.-]|(?<![0-9])(?:[0-9]{1,2}|[0-9]{5,7})(?![0-9]))*"
-)  # no digits that could be a code
-
-
-@lru_cache(maxsize=4_096)
-def _says_nothing(name: str) -> bool:
-    """Whether no rule could read any part of this name, not even together with the text around it."""
-    low = name.lower()
-    if _NAME.fullmatch(name) is None or _has(low, _read_words()) or _stands_in_a_word(low):
-        return False
-    # The text's neighbours of a name are no letters, so a word that goes on into it has none there either.
-    starts, ends = _broken_words()
-    sizes = range(1, len(low))
-    goes_on = not ends.isdisjoint([low[:size] for size in sizes])
-    begins = not starts.isdisjoint([low[-size:] for size in sizes if size > 1 or not low[-1].isdigit()])
-    return not (goes_on or begins)
-
-
-def _stands_in_a_word(name: str) -> bool:
-    if not any(name in word for word in _read_words()):
-        return False
-    standing = re.compile(rf"(?<![0-9A-Za-z_]){re.escape(name)}(?![0-9A-Za-z_])")
-    return any(standing.search(word) for word in _read_words())
-
-
-@lru_cache(maxsize=1)
-def _broken_words() -> tuple[frozenset[str], frozenset[str]]:
-    """(beginnings, ends) of the words that rules read, broken where no letter or digit is at the break's other side."""
-    parts = [(word, size) for word in _read_words() for size in range(1, len(word))]
-    return (
-        frozenset(word[:size] for word, size in parts if not word[size].isalnum()),
-        frozenset(word[-size:] for word, size in parts if not word[-size - 1].isalnum()),
-    )
-
-
-@lru_cache(maxsize=1)
-def _read_words() -> tuple[str, ...]:
-    ruled = (word for rule in RULES for word in (*rule.words, *rule.unless))
-    keys = (
-        "message",
-        "msg",
-        "retmsg",
-        "ret_msg",
-        "smsg",
-        "error",
-        "errors",
-        "detail",
-        "details",
-        "reason",
-        "code",
-        "label",
-    )
-    return tuple(dict.fromkeys((*ruled, *_STATUS_LEADS, *_STATUS_TAILS, *_STATUS_KEYS, *_NO_WORDS, *keys, "header",
-                                "error_message", "multidictproxy")))  # fmt: skip
 
 
 @lru_cache(maxsize=8_192)
@@ -125,34 +60,78 @@ def _classify(text: str, *, whole: bool) -> Class:
     return Class(rule.category, rule.reach, rule.name, rule.next_step)
 
 
+_Sign = TypeVar("_Sign", str, int)
+
+
+def _ruled(signs: Iterable[tuple[int, Iterable[_Sign]]]) -> dict[_Sign, list[int]]:
+    """Which rules, by their number, each sign may match."""
+    found: defaultdict[_Sign, list[int]] = defaultdict(list)
+    for number, own in signs:
+        for sign in own:
+            found[sign].append(number)
+    return dict(found)
+
+
+_BY_WORDS: Final = _ruled((number, rule.words) for number, rule in enumerate(RULES))
+_BY_STATUS: Final = _ruled((number, rule.statuses) for number, rule in enumerate(RULES))
+_BY_CODE: Final = _ruled((number, rule.codes) for number, rule in enumerate(RULES))
+
+
 def _match(text: str) -> Rule:
     if "header" in text:
         text = _HEADERS.sub(" ", text)  # header dumps mention rate limits and timeouts that did not happen
     statuses, codes = _numbers(text)
-    own_words = _own_words(text)
-    head, _, last = text.rpartition("\n")
-    told_before = _words_of(head)
-    for rule in RULES:
-        if (rule.own_words and not own_words) or (rule.among and rule.among.isdisjoint(statuses)):
+    said = _words_of(text)
+    told = {number for word in said if word in _BY_WORDS for number in _BY_WORDS[word]}
+    told.update(number for status in statuses if status in _BY_STATUS for number in _BY_STATUS[status])
+    told.update(number for code in codes if code in _BY_CODE for number in _BY_CODE[code])
+    for number in sorted(told):
+        rule = RULES[number]
+        if rule.among and rule.among.isdisjoint(statuses):
             continue
-        told = not rule.statuses.isdisjoint(statuses) or not rule.codes.isdisjoint(codes)
-        told = told or _has(last, rule.words) or not told_before.isdisjoint(rule.words)
-        if told and told_before.isdisjoint(rule.unless) and not _has(last, rule.unless):
+        if said.isdisjoint(rule.unless) and (not rule.own_words or _own_words(text)):
             return rule
     return UNKNOWN
 
 
-@lru_cache(maxsize=1_024)
-def _words_of(text: str) -> frozenset[str]:
-    """The words of rules in the lines before the last, as the frames of a traceback come again. No word has a break."""
-    return frozenset(word for rule in RULES for word in (*rule.words, *rule.unless) if word in text)
+# The longest part without a blank of each of the rules' words: it stands in one of the text's own parts, if the word
+# is in the text. Which words may be, is known of a part that was seen before.
+_PARTS: Final[dict[str, list[str]]] = {}
+for _rule in RULES:
+    for _word in (*_rule.words, *_rule.unless):
+        _same = _PARTS.setdefault(max(_word.split(" "), key=len), [])
+        if _word not in _same:
+            _same.append(_word)
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {}
+_MOST_KNOWN: Final = 16_384
+_LONGEST_PART: Final = 200
+_SHORT: Final = 20  # whose own parts are fewer than the rules'; those have three letters or more
 
 
-def _has(text: str, words: tuple[str, ...]) -> bool:
-    for word in words:  # noqa: SIM110  `any` with a generator takes twice as long
-        if word in text:
-            return True
-    return False
+def _words_of(text: str) -> set[str]:
+    """The rules' words in the text."""
+    found: set[str] = set()
+    for part in text.split(" "):
+        words = _KNOWN.get(part)
+        if words is None:
+            words = _learn(part)
+        if words:
+            found.update(words)
+    return {word for word in found if word in text}
+
+
+def _learn(part: str) -> tuple[str, ...]:
+    size = len(part)
+    if size <= _SHORT:
+        cuts = {part[at:end] for at in range(size - 2) for end in range(at + 3, size + 1)}
+        words = tuple([word for own in cuts & _PARTS.keys() for word in _PARTS[own]])
+    else:
+        words = tuple([word for own, words in _PARTS.items() if own in part for word in words])
+    if len(part) <= _LONGEST_PART:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[part] = words
+    return words
 
 
 def _numbers(text: str) -> tuple[set[int], set[str]]:
@@ -164,7 +143,7 @@ def _numbers(text: str) -> tuple[set[int], set[str]]:
         size, before = end - start, text[start - 1 : start]
         if size == 3 and _is_status(text, start, end):
             statuses.add(int(found[0]))
-        elif size == 8 and text[max(0, start - 8) : start].replace(" ", "").endswith(_STATUS_KEYS):
+        elif size == 8 and text[max(0, start - 8) : start].replace(" ", "").endswith(STATUS_KEYS):
             statuses.add(int(found[0][:3]))  # Alpaca's codes begin with the status
         elif before == "-" and size in (4, 5) and not text[start - 2 : start - 1].isalnum():
             codes.add(f"-{found[0]}")
@@ -173,11 +152,11 @@ def _numbers(text: str) -> tuple[set[int], set[str]]:
 
 def _is_status(text: str, start: int, end: int) -> bool:
     lead = text[max(0, start - 14) : start]
-    if lead.endswith(_STATUS_LEADS) or text.startswith(_STATUS_TAILS, end):
+    if lead.endswith(STATUS_LEADS) or text.startswith(STATUS_TAILS, end):
         return True
     if text[start] == "5" and len(text) == 3:
         return True  # a failing server's status and nothing else; any other lone number may mean anything
-    if lead.replace(" ", "").rstrip("\"'").endswith(_STATUS_KEYS):
+    if lead.replace(" ", "").rstrip("\"'").endswith(STATUS_KEYS):
         return True
     head = _AFTER_TYPE.match(text)
     return (
@@ -190,6 +169,6 @@ def _is_status(text: str, start: int, end: int) -> bool:
 def _own_words(text: str) -> bool:
     """Whether an error body holds the venue's own message or code, beyond the HTTP status."""
     return any(
-        said.strip(" .") not in _NO_WORDS and not (said.isdigit() and len(said) == 3)
+        said.strip(" .") not in NO_WORDS and not (said.isdigit() and len(said) == 3)
         for said in _OWN_WORDS.findall(text)
     )

@@ -26,6 +26,27 @@ class Rule:
     own_words: bool = False
 
 
+# What shows, before, behind or around a number, that it is an HTTP status.
+STATUS_LEADS: Final = (
+    "http ", "http-", "http", "http/1.0 ", "http/1.1 ", "http/2 ", "status ", "status: ", "status code ",
+    "status code: ", "status=", "status_code=", "status_code: ", "too many ", "returned ", "answered ",
+)  # fmt: skip
+STATUS_KEYS: Final = ('code":', "code':", 'status":', "status':")
+STATUS_TAILS: Final = (
+    " client error", " server error", " bad request", " unauthori", " forbidden", " not found", " conflict",
+    " unprocess", " too many", " too early", " internal server", " bad gateway", " service unav", " gateway time",
+    " request time", " i'm a teapot",
+)  # fmt: skip
+# Under these keys an error body has the venue's own words, unless they are nothing but these; and what dumps headers.
+BODY_KEYS: Final = (
+    "message", "msg", "retmsg", "ret_msg", "smsg", "error", "errors", "error_message", "detail", "details", "reason",
+    "code", "label", "header", "multidictproxy",
+)  # fmt: skip
+NO_WORDS: Final = frozenset(
+    ("bad request", "unauthorized", "forbidden", "not found", "conflict", "unprocessable entity", "method not allowed",
+     "not acceptable", "gone", "error", "failed", "failure", "rejected", "null", "none")
+)  # fmt: skip
+
 # `dlq reconcile` settles the console's own attempts only; for an engine's order, the replay asks the venue.
 LOOK: Final = "ask the venue first (C): a replay asks it for this order too, and sends it only if it is not there"
 _FIX: Final = "correct the order at its source, then dismiss this one as bad-order"

@@ -11,7 +11,8 @@ from http import HTTPStatus
 from typing import Final
 
 from backends.layouts.mask import masked_error
-from console.services.errors.template import CODES, LONGEST, MEANINGS, template, without
+from console.services.errors.own_name import ANY_NAME, ANY_NUMBERED, HIDDEN, hide_all
+from console.services.errors.template import CODES, LONGEST, MEANINGS, key_of, template
 
 CUT: Final = "…[truncated]"
 _FRAMES: Final = 12
@@ -72,7 +73,6 @@ VERSION: Final = 1
 TITLE_LENGTH: Final = 80
 READ_LENGTH: Final = 4_096  # bounds the time for errors of megabytes
 KEY_LENGTH: Final = 400  # engines cut long errors at different lengths
-HIDDEN: Final = "#"
 
 
 def _set(words: str) -> frozenset[str]:
@@ -128,10 +128,6 @@ _STATUS_LEADS: Final = (
 _PHRASES: Final = {str(status.value): f" {status.phrase[:4].lower()}" for status in HTTPStatus}
 _STATUSES: Final = frozenset(_PHRASES) | _set("430 499 509 520 521 522 523 524 525 526 527 530")
 _AMOUNTS: Final = ("balance", "available", "quantity", "qty", "amount", "position", "margin", "pnl", "price", "size")
-# Ordinary words of error texts. An account of that name must not hide them.
-_VOCABULARY: Final = _set(
-    "a account code error failed http i invalid market message no not order price quantity status timeout"
-)
 _SIDES: Final = ("BUY #", "SELL #", "Buy #", "Sell #", "buy #", "sell #")
 _MONTHS: Final = _set("jan feb mar apr may jun jul aug sep oct nov dec")
 _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? $")
@@ -142,13 +138,14 @@ def fingerprint(error: str, masks: tuple[str, ...] = ()) -> Fingerprint:
     if len(error) > LONGEST:
         return _identify(normalise(error, masks))
     if " " in "".join(masks):  # it may hold a number that the template leaves out
-        return _remembered(template(_hide_all(error, masks)))
-    return _remembered(_hide_all(template(error), masks))
+        return _remembered(template(hide_all(error, masks)))
+    text, is_whole = key_of(error, masks)
+    return _remembered(text if is_whole else hide_all(template(error), masks))
 
 
 @lru_cache(maxsize=8_192)
 def _remembered(text: str) -> Fingerprint:
-    return _identify(normalise(text))
+    return _identify(normalise(text.replace(ANY_NUMBERED, HIDDEN).replace(ANY_NAME, HIDDEN)))
 
 
 def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
@@ -162,7 +159,7 @@ def normalise(error: str, masks: tuple[str, ...] = ()) -> str:
     if "\\" in text:
         text = text.replace('\\"', "'").replace("\\'", "'").replace("\\n", " ")
     text = unwrap(text, is_cut=is_cut)
-    text = _mask(_hide_all(text, masks))
+    text = _mask(hide_all(text, masks))
     if "  " in text or not text.isprintable():
         text = " ".join(text.split())
     for side in _SIDES:
@@ -188,36 +185,11 @@ def _title(normal: str) -> str:
         code = _CODE.search(normal, opening)
         parts = (lead if len(lead) <= TITLE_LENGTH // 2 else lead.partition(":")[0], code and code[1], message[1])
         normal = " · ".join(part for part in parts if part)
-    shown = "".join(char if char.isprintable() else " " for char in normal[: 2 * TITLE_LENGTH])
+    shown = normal[: 2 * TITLE_LENGTH]
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else " " for char in shown)
     shown = " ".join(shown.split()) or "(no error text)"
     return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1].rstrip() + "…"
-
-
-@lru_cache(maxsize=1_024)
-def _spellings(mask: str) -> tuple[str, ...]:
-    """Other spellings of BTC/USDT:USDT: BTCUSDT, BTC-USDT, BTC_USDT, and USDT in an error about funds."""
-    parts = [part for part in re.split(r"[/:_-]", mask) if part]
-    pair = parts[:2]
-    joined = [glue.join(pair) for glue in ("", "-", "_", "/")] if len(pair) == 2 and "/" in mask else []
-    currencies = [part for part in parts if len(part) >= 3 and part.isalpha() and part.isupper()]
-    return tuple(dict.fromkeys(name for name in (*joined, *currencies) if name != mask))
-
-
-def _hide_all(text: str, masks: tuple[str, ...]) -> str:
-    for mask in masks:
-        if mask and mask in text:
-            text = _hide_word(text, mask)
-        if "/" in mask or ("-" in mask and not mask.islower()):  # without capitals it names no currency
-            for name in _spellings(mask):
-                if name in text:
-                    text = _hide_word(text, name)
-    return text
-
-
-def _hide_word(text: str, word: str) -> str:
-    if word.lower() in _VOCABULARY or (len(word) < 5 and word.isdigit()):
-        return text
-    return without(text, word, HIDDEN)
 
 
 _NO_QUOTES: Final = str.maketrans("", "", "\"'")

@@ -1,13 +1,14 @@
 """An error's text without the long numbers, times and ids in it, so that equal failures are judged once. Pure.
 
 What is left out never decides a group or a category: `fingerprint` hides it, and no rule of `category` reads it.
-Taken word by word, as most words of an error are known from the errors before it.
+Taken word by word, as most words of an error are known from the errors before it. `key_of` leaves out its names too.
 """
 
 import re
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
+
+from console.services.errors.own_name import spellings, stand_in, stands_in, without
 
 LONGEST: Final = 1_024  # longer texts differ in more than their numbers, and would fill the memory
 _NUMBER: Final = "0000000000"  # too long for any code
@@ -65,7 +66,34 @@ _KNOWN: Final[dict[str, str]] = {}
 _HEADS: Final[dict[str, str]] = {}
 
 
-@lru_cache(maxsize=64)  # a group and a category are asked for one after the other
+Key = tuple[str, bool]
+# A group and a category are asked for one after the other.
+_last: tuple[str, tuple[str, ...], Key] = ("", (), ("", True))
+
+
+def key_of(error: str, names: tuple[str, ...]) -> Key:
+    """(what the judgements of this error are remembered by, whether groups need no more).
+
+    Its names are left out where no rule reads them; a group hides the others too.
+    """
+    global _last  # noqa: PLW0603  a memory of one; replaced at once, so that threads see the old or the new one
+    last_error, last_names, key = _last
+    if error is last_error and names == last_names:
+        return key
+    text, is_whole = template(error), True
+    for name in names:
+        has_others = "/" in name or ("-" in name and not name.islower())  # without capitals it names no currency
+        for spelling in (name, *spellings(name)) if has_others else (name,):
+            if spelling in text and spelling:
+                if shown := stand_in(spelling):
+                    text = without(text, spelling, shown)
+                elif shown == "" and stands_in(text, spelling):
+                    is_whole = False
+    key = text, is_whole
+    _last = error, names, key
+    return key
+
+
 def template(text: str) -> str:
     if "\n" not in text:
         return _line(text, "")
@@ -132,17 +160,3 @@ def _may_be_status(before: str, after: str | None) -> bool:
     if not before or after is None or before.lower().endswith(_STATUS_LEADS):
         return True
     return after.lower().startswith(_STATUS_TAILS)
-
-
-def without(text: str, word: str, shown: str) -> str:
-    """The text with something else for a word, wherever that stands alone."""
-    size, at = len(word), text.find(word)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + size : at + size + 1]
-        if before.isalnum() or before == "_" or after.isalnum() or after == "_":
-            at += size
-        else:
-            text = f"{text[:at]}{shown}{text[at + size :]}"
-            at += len(shown)
-        at = text.find(word, at)
-    return text

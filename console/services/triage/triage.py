@@ -87,7 +87,7 @@ class ClassifiedEntry:
     @property
     def _class(self) -> Class:
         if (known := self.__dict__.get("known_class")) is None:  # a cached_property would take a lock for each entry
-            known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies[:2])
+            known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies)
         return known
 
     @property
