@@ -46,7 +46,10 @@ class Entry:
 
     def get(self, name: str) -> object:
         """The column as stored; None where the layout or this store has no such column."""
-        return self.values[self.names.index(name)] if name in self.names else None
+        try:
+            return self.values[self.names.index(name)]
+        except ValueError:
+            return None
 
     def text(self, name: str) -> str:
         value = self.get(name)
