@@ -12,7 +12,7 @@ from dlq_sink.values import is_encodable
 from backends.detect import Attached
 from backends.layouts import orders
 from backends.ledger.names import HELD, shown_state, table_name
-from backends.records import CLIP, OPEN_STATES, Entry, RowKey, State, parse_time, readable
+from backends.records import CLIP, OPEN_STATES, Entry, RowKey, State, parse_time, readable, stored_entry
 from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
 
 Part = Literal["all", "dated", "undated"]
@@ -209,7 +209,7 @@ class OrderRow:
                 identity = _spelled(identity)
             if type(captured) is datetime and captured.tzinfo is None and captured in INFINITE:
                 values = (values[0], INFINITE[captured], *values[2:])
-            return Entry(layout, identity, shown_state(row[0]), version, place, names, values, bool(row[1]))
+            return stored_entry(layout, identity, shown_state(row[0]), version, place, names, values, bool(row[1]))
 
         return read
 

@@ -54,6 +54,8 @@ ACTIONS: tuple[str, ...] = (
     json.dumps({"action": "CANCEL", "price": "180.5", "tags": ["x"], "stop_loss": {"stop_price": 170}}),
     json.dumps({"action": "replace", "price": 180, "note": None, "a.b": "dotted"}),
     json.dumps({"price": 0.1, "note": "", "a": {"b": "path"}, "reduce_only": False}),
+    r'{"\u0061ction": "c\u0061ncel", "time\u005fin_force": "d\u0061y", "\u0061": {"b": "p\u0061th"}}',
+    '{"action": "canc\u212ael", "time_in_force": "DAY", "tags": "x"}',
 )
 PRICES = (None, 180.0, 0.1, 1e-7, 92641.25)
 QUANTITIES = (1.0, 100.0, 0.3, 2500000.0)
@@ -434,7 +436,15 @@ async def test_generated_expressions_mean_the_same(
 ) -> None:
     store = await emptied(store_rig)
     kept = [
-        order_row(n, venue_name=a, account_id=b, market_id=c, error=d, price=price, action_json=json.dumps({"k": a}))
+        order_row(
+            n,
+            venue_name=a,
+            account_id=b,
+            market_id=c,
+            error=d,
+            price=price,
+            action_json=json.dumps({"k": a}, ensure_ascii=n % 2 == 0),
+        )
         for n, (a, b, c, d, price) in enumerate(texts)
     ]
     await store_rig.fill(kept)
