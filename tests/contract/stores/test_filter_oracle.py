@@ -355,6 +355,20 @@ async def test_every_expression_means_the_same(store_rig: Rig) -> None:
         await check(store, kept, every, line)
 
 
+async def test_an_index_changes_no_answer(store_rig: Rig) -> None:
+    kept = rows()
+    await store_rig.make(kept)
+    columns = {"venue": "venue_name", "account": "account_id", "market": "market_id", "cid": "client_order_id"}
+    for column in columns.values():
+        await store_rig.sql(f"CREATE INDEX by_{column} ON order_dlq ({column})")
+    store = await store_rig.open()
+    every = await whole(store)
+    asked = [line for line in LINES if line.startswith(tuple(columns))]
+    assert len(asked) > 30
+    for line in asked:
+        await check(store, kept, every, line)
+
+
 async def test_pages_and_steps_reach_the_same_entries(store_rig: Rig) -> None:
     """Whether page by page in either direction, or in steps of a few rows."""
     kept = rows()
@@ -463,6 +477,8 @@ async def emptied(rig: Rig) -> SQLStore:
                 await rig.sql(f"DROP TRIGGER order_dlq_worm_{kind}")
         else:
             await rig.sql("ALTER TABLE order_dlq DISABLE TRIGGER USER")
+        for name in ("venue_name", "client_order_id"):
+            await rig.sql(f"CREATE INDEX by_{name} ON order_dlq ({name})")
         _OPENED[id(rig)] = await rig.open()
     await rig.sql("DELETE FROM order_dlq")
     return _OPENED[id(rig)]
