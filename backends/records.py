@@ -65,28 +65,23 @@ class _UnfrozenEntry:
 
     __slots__ = Entry.__slots__
 
-    def __init__(
-        self, layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, names: tuple[str, ...],
-        values: tuple[object, ...], clipped: bool,
-    ) -> None:  # fmt: skip
-        self.layout = layout
-        self.id = entry_id
-        self.state = state
-        self.version = version
-        self.row_key = row_key
-        self.names = names
-        self.values = values
-        self.clipped = clipped
-        self.origin = "entry"
-        self.sender = ("", "")
-
 
 def stored_entry(
     layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, names: tuple[str, ...],
     values: tuple[object, ...], clipped: bool,
 ) -> Entry:  # fmt: skip
     """The same as `Entry(…)`, for who makes thousands of them: both classes have the same slots."""
-    made: Any = _UnfrozenEntry(layout, entry_id, state, version, row_key, names, values, clipped)
+    made: Any = _UnfrozenEntry()
+    made.layout = layout
+    made.id = entry_id
+    made.state = state
+    made.version = version
+    made.row_key = row_key
+    made.names = names
+    made.values = values
+    made.clipped = clipped
+    made.origin = "entry"
+    made.sender = ("", "")
     made.__class__ = Entry
     entry: Entry = made
     return entry
