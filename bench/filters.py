@@ -135,7 +135,7 @@ async def on_sqlite(rows: int) -> list[bool]:
             with closing(sqlite3.connect(path)) as connection:
                 connection.execute(sql).fetchall()
 
-        return await measured("SQLite", str(path), partial(asyncio.to_thread, read), read)
+        return await measured("SQLite", str(path), lambda sql: asyncio.to_thread(read, sql), read)
 
 
 async def on_postgres(rows: int) -> list[bool]:
