@@ -12,6 +12,8 @@ from backends.layouts.roles import Roles, roles
 from backends.records import Entry, Filter, number, readable, utc_time
 
 ACTION = "action."
+ACTION_COLUMN = "action_json"
+USUAL_VERB = "new"
 OUTBOX, INTEGRATION = "outbox", "integration"
 
 
@@ -91,7 +93,7 @@ def _is_found(entry: Entry, asked: Criterion, role: Roles) -> bool:
 
 def action_of(entry: Entry) -> Mapping[str, object]:
     """The stored action; empty where there is none or it is no JSON object."""
-    return _action(entry.text("action_json")) if "action_json" in entry.names else {}
+    return _action(entry.text(ACTION_COLUMN)) if ACTION_COLUMN in entry.names else {}
 
 
 @lru_cache(maxsize=8)  # several words of one filter look into one entry
@@ -111,11 +113,11 @@ class _Unusable:
 
 
 def verb_of(entry: Entry) -> list[str]:
-    """`new` where the action does not say; none where entries are no orders."""
+    """The usual one where the action does not say; none where entries are no orders."""
     if entry.layout in (OUTBOX, INTEGRATION):
         return []
     told = next((held for name, held in action_of(entry).items() if name.lower() == "action"), None)
-    return [readable(told)] if isinstance(told, str) and told else ["new"]
+    return [readable(told)] if isinstance(told, str) and told else [USUAL_VERB]
 
 
 def _fits_action(entry: Entry, asked: Criterion, key: str) -> bool:

@@ -24,16 +24,12 @@ _SETTINGS = (
     "PRAGMA mmap_size = 0",  # a file that is cut off while it is mapped would end the process
     f"PRAGMA hard_heap_limit = {_MOST_MEMORY}",
 )
+_CATALOG_PRAGMAS = ("table_xinfo", "table_info", "table_list", "index_list", "index_info", "index_xinfo")
 # A table-valued function declares its table on first use; `only_reading` would refuse that as a write.
-PRIME = "SELECT 1 FROM " + ", ".join(
-    [f"pragma_{name}('x')" for name in ("table_xinfo", "table_info", "table_list", "index_list", "index_info")]
-    + ["json_each('[]') LIMIT 0"]
-)
+PRIME = "SELECT 1 FROM " + ", ".join([f"pragma_{name}('x')" for name in _CATALOG_PRAGMAS] + ["json_each('[]') LIMIT 0"])
 _ASKING_PRAGMAS = frozenset({"data_version", "journal_mode", "query_only", "synchronous", "foreign_keys"})
 # These only read, even with an argument; SQLAlchemy resets read_uncommitted on close, and it affects only reads.
-_HARMLESS_PRAGMAS = frozenset(
-    {"table_xinfo", "table_info", "table_list", "index_list", "index_info", "database_list", "read_uncommitted"}
-)
+_HARMLESS_PRAGMAS = frozenset({*_CATALOG_PRAGMAS, "database_list", "read_uncommitted"})
 
 
 def connect(uri: str, *, timeout: float) -> sqlite3.Connection:

@@ -1,90 +1,112 @@
-"""Measures filters on a large SQLite store: what the store answers itself against the bare SQL, and the rest in steps.
+"""Measures filters on a large store of either engine: what an index can answer against the bare SQL, the rest in steps.
 
-python -m bench.filters [ROWS]
+`python -m bench.filters [--rows 1000000]`
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import os
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+
+import asyncpg
 
 from backends import open_store
 from backends.layouts import orders
-from backends.records import Filter
 from backends.store import Store
 from bench.figure import Figure, finish, limit, show
 from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.search import Search
+from tests.support.postgres import Postgres
 
-ROWS = 1_000_000
+ROWS = 200_000
 VENUES = ("alpaca", "kalshi", "ccxt:binance", "ibkr", "hyperliquid")
 START = datetime(2026, 4, 18, tzinfo=UTC)
 NOW = START + timedelta(days=30)
-# A filter, and the bare SQL that answers it.
+TABLE = orders.DEFAULT_TABLE
+# A filter, and the bare SQL that answers it; `{open}` and `{done}` are the engine's words for it.
 ANSWERED = {
-    "state:dismissed": "dismissed = 1",
-    "venue:kalshi": "dismissed = 0 AND venue_name = 'kalshi'",
-    "venue:kalshi side:sell": "dismissed = 0 AND venue_name = 'kalshi' AND side = 'sell'",
-    "venue:nowhere": "dismissed = 0 AND venue_name = 'nowhere'",
+    "state:dismissed": "{done}",
+    "venue:kalshi": "{open} AND venue_name = 'kalshi'",
+    "VENUE:Kalshi side:SELL": "{open} AND venue_name = 'kalshi' AND side = 'sell'",
+    "venue:nowhere": "{open} AND venue_name = 'nowhere'",
 }
-STEPPED = ("error:needle", "price>99999", "action.tif:never", "!timeout venue:nowhere", "error:ЖЖ")
+STEPPED = ("error:needle", "price>99999", "action.tif:never", "verb:cancel", "!timeout venue:nowhere", "error:ЖЖ")
+TURNS, MOST_TURNS, SECONDS = 15, 61, 3.0
+
+Bare = Callable[[str], Awaitable[object]]
 
 
-def fill(path: Path, rows: int) -> None:
-    with sqlite3.connect(path) as connection:
-        for statement in orders.sqlite_ddl(orders.DEFAULT_TABLE)[:2]:
-            connection.execute(statement)
-        marks = ", ".join("?" * len(orders.COLUMNS))
-        connection.executemany(f"INSERT INTO {orders.DEFAULT_TABLE} VALUES ({marks})", map(_row, range(rows)))
-
-
-def _row(n: int) -> tuple[object, ...]:
-    at = (START + timedelta(seconds=n)).isoformat()
+def row(n: int) -> tuple[object, ...]:
+    at = START + timedelta(seconds=n)
     venue, side = VENUES[n % 5], ("buy", "sell")[n % 2]
     error = f"RuntimeError: HTTP {(429, 503, 502)[n % 3]} after 3 attempts, request {n}: timeout while reading"
     action = f'{{"action": "new", "market_id": "M{n % 300}", "side": "{side}", "tif": "gtc"}}'
     order = (f"M{n % 300}", side, 100.0, "limit", float(n % 500), f"c-{n}")
-    return (f"dlq_{n:016x}", at, venue, f"a{n % 12}", *order, error, 0, int(n % 10 == 0), action)
+    return (f"dlq_{n:016x}", at, venue, f"a{n % 12}", *order, error, 0, n % 10 == 0, action)
 
 
-async def in_turn(*works: Callable[[], Awaitable[object]]) -> list[list[float]]:
-    """How long each took, one after the other and again, so that a busy machine slows all alike."""
+def fill_sqlite(path: Path, rows: int) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        for statement in orders.sqlite_ddl(TABLE)[:2]:
+            connection.execute(statement)
+        marks = ", ".join("?" * len(orders.COLUMNS))
+        made = ((one[0], str(one[1]).replace(" ", "T"), *one[2:]) for one in map(row, range(rows)))
+        connection.executemany(f"INSERT INTO {TABLE} VALUES ({marks})", made)
+
+
+async def fill_postgres(dsn: str, rows: int) -> None:
+    connection = await asyncpg.connect(dsn)
+    table, *rest = orders.postgres_ddl(TABLE)
+    await connection.execute(table)
+    columns = list(orders.COLUMNS)
+    await connection.copy_records_to_table(TABLE, records=map(row, range(rows)), columns=columns, timeout=600)
+    for statement in (*rest, f"VACUUM ANALYZE {TABLE}"):
+        await connection.execute(statement, timeout=600)
+    await connection.close()
+
+
+async def in_turn(*works: Callable[[], Awaitable[object]]) -> list[float]:
+    """How many milliseconds each took, one after the other and again, so that a busy machine slows all alike."""
     found: list[list[float]] = [[] for _ in works]
     began = time.perf_counter()
-    while len(found[0]) < 5 or (len(found[0]) < 41 and time.perf_counter() - began < 3):
+    while len(found[0]) < TURNS or (len(found[0]) < MOST_TURNS and time.perf_counter() - began < SECONDS):
         for work, times in zip(works, found, strict=True):
             start = time.perf_counter()
             await work()
-            times.append(time.perf_counter() - start)
-    return found
+            times.append((time.perf_counter() - start) * 1000)
+    return [statistics.median(times) for times in found]
 
 
-async def answered(store: Store, path: Path) -> list[bool]:
+async def answered(engine: str, store: Store, bare: Bare) -> list[bool]:
+    on_postgres = store.info.dialect == "postgresql"
+    words = (
+        {"open": "NOT dismissed", "done": "dismissed"}
+        if on_postgres
+        else {"open": "dismissed=0", "done": "dismissed=1"}
+    )
+    order = "captured_at DESC, dlq_id DESC" if on_postgres else "rowid DESC"
     good = []
     for line, condition in ANSWERED.items():
         where = parse_expression(line, NOW).where
-        sql = f"SELECT * FROM {orders.DEFAULT_TABLE} WHERE {condition} ORDER BY rowid DESC LIMIT 200"
-
-        async def ours(where: Filter = where) -> None:
-            await store.page(where, limit=200, newest_first=True)
-
-        async def plain(sql: str = sql) -> None:
-            await asyncio.to_thread(lambda: sqlite3.connect(path).execute(sql).fetchall())
-
+        sql = f"SELECT * FROM {TABLE} WHERE {condition.format(**words)} ORDER BY {order} LIMIT 200"
+        ours, plain = partial(store.page, where, limit=200, newest_first=True), partial(bare, sql)
         mine, theirs = await in_turn(ours, plain)
-        ms, bare = statistics.median(mine) * 1000, statistics.median(theirs) * 1000
-        good.append(show(Figure(f"{line}: a page", ms, bare, 1.5, peer_name="bare SQL")).good)
+        good.append(show(Figure(f"{engine}, {line}: a page", mine, theirs, 1.5, peer_name="bare SQL")).good)
     return good
 
 
-async def stepped(store: Store) -> list[bool]:
+async def stepped(engine: str, store: Store) -> list[bool]:
     good = []
     for line in STEPPED:
         where, search = parse_expression(line, NOW).where, Search(store, None)
@@ -99,22 +121,60 @@ async def stepped(store: Store) -> list[bool]:
             looked += got.covered
         whole, newest = time.perf_counter() - began, newest or time.perf_counter() - began
         print(f"     {line}: the first word covers {told:,} rows, all {looked:,} take {whole:.1f} s", flush=True)
-        good.append(limit(f"{line}: how far it looked is told", first * 1000, 300))
-        good.append(limit(f"{line}: matches among the newest 10,000", newest * 1000, 1000))
+        good.append(limit(f"{engine}, {line}: how far it looked is told", first * 1000, 300))
+        good.append(limit(f"{engine}, {line}: matches among the newest 10,000", newest * 1000, 1000))
     return good
 
 
-async def main(rows: int) -> None:
+async def on_sqlite(rows: int) -> list[bool]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "orders.db"
-        fill(path, rows)
-        store = await open_store(str(path), read_only=True)
-        try:
-            results = [*await answered(store, path), *await stepped(store)]
-        finally:
-            await store.aclose()
-    finish(results)
+        fill_sqlite(path, rows)
+
+        def read(sql: str) -> None:
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute(sql).fetchall()
+
+        return await measured("SQLite", str(path), lambda sql: asyncio.to_thread(read, sql), read)
+
+
+async def on_postgres(rows: int) -> list[bool]:
+    server = Postgres().start()
+    try:
+        dsn = server.dsn("postgres")
+        await fill_postgres(dsn, rows)
+        peer = await asyncpg.connect(dsn)
+        good = await measured("Postgres", dsn, peer.fetch, peer.execute)
+        await peer.close()
+        return good
+    finally:
+        server.stop()
+
+
+async def measured(engine: str, target: str, bare: Bare, execute: Callable[[str], object]) -> list[bool]:
+    store = await open_store(target, read_only=True)
+    try:
+        good = [*await answered(engine, store, bare), *await stepped(engine, store)]
+    finally:
+        await store.aclose()
+    order = ", captured_at, dlq_id" if engine == "Postgres" else ""
+    made = execute(f"CREATE INDEX by_venue ON {TABLE} (venue_name{order})")
+    if isinstance(made, Awaitable):
+        await made
+    store = await open_store(target, read_only=True)
+    try:
+        return [*good, *await answered(f"{engine}, indexed", store, bare)]
+    finally:
+        await store.aclose()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=ROWS)
+    rows = parser.parse_args().rows
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {rows:,} rows", flush=True)
+    finish([*asyncio.run(on_sqlite(rows)), *asyncio.run(on_postgres(rows))])
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS))
+    main()

@@ -1,6 +1,6 @@
 """The console in a real terminal beside an empty Textual app and VisiData: start, keys, memory, idling. One run.
 
-`python -m bench.screen [--rows 1000000] [start keys busy indexing memory idle]`
+`python -m bench.screen [--rows 1000000] [start keys busy indexing memory idle]`; a million rows take some minutes more.
 """
 
 from __future__ import annotations
@@ -16,36 +16,30 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from backends.layouts import orders
-from bench import data
+from bench import data, shapes
 from bench.figure import Figure, finish, limit, show
 from bench.terminal import ROOT, Timed
 from tests.support.command import Console
 from tests.support.exchange import in_process
-from tests.support.orders import postgres_store, row
+from tests.support.orders import row
 from tests.support.postgres import Postgres
 
 DOWN, PAGE_DOWN = b"\x1b[B", b"\x1b[6~"
 ID = re.compile(rb"dlq_[0-9a-z]{16}")
-FIRST_ROW = rb"(buy|SELL) +[0-9.,]+ \S+"
+FIRST_ROW = shapes.ORDER
 ATTACHED = rb"pending [0-9,]+"  # the rows come first, from the file itself; what is counted, from the attached store
-SMALL = 1_000
+ROWS = 100_000
+SMALL = shapes.ROWS
 LOADED = 100_000  # VisiData reads all before its keys are quick
 ROUNDS = 9
 KEYS = 60
 BUSY_KEYS = 150
 IDLE_SECONDS = 30
 ENTRIES = 50  # the cap of a batch
-BEGINNING = (  # what starts it and returns to the whole queue, and what is seen then
-    (b"/account:batch\r", b"account:batch"),
-    (b"a", b"50 entries marked"),
-    (b"R", b"to send"),
-    (b"50\r", b"accepted"),
-    (b"\x1b", FIRST_ROW),
-    (b"\x1b", FIRST_ROW),
-)
 _EMPTY = (
     "from textual.app import App\n"
     "from textual.widgets import Static\n"
@@ -57,17 +51,12 @@ _EMPTY = (
 
 
 class Bench:
-    def __init__(self, folder: Path, rows: int, dsn: str) -> None:
+    def __init__(self, folder: Path, rows: int, server: Postgres) -> None:
         self.folder = folder
-        self.postgres = postgres_store(dsn, (row(n) for n in range(SMALL)))
+        self.shapes = shapes.sqlite_shapes(folder) | shapes.postgres_shapes(server)
         self.rows = rows
         self.large = data.sqlite_copy(rows, folder / "large.db")
         self.small = data.sqlite_copy(SMALL, folder / "small.db")
-        self.bare = folder / "bare.db"
-        with closing(sqlite3.connect(self.bare)) as connection:
-            connection.execute("ATTACH ? AS made", (str(self.small),))
-            connection.execute(f"CREATE TABLE {orders.DEFAULT_TABLE} AS SELECT * FROM made.{orders.DEFAULT_TABLE}")
-            connection.commit()
         self.loaded = data.sqlite_copy(min(rows, LOADED), folder / "loaded.db")
         homes = {name: str(folder / name) for name in ("home", "cache", "config", "state")}
         for home in homes.values():
@@ -92,11 +81,11 @@ def start(bench: Bench) -> list[bool]:
     programs: dict[str, tuple[Callable[[], Timed], bytes]] = {
         "large": (lambda: bench.console(bench.large), FIRST_ROW),
         "small": (lambda: bench.console(bench.small), FIRST_ROW),
-        "bare": (lambda: bench.console(bench.bare), FIRST_ROW),
-        "postgres": (lambda: bench.console(bench.postgres), FIRST_ROW),
         "empty": (bench.empty, b"READY-HERE"),
         "visidata": (lambda: bench.visidata(bench.large), rb"dlq_[0-9a-z]{8}"),
     }
+    for name, shape in bench.shapes.items():
+        programs[name] = (partial(bench.console, shape.target), shape.first_row)
     took: dict[str, list[float]] = {name: [] for name in (*programs, "keys")}
     for _ in range(ROUNDS):
         for name, (program, wanted) in programs.items():
@@ -106,12 +95,12 @@ def start(bench: Bench) -> list[bool]:
             timed.press(b"?")
             took["keys"].append(timed.until(b"command palette|type a command") * 1000)
     median = {name: statistics.median(times) for name, times in took.items()}
-    name, bare, empty = f"exec → first row, {bench.rows:,} rows", "… of a table without constraints", "empty Textual"
+    name, empty = f"exec → first row, {bench.rows:,} rows", "empty Textual"
     print(f"     exec → a key typed at once has been answered{'':>16} {median['keys']:10.3f} ms", flush=True)
+    of_shapes = [Figure(f"… of {one}", median[one], median["empty"], 1.5, peer_name=empty) for one in bench.shapes]
     return [
-        show(Figure(name, median["large"], median["empty"], 1.5, peer_name=empty)).good,
-        show(Figure(bare, median["bare"], median["empty"], 1.5, peer_name=empty)).good,
-        show(Figure("… on Postgres", median["postgres"], median["empty"], 1.5, peer_name=empty)).good,
+        show(Figure(name, median["large"], median["empty"], 1.0, peer_name=empty)).good,
+        *[show(figure).good for figure in of_shapes],
         show(Figure(name, median["large"], median["visidata"], 0.8, peer_name="VisiData")).good,
         show(Figure(name, median["large"], median["small"], 1.1, peer_name="1k rows")).good,
     ]
@@ -177,16 +166,7 @@ def add_fresh(path: Path) -> None:
 def busy(bench: Bench) -> list[bool]:
     """A batch at one order a second on the same console, an engine writing into the same store."""
     path = data.sqlite_copy(bench.rows, bench.folder / "busy.db")
-    fresh = datetime.now(UTC) - timedelta(seconds=30)
-    names = list(orders.COLUMNS)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for number in range(ENTRIES):
-            made = row(
-                number, captured_at=fresh.isoformat(), quantity=float(number + 1), price=10.0, account_id="batch"
-            )
-            marks = ", ".join("?" * len(names))
-            into = f"INSERT INTO {orders.DEFAULT_TABLE} ({', '.join(names)}) VALUES ({marks})"
-            connection.execute(into, [made[name] for name in names])
+    add_fresh(path)
     with in_process(bench.folder / "ledger.jsonl") as exchange:
         pool = Console(
             bench.folder, str(path), exchange.url, settings={"rate_per_minute": 120}, limits={"stale_after": "1h"}
@@ -241,8 +221,6 @@ def memory(bench: Bench) -> list[bool]:
     programs: dict[str, tuple[Callable[[], Timed], bytes]] = {
         "large": (lambda: bench.console(bench.large), FIRST_ROW),
         "small": (lambda: bench.console(bench.small), FIRST_ROW),
-        "bare": (lambda: bench.console(bench.bare), FIRST_ROW),
-        "postgres": (lambda: bench.console(bench.postgres), FIRST_ROW),
         "empty": (bench.empty, b"READY-HERE"),
     }
     for name, (program, wanted) in programs.items():
@@ -283,13 +261,13 @@ SECTIONS = {"start": start, "keys": keys, "busy": busy, "indexing": indexing, "m
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("sections", nargs="*", metavar="|".join(SECTIONS))
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=ROWS)
     args = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.rows:,} rows", flush=True)
     with tempfile.TemporaryDirectory(dir=data.CACHE if data.CACHE.exists() else None) as folder:
         server = Postgres().start()
         try:
-            bench = Bench(Path(folder), args.rows, server.dsn("postgres"))
+            bench = Bench(Path(folder), args.rows, server)
             results = [good for name in args.sections or SECTIONS for good in SECTIONS[name](bench)]
         finally:
             server.stop()

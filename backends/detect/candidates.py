@@ -99,6 +99,7 @@ class Attached:
     channel: str | None = None  # the channel that the store notifies on, if any
     counts_retries: bool = False  # retry_count is there and can be incremented
     intents: Candidate | None = None  # the engine's intents, where this role can read them
+    indexed: frozenset[str] = frozenset()  # columns whose values an index has in their order
 
     def column(self, name: str) -> CatalogColumn:
         column = self.found.column(name)

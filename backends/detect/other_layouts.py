@@ -105,7 +105,7 @@ async def bare(connection: CatalogConnection, label: str, found: Candidate, *, r
         raise ValueError("an order table has a report of its own")
     spelt = resolve(layout, (column.name for column in found.columns))
     indexes = await postgres.indexes_of(connection, found.quoted) if found.kind == "table" else []
-    ids_repeat = not layout.sends and not any(unique and names == [spelt["id"]] for unique, _, names in indexes)
+    ids_repeat = not layout.sends and not any(unique and names == [spelt["id"]] for unique, _, names, _ in indexes)
     info = StoreInfo(
         label=label,
         dialect="postgresql",
@@ -187,7 +187,7 @@ def index_holes(
     *,
     partitioned: bool,
 ) -> list[Finding]:
-    leading = {names[0] for _, whole, names in indexes if whole and names}
+    leading = {names[0] for _, whole, names, _ in indexes if whole and names}
     identity, moment = spelt["id"], spelt[layout.moment]
     how = "" if partitioned else " CONCURRENTLY"  # Postgres makes no index of a partitioned table concurrently
     findings = []
@@ -200,7 +200,7 @@ def index_holes(
         sql = f"CREATE INDEX CONCURRENTLY ON {found.quoted} ({quoted(moment)}, {quoted(identity)})"
         findings.append(Finding("no-created-index", text, sql))
     by_queue = [] if layout.sends else [spelt[layout.origin[0]], moment]
-    if by_queue and not any(whole and names and names[:2] == by_queue for _, whole, names in indexes):
+    if by_queue and not any(whole and names and names[:2] == by_queue for _, whole, names, _ in indexes):
         text = f"{found.shown} has no index on ({', '.join(by_queue)}): one queue's entries are found by reading all"
         sql = f"CREATE INDEX{how} ON {found.quoted} ({', '.join(map(quoted, by_queue))})"
         findings.append(Finding("no-queue-index", text, sql))

@@ -67,7 +67,10 @@ WHERE t.tgrelid = CAST($1 AS regclass) AND NOT t.tgisinternal
 _INDEXES = """
 SELECT i.indisunique AND i.indpred IS NULL, i.indpred IS NULL,
   (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(num, n)
-   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.num)
+   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.num),
+  (SELECT a.attname::text FROM pg_attribute a, pg_opclass o, pg_am m WHERE a.attrelid = i.indrelid
+   AND a.attnum = i.indkey[0] AND i.indpred IS NULL AND i.indcollation[0] = a.attcollation AND o.oid = i.indclass[0]
+   AND o.opcdefault AND m.oid = o.opcmethod AND m.amname = 'btree')
 FROM pg_index i WHERE i.indrelid = CAST($1 AS regclass) AND i.indisvalid
 """
 _INSERT, _DELETE, _UPDATE, _TRUNCATE = 4, 8, 16, 32  # bits of pg_trigger.tgtype
@@ -115,7 +118,7 @@ async def is_standby(connection: CatalogConnection) -> bool:
 
 
 async def indexes_of(connection: CatalogConnection, table: str) -> list[tuple[Any, ...]]:
-    """For each index: unique and not partial, not partial, its columns in order."""
+    """For each index: unique and not partial, not partial, its columns in order, and the one whose order it has."""
     return [tuple(row) for row in (await connection.exec_driver_sql(_INDEXES, (table,))).fetchall()]
 
 
@@ -149,7 +152,8 @@ async def report(connection: CatalogConnection, label: str, found: Candidate, *,
     made = bare(label, found, read_only=read_only)
     by: Literal["client", "database"] = "client" if can_write else "database"
     info = replace(made.info, read_only_enforced_by=by, role=role, findings=tuple(findings))
-    return replace(made, info=info, channel=_channel(triggers))
+    indexed = frozenset(str(leading) for *_, leading in indexes if leading is not None)
+    return replace(made, info=info, channel=_channel(triggers), indexed=indexed)
 
 
 def _holes(found: Candidate, triggers: list[tuple[Any, ...]]) -> list[Finding]:
@@ -191,7 +195,7 @@ def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Findi
     if found.kind != "table":
         return []
     findings = []
-    if not any(unique and names == ["dlq_id"] for unique, _, names in indexes):
+    if not any(unique and names == ["dlq_id"] for unique, _, names, _ in indexes):
         findings.append(
             Finding(
                 "no-unique-id",
@@ -199,7 +203,7 @@ def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Findi
                 f"CREATE UNIQUE INDEX CONCURRENTLY ON {found.quoted} (dlq_id)",
             )
         )
-    if not any(whole and names and names[0] == "captured_at" for _, whole, names in indexes):
+    if not any(whole and names and names[0] == "captured_at" for _, whole, names, _ in indexes):
         findings.append(
             Finding(
                 "no-captured-index",

@@ -20,9 +20,10 @@ _TABLES = (
     "AND m.name NOT LIKE 'console\\_%' ESCAPE '\\' ORDER BY m.name, c.cid"
 )
 _INDEXES = (
-    'SELECT l."unique" AND NOT l.partial, (SELECT group_concat(i.name) FROM pragma_index_info(l.name) i), m.sql '
+    'SELECT l."unique" AND NOT l.partial, (SELECT group_concat(i.name) FROM pragma_index_info(l.name) i), m.sql, '
+    "(SELECT x.name FROM pragma_index_xinfo(l.name) x WHERE x.seqno = 0 AND x.coll = 'BINARY' AND NOT l.partial) "
     "FROM pragma_index_list(?) l LEFT JOIN sqlite_master m ON m.type = 'index' AND m.name = l.name "
-    "UNION ALL SELECT 1, name, NULL FROM pragma_table_info(?) WHERE pk AND name = 'dlq_id' "
+    "UNION ALL SELECT 1, name, NULL, NULL FROM pragma_table_info(?) WHERE pk AND name = 'dlq_id' "
     "AND (SELECT count(*) FROM pragma_table_info(?) WHERE pk) = 1"
 )
 _TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
@@ -66,7 +67,9 @@ async def report(connection: CatalogConnection, target: SQLiteTarget, found: Can
     ]
     made = bare(target, found, by_rowid=rowid, read_only=read_only)
     by: Literal["client", "database"] = "client" if could_be_written(target.path) else "database"
-    return replace(made, info=replace(made.info, read_only_enforced_by=by, findings=tuple(findings)))
+    indexed = frozenset(str(leading) for *_, leading in indexes if leading is not None)
+    info = replace(made.info, read_only_enforced_by=by, findings=tuple(findings))
+    return replace(made, info=info, indexed=indexed)
 
 
 def _plain(sql: str | None) -> str:
@@ -114,11 +117,11 @@ def _index_holes(found: Candidate, indexes: list[tuple[Any, ...]]) -> list[Findi
     if found.kind != "table":
         return []
     findings = []
-    if not any(unique and names == "dlq_id" for unique, names, _ in indexes):
+    if not any(unique and names == "dlq_id" for unique, names, *_ in indexes):
         text = f"{found.shown}.dlq_id has no unique index: finding an entry reads the whole table"
         name = orders.named(found.name, "_console_id")
         findings.append(Finding("no-unique-id", text, f"CREATE UNIQUE INDEX {name} ON {found.quoted} (dlq_id)"))
-    if not any((names or "").startswith("dismissed") or "dismissed" in _plain(sql) for _, names, sql in indexes):
+    if not any((names or "").startswith("dismissed") or "dismissed" in _plain(sql) for _, names, sql, _ in indexes):
         text = f"{found.shown} has no index on dismissed: counting what is open reads the whole table"
         findings.append(Finding("no-open-index", text, orders.sqlite_index(found.name)))
     return findings

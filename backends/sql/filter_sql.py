@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from backends.criterion import Criterion, Pattern
-from backends.filter_match import ACTION, number_column, text_columns
+from backends.criterion import Criterion, Pattern, fold
+from backends.filter_match import ACTION, ACTION_COLUMN, USUAL_VERB, number_column, text_columns
 from backends.layouts.mask import MASKED
 from backends.layouts.orders import NAME as ORDERS
 from backends.layouts.orders import sqlite_affinity
 from backends.layouts.roles import Roles
-from backends.records import Filter
+from backends.records import Filter, number
 from backends.sql.postgres_columns import TIME_TYPES
 
 ESCAPE = "!"  # servers treat a backslash in different ways
@@ -134,9 +134,12 @@ class _Dialect:
                 names = (self.role.identity, self.role.cid)
                 return UNKNOWN if asked.asks_for_nothing else self._whole(asked, tuple(filter(None, names)))
             case "verb":
-                return UNKNOWN
+                usual = any(choice.fits(USUAL_VERB) for choice in asked.choices)  # of an action that says none
+                return UNKNOWN if usual else self._in_action(asked, ("action",), asked.choices)
             case name if name.startswith(ACTION):
-                return UNKNOWN
+                words = [one for one in asked.choices if not (one.is_literal and number(one.pieces[0]) is not None)]
+                values = words if len(words) == len(asked.choices) else ()  # a number can be spelled in many ways
+                return self._in_action(asked, name.removeprefix(ACTION).split("."), values)
             case name:
                 return self._whole(asked, text_columns(name, self.role))
 
@@ -158,6 +161,22 @@ class _Dialect:
         spelled = [Pattern(("", *one.pieces, "")) if one.is_literal else one for one in asked.choices]
         both = _either([self.text(column, one) for one in spelled])
         return both if self.role.layout == ORDERS else (both[0], FALSE)
+
+    def _in_action(self, asked: Criterion, keys: Sequence[str], values: Sequence[Pattern]) -> _Both:
+        """What stands in the text of every action that fits: its keys, and one of the values where there are any.
+
+        Nothing is sure of it. JSON may spell any letter by an escape, so that what has one has to be read.
+        """
+        if asked.asks_for_nothing or self.role.layout != ORDERS:
+            return UNKNOWN
+        column = self.columns(ACTION_COLUMN)
+        told = [[Pattern((fold(key),))] for key in keys if key]
+        every = []
+        for texts in (*told, values) if values else told:
+            found = _any(self.text(column, Pattern(("", *one.pieces, "")))[0] for one in texts)
+            if found != TRUE:
+                every.append(_any((found, self.escapes(column))))
+        return (" AND ".join(every), FALSE) if every else UNKNOWN
 
     def _found(self, text: Pattern) -> _Both:
         if text.is_nothing:
@@ -189,6 +208,10 @@ class _Dialect:
         return _any(self.number(column, sign, one) for one in limits if isinstance(one, Decimal)), FALSE
 
     def text(self, column: Column, asked: Pattern) -> _Both:
+        raise NotImplementedError
+
+    def escapes(self, column: Column) -> str:
+        """True of a text with a backslash in it."""
         raise NotImplementedError
 
     def nothing(self, column: Column) -> _Both:
@@ -252,6 +275,9 @@ class _SQLite(_Dialect):
             wide = f"{wide} OR {held} GLOB '*[^' || char(1) || '-' || char(127) || ']*'"
         return f"({kind} OR {wide})"
 
+    def escapes(self, column: Column) -> str:
+        return f"instr({column.sql}, char(92))"
+
     def nothing(self, column: Column) -> _Both:
         return f"({column.sql} IS NULL OR {column.sql} = '' OR typeof({column.sql}) = 'blob')", (
             f"({column.sql} IS NULL OR {column.sql} = '')"
@@ -289,7 +315,7 @@ class _Postgres(_Dialect):
         if not column.type.startswith(_SPELLED_ALIKE) or column.type.endswith("[]"):
             return UNKNOWN
         held = _text(column)
-        odd = f"{held} COLLATE \"C\" ~ ('[^' || chr(1) || '-' || chr(127) || ']')"
+        odd = _other_letters(held)
         if not _is_ascii(asked):
             return odd, FALSE
         if _size(asked) > _LONGEST:
@@ -300,6 +326,9 @@ class _Postgres(_Dialect):
         else:
             equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal})"
+
+    def escapes(self, column: Column) -> str:
+        return f"strpos({_text(column)}, chr(92)) > 0"
 
     def nothing(self, column: Column) -> _Both:
         if not column.type.startswith(_SPELLED_ALIKE) or column.type.endswith("[]"):
@@ -321,6 +350,12 @@ class _Postgres(_Dialect):
         if column.type == "double precision" and abs(limit) <= _LARGEST_FLOAT:
             return f"{column.sql} {sign} {self.bind(float(limit), 'double precision')}"
         return TRUE
+
+
+def _other_letters(held: str) -> str:
+    """True of a text with other letters than ASCII's; in UTF-8 they take several bytes, which is told much faster."""
+    searched = f"{held} COLLATE \"C\" ~ ('[^' || chr(1) || '-' || chr(127) || ']')"
+    return f"CASE getdatabaseencoding() WHEN 'UTF8' THEN octet_length({held}) <> length({held}) ELSE {searched} END"
 
 
 def _text(column: Column) -> str:

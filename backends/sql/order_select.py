@@ -23,6 +23,7 @@ from backends.sql.filter_sql import FALSE, Column, FilterSQL, filter_sql, placed
 from backends.sql.postgres_columns import text_value
 from backends.sql.text.order_row import OrderRow, Part, identity_sql, order_columns, order_parts
 from backends.sql.text.query import CompiledQuery
+from backends.sql.text.spelling import Spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,18 @@ class OrderSelect(OrderRow):
             joined = joined.outerjoin(attempt, holding)
         return statement.select_from(joined)
 
-    def page(self, where: Filter, stretch: RowRange, *, descending: bool, most: int, unsure: bool) -> CompiledQuery:
+    def page(
+        self,
+        where: Filter,
+        stretch: RowRange,
+        *,
+        descending: bool,
+        most: int,
+        unsure: bool,
+        spelled: Sequence[Spelled] = (),
+    ) -> CompiledQuery:
         statement = self.select(whole=False, unfit=self._unfit(where), surely=self._surely(where))
-        statement = statement.where(*self.conditions(where, unsure=unsure))
+        statement = statement.where(*self.conditions(where, unsure=unsure), *self.spelled(spelled))
         statement = self.order.apply(statement, stretch, descending=descending)
         # Not a parameter: Postgres plans better for a limit it knows.
         return compiled(statement.limit(sa.literal_column(str(int(most)))), on_postgres=self.on_postgres)
@@ -241,6 +251,12 @@ class OrderSelect(OrderRow):
         """What every match fulfils; with `unsure`, only rows of which the database cannot tell."""
         made = row_filter(self.attached, where)
         return [*self._states(where.states), *self._placed(made, made.unsure if unsure else made.may)]
+
+    def spelled(self, found: Sequence[Spelled]) -> list[ColumnElement[Any]]:
+        """What an index answers."""
+        table = self.attached.found.quoted.replace(":", "\\:")
+        made: list[Any] = [sa.text(f"({one.condition(table)})") for one in found]
+        return made
 
     def sure_conditions(self, where: Filter) -> list[ColumnElement[bool]]:
         made = row_filter(self.attached, where)

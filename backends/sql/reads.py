@@ -23,6 +23,7 @@ from backends.sql.order_select import OrderSelect, RowOrder, RowRange, filter_va
 from backends.sql.postgres_columns import spelled
 from backends.sql.text.order_row import placer
 from backends.sql.text.query import CompiledQuery
+from backends.sql.text.spelling import Spelled, are_too_many, fitting, indexed, stored_values
 
 _MOST_QUERIES = 500
 _EARLIEST_AMONG = 1000  # how many of the first pending entries are compared
@@ -42,6 +43,7 @@ class SQLReads(EntryReads[OrderSelect]):
         self._stray = False
         self._queries: dict[tuple[object, ...], CompiledQuery] = {}
         self._filters: dict[Filter, FilterSQL] = {}
+        self._various: set[str] = set()  # columns of so many values that an index does not help a filter
 
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows:
         shape = await self._shape(link, as_text=as_text)
@@ -56,17 +58,34 @@ class SQLReads(EntryReads[OrderSelect]):
     async def _page_rows(self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow) -> list[Any]:
         descending, most = window.descending, window.most
         made = self._filter_sql(where)
+        spelled = await self._spelled(link, where) if window.until is None else ()  # a short stretch needs no index
         given = filter_values(made) | {"source": self._attached.found.shown}
-        ask = made.unsure if window.unsure else made.may
+        for one in spelled:
+            given |= one.given
+        ask = (made.unsure if window.unsure else made.may, *(one.key for one in spelled))
         asked = (shape.with_ledger, shape.stray, shape.as_text, where.states, ask, made.surely, descending, most)
+        page = partial(shape.page, descending=descending, most=most, unsure=window.unsure, spelled=spelled)
         rows: list[Any] = []
         for stretch in _stretches(shape, window):
-            make = partial(shape.page, where, stretch, descending=descending, most=most, unsure=window.unsure)
+            make = partial(page, where, stretch)
             query = self._query((*asked, stretch.key), make)
             rows += await link.fetch(query, {**given, **stretch.values})
             if len(rows) >= most:
                 break
         return rows[:most]
+
+    async def _spelled(self, link: Connection, where: Filter) -> tuple[Spelled, ...]:
+        """What the indexes of the table can answer of a filter. Looked up anew for each page: values may be added."""
+        found: list[Spelled] = []
+        for name, asked in indexed(where, self._attached):
+            if name in self._various:
+                continue
+            stored = [row[0] for row in await link.fetch(stored_values(self._attached, name), {})]
+            if are_too_many(stored):
+                self._various.add(name)
+            elif (values := fitting(asked, stored)) is not None:
+                found.append(Spelled(len(found), name, values))
+        return tuple(found)
 
     async def _ask_edge(self, link: Connection, where: Filter, window: PageWindow) -> tuple[RowKey | None, int | None]:
         shape, descending = await self._shape(link), window.descending
@@ -126,9 +145,12 @@ class SQLReads(EntryReads[OrderSelect]):
         return made
 
     async def _ask_tally(self, link: Connection, select: OrderSelect, where: Filter) -> Sequence[Any]:
-        state = select.state()
+        state, spelled = select.state(), await self._spelled(link, where)
         statement = select.source(sa.select(state, sa.func.count())).where(*select.sure_conditions(where))
-        return (await link.execute(statement.group_by(state), filter_values(self._filter_sql(where)))).fetchall()
+        given = filter_values(self._filter_sql(where))
+        for one in spelled:
+            given |= one.given
+        return (await link.execute(statement.where(*select.spelled(spelled)).group_by(state), given)).fetchall()
 
     async def _ask_totals(self, link: Connection, select: OrderSelect) -> tuple[int, int]:
         table = sa.select(sa.func.count()).select_from(select.table)

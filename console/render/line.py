@@ -46,14 +46,19 @@ def plain(cells: Line) -> str:
 
 
 def width(cells: Line) -> int:
-    return sum(cell_len(cell.text) for cell in cells)
+    return sum([text_width(cell.text) for cell in cells])
+
+
+def text_width(text: str) -> int:
+    """The columns that a text takes. Most texts are plain ASCII, of which nothing has to be looked up."""
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def cell_at(cells: Line, x: int) -> int | None:
     """Which cell of the line stands in this column; None beyond its end."""
     end = 0
     for at, cell in enumerate(cells):
-        end += cell_len(cell.text)
+        end += text_width(cell.text)
         if x < end:
             return at
     return None
@@ -68,11 +73,16 @@ def fit(text: str, size: int, *, right: bool = False) -> str:
     """The text in exactly `size` cells, cut with an ellipsis or padded."""
     if size <= 0:
         return ""
-    length = cell_len(text)
+    length = text_width(text)
     if length > size:
-        return set_cell_size(text, size - 1) + "…"
+        return f"{_cut(text, size - 1)}…"
     space = " " * (size - length)
     return space + text if right else text + space
+
+
+def _cut(text: str, size: int) -> str:
+    """The first `size` columns of a longer text; half a wide letter becomes a blank."""
+    return text[:size] if text.isascii() and text.isprintable() else set_cell_size(text, size)
 
 
 def clip(cells: Line, size: int) -> Line:
@@ -82,7 +92,7 @@ def clip(cells: Line, size: int) -> Line:
     kept: list[Cell] = []
     left = size
     for cell in cells:
-        length = cell_len(cell.text)
+        length = text_width(cell.text)
         if length > left or (length == left and cell is not cells[-1]):
             kept.append(Cell(fit(cell.text + " ", left) if length < left else fit(cell.text + "…", left), cell.tone))
             break
@@ -103,13 +113,13 @@ def spread(left: Line, right: Line, size: int) -> Line:
 
 def middle(text: str, size: int) -> str:
     """The text in at most `size` cells, cut in the middle: names differ at their ends."""
-    if cell_len(text) <= size:
+    if text_width(text) <= size:
         return text
     tail = (size - 1) // 2
     end = text[-tail:] if tail else ""
-    while cell_len(end) > tail:
+    while text_width(end) > tail:
         end = end[1:]
-    return f"{set_cell_size(text, size - 1 - cell_len(end))}…{end}"
+    return f"{_cut(text, size - 1 - text_width(end))}…{end}"
 
 
 def wrap(cells: Line, size: int) -> Iterator[Line]:
@@ -124,7 +134,7 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     current: list[Cell] = []
     used = start = 0
     for word, tone, rest in _parts(cells):
-        length = cell_len(word)
+        length = text_width(word)
         if used + length + rest > size and used > start and word.strip():
             yield tuple(current)
             current, used, start = list(margin), hang, hang
@@ -132,7 +142,7 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
             head = _head(word, size - used)
             yield (*current, Cell(head, tone))
             word = word[len(head) :]
-            length = cell_len(word)
+            length = text_width(word)
             current, used, start = list(margin), hang, hang
         if used + length <= size:
             _append(current, word, tone)
@@ -148,7 +158,7 @@ def _parts(cells: Line) -> list[tuple[str, Tone, int]]:
     for word, tone in reversed(found):
         rest = 0 if word.isspace() else rest
         made.append((word, tone, rest))
-        rest = 0 if word.isspace() else rest + cell_len(word)
+        rest = 0 if word.isspace() else rest + text_width(word)
     return made[::-1]
 
 
@@ -172,7 +182,7 @@ def _words(text: str) -> list[str]:
 def _head(word: str, size: int) -> str:
     """The characters that fit, at least one so that wrapping ends."""
     count = min(size, len(word))
-    while count > 1 and cell_len(word[:count]) > size:
+    while count > 1 and text_width(word[:count]) > size:
         count -= 1
     return word[:count]
 
@@ -192,7 +202,7 @@ def joined(parts: Iterable[Line], between: str = "   ") -> Line:
 
 def columns(rows: Sequence[tuple[str, Line]], *, indent: int = 1) -> list[Line]:
     """Names in one column, their values beside them."""
-    size = max((cell_len(name) for name, _ in rows), default=0)
+    size = max((text_width(name) for name, _ in rows), default=0)
     return [(Cell(" " * indent), Cell(fit(name, size), "dim"), Cell("  "), HANG, *rest) for name, rest in rows]
 
 

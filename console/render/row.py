@@ -97,6 +97,7 @@ class TableColumn(NamedTuple):
 class TableColumns(NamedTuple):
     columns: tuple[TableColumn, ...]
     gap: str
+    between: Cell  # two columns, of every row
 
 
 def _left(entry: Entry, now: datetime) -> tuple[str, Tone]:
@@ -129,6 +130,8 @@ _STALE = Glyph("·", "dim", "stale", "stale: too old to be sent unasked")
 _EXIT = Glyph("⚑", "accent", "exit", "exit: it only takes from a position")
 _MARKED = Glyph("●", "accent", "marked", "marked")
 _NEW = Glyph("+", "accent", "new", "new since you looked")
+_MARKED_CELL, _NEW_CELL, _EXIT_CELL = (Cell(one.sign, one.tone) for one in (_MARKED, _NEW, _EXIT))
+_UNMARKED, _BLANK = Cell(" ", "accent"), Cell(" ")
 
 
 def legend(layout: str) -> tuple[Glyph, ...]:
@@ -147,7 +150,7 @@ def table_columns(size: int, layout: str) -> TableColumns:
     taken = sum(column.size(size) for column in chosen) + len(gap) * (len(chosen) - 1) + len(_margin(layout))
     rest = max(8, size - taken)
     sized = (TableColumn(one.title, one.size(size) if one.sizes else rest, one.right) for one in chosen)
-    return TableColumns(tuple(sized), gap)
+    return TableColumns(tuple(sized), gap, Cell(gap))
 
 
 def header(size: int, layout: str) -> Line:
@@ -200,20 +203,27 @@ def row_line(
     sought: Sought = NOTHING,
 ) -> Line:
     """The entry's line, exactly as wide as the table. `quick`: only what can be told at once."""
-    made, state = table_columns(size, row.entry.layout), state_glyph(row, now)
-    cells = [Cell(_MARKED.sign if marked else _NEW.sign if fresh else " ", "accent"), Cell(state.sign, state.tone)]
-    if of.layout_of(row.entry).has_modes:
-        cells.append(Cell(_EXIT.sign, _EXIT.tone) if is_exit(row.entry) else Cell(" "))
-    cells.append(Cell(" "))
+    entry = row.entry
+    made, state = table_columns(size, entry.layout), state_glyph(row, now)
+    cells = [_MARKED_CELL if marked else _NEW_CELL if fresh else _UNMARKED, Cell(state.sign, state.tone)]
+    if of.layout_of(entry).has_modes:
+        cells.append(_EXIT_CELL if is_exit(entry) else _BLANK)
+    cells.append(_BLANK)
+    between = made.between
     for column in made.columns:
-        if column.title == "VALUE":
-            text, shade = _value(row.entry, column.size, types or {}, quick=quick)
+        title, room, right = column
+        if title == "VALUE":
+            text, shade = _value(entry, room, types or {}, quick=quick)
         else:
             text, shade = _shown(row, column, now)
-        cell = Cell(fit(text, column.size, right=column.right), shade)
-        cells += [cell] if sought is NOTHING else _found(row.entry, cell, column.title, sought)
-        cells.append(Cell(made.gap))
-    return tuple(cells[:-1])
+        cell = Cell(fit(text, room, right=right), shade)
+        if sought is NOTHING:
+            cells.append(cell)
+        else:
+            cells += _found(entry, cell, title, sought)
+        cells.append(between)
+    cells.pop()
+    return tuple(cells)
 
 
 def _found(entry: Entry, cell: Cell, title: str, sought: Sought) -> list[Cell]:

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
-
-from rich.cells import cell_len
+from functools import lru_cache
 
 from backends.records import Entry, number, parse_time, readable
-from console.render.line import Line, Tone, fit, line, middle, trusted
+from console.render.line import Line, Tone, fit, line, middle, text_width, trusted
 from console.services import layout_fields as layout
 from console.services.errors.summary import summarise
 from console.text.durations import age
@@ -74,9 +73,9 @@ def short_value(amount: Decimal, currency: str | None, room: int) -> str:
     text, name = short(amount), safe(currency or "", 12)
     if not name or (currency in _DOLLARS and room < _ROOM_TO_NAME):
         return text
-    if cell_len(f"{text} {name}") <= room:
+    if text_width(f"{text} {name}") <= room:
         return f"{text} {name}"
-    return f"{text}{name}" if cell_len(f"{text}{name}") <= room else f"{short(amount, whole=True)}{name}"
+    return f"{text}{name}" if text_width(f"{text}{name}") <= room else f"{short(amount, whole=True)}{name}"
 
 
 def money(value: Decimal, *, signed: bool = False) -> str:
@@ -149,20 +148,20 @@ def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
         return safe(subject(entry), _SUBJECT_LENGTH)
     verb, tif = action(entry)
     size, after = _terms(entry)
-    before = f"{'' if verb == 'new' else f'{verb} '}{side(entry)} {size}"
-    market = name(entry.text("market_id"))
+    direction, market = side(entry), name(entry.text("market_id"))
+    before = f"{'' if verb == 'new' else f'{verb} '}{direction} {size}"
     if aligned and verb == "new" and room >= _ROOM_TO_ALIGN:
-        columns = f"{fit(side(entry), _SIDE) if len(side(entry)) < _SIDE else side(entry)} {size:>{_SIZE}}"
-        before = columns if cell_len(f"{columns} {market} {after}") <= room else before
-    whole = " ".join(part for part in (before, market, after, tif) if part.strip())
-    if cell_len(whole) <= room:
+        columns = f"{fit(direction, _SIDE) if len(direction) < _SIDE else direction} {size:>{_SIZE}}"
+        before = columns if text_width(f"{columns} {market} {after}") <= room else before
+    whole = " ".join([part for part in (before, market, after, tif) if part.strip()])
+    if text_width(whole) <= room:
         return whole
     for shorter in (after, glued := after.replace("@ ", "@"), glued.removesuffix(".0")):
-        if cell_len(f"{before} {market} {shorter}") <= room:
+        if text_width(f"{before} {market} {shorter}") <= room:
             return f"{before} {market} {shorter}"
-    if cell_len(before) + min(cell_len(market), _MARKET_LENGTH) + cell_len(after) + 2 > room:
+    if text_width(before) + min(text_width(market), _MARKET_LENGTH) + text_width(after) + 2 > room:
         after = after.replace("@ ", "@")
-    left = room - cell_len(before) - cell_len(after) - 2
+    left = room - text_width(before) - text_width(after) - 2
     return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
 
 
@@ -202,7 +201,12 @@ def name(text: str) -> str:
 
 def error_head(entry: Entry, room: int) -> str:
     """What the error says, in one line; where room is short, the message without the exception around it."""
-    return safe(summarise(layout.error_text(entry)).within(room), 300)
+    return _error_head(entry.layout, layout.stored_error(entry), room)
+
+
+@lru_cache(maxsize=1024)  # a row is painted again whenever the list moves
+def _error_head(kind: str, stored: str, room: int) -> str:
+    return safe(summarise(layout.without_credentials(kind, stored)).within(room), 300)
 
 
 def coverage(found: int, covered: int, total: int | None, *, over: bool) -> Line:

@@ -110,8 +110,11 @@ def text(entry: Entry, name: str) -> str:
 
 def error_text(entry: Entry) -> str:
     """What went wrong, in the words of whoever wrote the entry, without credentials."""
-    told = stored_error(entry)
-    return masked_error(told) if entry.layout == ORDERS else told  # other layouts are masked as they are read
+    return without_credentials(entry.layout, stored_error(entry))
+
+
+def without_credentials(layout: str, stored: str) -> str:
+    return masked_error(stored) if layout == ORDERS else stored  # other layouts are masked as they are read
 
 
 def stored_error(entry: Entry) -> str:

@@ -78,7 +78,7 @@ REVIEWED = {
         "text", "why", "words", "worth",
     },
     "render/row.py": {
-        "_EXIT.sign", "_MARKED.sign", "_NEW.sign", "_margin(layout)", "made.gap", "state.sign", "text[at:]",
+        "_margin(layout)", "gap", "made.gap", "one.sign", "state.sign", "text[at:]",
         "text[at:start + low]", "text[start + low:end + low]", "told.word", "column.title", "text",
     },
     "evidence/settlement.py": {"_PERSON", "_which(attempt)", "ago", "mode", "place", "text", "claim"},

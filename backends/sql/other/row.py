@@ -8,7 +8,7 @@ from typing import Any
 
 from backends.layouts.mask import hints_in, masked_document, masked_text
 from backends.ledger.names import shown_state
-from backends.records import CLIP, Entry
+from backends.records import CLIP, Entry, stored_entry
 from backends.sql.other import naming
 from backends.sql.other.select import Select
 from backends.sql.postgres_columns import INFINITE, TIME_TYPES
@@ -34,7 +34,7 @@ def entries(
     _name_the_ends(select, rest)
     layout, names = select.attached.layout.name, select.attached.info.columns
     return [
-        Entry(layout, entry_id, shown_state(held), (version,), place, names, values, at in cut)
+        stored_entry(layout, entry_id, shown_state(held), (version,), place, names, values, at in cut)
         for at, (held, entry_id, version, place, values) in enumerate(
             zip(state, identity, stamp, places, zip(*rest, strict=True), strict=True)
         )

@@ -11,8 +11,8 @@ from dlq_sink.values import is_encodable
 
 from backends.detect import Attached
 from backends.layouts import orders
-from backends.ledger.names import HELD, shown_state, table_name
-from backends.records import CLIP, OPEN_STATES, Entry, RowKey, State, parse_time, readable
+from backends.ledger.names import HELD, SHOWN, shown_state, table_name
+from backends.records import CLIP, OPEN_STATES, Entry, RowKey, State, parse_time, readable, stored_entry
 from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
 
 Part = Literal["all", "dated", "undated"]
@@ -198,18 +198,20 @@ class OrderRow:
 
         respell = self.as_text and self.attached.column("captured_at").type.startswith("timestamp with time zone")
 
+        begins, shown = -3 if counted else -2, SHOWN.get
+
         def read(row: Sequence[Any]) -> Entry:
-            values = tuple(row[first:])
+            values: tuple[Any, ...] = row[first:]  # type: ignore[assignment]  # of drivers' rows a tuple
             if respell:
                 values = (values[0], parse_time(values[1]) or values[1], *values[2:])
             place = (row[4],) if by_rowid else place_of(values)
-            version = values[-3:-1] if counted else values[-2:-1]
             identity, captured = values[0], values[1]
-            if type(identity) is not str or not is_encodable(identity):
+            if type(identity) is not str or not (identity.isascii() or is_encodable(identity)):
                 identity = _spelled(identity)
             if type(captured) is datetime and captured.tzinfo is None and captured in INFINITE:
                 values = (values[0], INFINITE[captured], *values[2:])
-            return Entry(layout, identity, shown_state(row[0]), version, place, names, values, bool(row[1]))
+            state = shown(row[0]) or shown_state(row[0])
+            return stored_entry(layout, identity, state, values[begins:-1], place, names, values, bool(row[1]))
 
         return read
 

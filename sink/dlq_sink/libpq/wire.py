@@ -207,23 +207,24 @@ class AnswerGuard(_Before):
             self._walk(data)
 
     def _walk(self, data: bytes) -> None:
-        at, end = self._rest, len(data)
-        while at + _HEAD <= end:
-            kind, length = _HEADER.unpack_from(data, at)
+        at, last, answer, header = self._rest, len(data) - _HEAD, self._answer, _HEADER.unpack_from
+        while at <= last:  # for each row of a page: everything that it asks for is at hand
+            kind, length = header(data, at)
             if kind == _ROW:
-                self._answer += length
+                answer += length
             elif kind in _ANSWERED:
-                self._answer = 0
-            if not _HEAD - 1 <= length <= LONGEST_MESSAGE or self._answer > LONGEST_ANSWER:
+                answer = 0
+            if not _HEAD - 1 <= length <= LONGEST_MESSAGE or answer > LONGEST_ANSWER:
                 self._refuse(data[:at])
                 return
             if length > _WIDEST_MESSAGE:
-                self._rest, self._missing = 0, length + 1
+                self._rest, self._missing, self._answer = 0, length + 1, answer
                 if at:
                     self.inner.data_received(data[:at])
                 self.data_received(data[at:])
                 return
             at += length + 1
+        end, self._answer = last + _HEAD, answer
         if at < end:
             self._head, data = data[at:], data[:at]
         self._rest = max(0, at - end)

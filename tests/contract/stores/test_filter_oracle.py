@@ -54,6 +54,8 @@ ACTIONS: tuple[str, ...] = (
     json.dumps({"action": "CANCEL", "price": "180.5", "tags": ["x"], "stop_loss": {"stop_price": 170}}),
     json.dumps({"action": "replace", "price": 180, "note": None, "a.b": "dotted"}),
     json.dumps({"price": 0.1, "note": "", "a": {"b": "path"}, "reduce_only": False}),
+    r'{"\u0061ction": "c\u0061ncel", "time\u005fin_force": "d\u0061y", "\u0061": {"b": "p\u0061th"}}',
+    '{"action": "canc\u212ael", "time_in_force": "DAY", "tags": "x"}',
 )
 PRICES = (None, 180.0, 0.1, 1e-7, 92641.25)
 QUANTITIES = (1.0, 100.0, 0.3, 2500000.0)
@@ -353,6 +355,20 @@ async def test_every_expression_means_the_same(store_rig: Rig) -> None:
         await check(store, kept, every, line)
 
 
+async def test_an_index_changes_no_answer(store_rig: Rig) -> None:
+    kept = rows()
+    await store_rig.make(kept)
+    columns = {"venue": "venue_name", "account": "account_id", "market": "market_id", "cid": "client_order_id"}
+    for column in columns.values():
+        await store_rig.sql(f"CREATE INDEX by_{column} ON order_dlq ({column})")
+    store = await store_rig.open()
+    every = await whole(store)
+    asked = [line for line in LINES if line.startswith(tuple(columns))]
+    assert len(asked) > 30
+    for line in asked:
+        await check(store, kept, every, line)
+
+
 async def test_pages_and_steps_reach_the_same_entries(store_rig: Rig) -> None:
     """Whether page by page in either direction, or in steps of a few rows."""
     kept = rows()
@@ -434,7 +450,15 @@ async def test_generated_expressions_mean_the_same(
 ) -> None:
     store = await emptied(store_rig)
     kept = [
-        order_row(n, venue_name=a, account_id=b, market_id=c, error=d, price=price, action_json=json.dumps({"k": a}))
+        order_row(
+            n,
+            venue_name=a,
+            account_id=b,
+            market_id=c,
+            error=d,
+            price=price,
+            action_json=json.dumps({"k": a}, ensure_ascii=n % 2 == 0),
+        )
         for n, (a, b, c, d, price) in enumerate(texts)
     ]
     await store_rig.fill(kept)
@@ -453,6 +477,8 @@ async def emptied(rig: Rig) -> SQLStore:
                 await rig.sql(f"DROP TRIGGER order_dlq_worm_{kind}")
         else:
             await rig.sql("ALTER TABLE order_dlq DISABLE TRIGGER USER")
+        for name in ("venue_name", "client_order_id"):
+            await rig.sql(f"CREATE INDEX by_{name} ON order_dlq ({name})")
         _OPENED[id(rig)] = await rig.open()
     await rig.sql("DELETE FROM order_dlq")
     return _OPENED[id(rig)]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from backends.criterion import Criterion, Pattern
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State, parse_time
 from backends.sql.store import SQLStore
 from backends.store import Result
@@ -282,3 +283,43 @@ async def test_counts_of_odd_flags_agree_with_the_states_shown(sqlite_store: SQL
     assert len(done.done) == recount(shown)["pending"]
     assert len(done.changed) == recount(shown)["dismissed"]
     assert {now for _, now in done.changed} == {"dismissed"}
+
+
+async def test_an_index_answers_a_filter_in_any_case(store_rig: Rig) -> None:
+    await store_rig.make([order_row(n, venue_name=("Kalshi", "alpaca", "KALSHI")[n % 3]) for n in range(9)])
+    await store_rig.sql("CREATE INDEX by_venue ON order_dlq (venue_name)")
+    store = await store_rig.open()
+    assert await last(store, Filter(venue="kalshi")) == "023568"
+    assert await last(store, Filter(venue="ALPACA")) == "147"
+    assert await last(store, Filter(venue="nowhere")) == ""
+    assert (await store.counts(Filter(venue="kalshi"))).open == 6
+    await store_rig.fill([order_row(9, venue_name="kalshI"), order_row(10, venue_name="Nowhere")])
+    assert await last(store, Filter(venue="kalshi")) == "0235689"
+    assert await last(store, Filter(venue="nowhere")) == "a"
+    asked = {query.text.partition("WHERE")[2] for query in store._queries.values()}
+    assert any('"venue_name" = ' in text.replace("= ? COLLATE", "") for text in asked), "not as it is stored"
+
+
+async def test_a_column_of_many_values_is_filtered_without_its_index(store_rig: Rig) -> None:
+    rows = [order_row(n, market_id=f"M-{n}", venue_name=f"v{n % 12}") for n in range(260)]
+    await store_rig.make(rows)
+    await store_rig.sql("CREATE INDEX by_market ON order_dlq (market_id)")
+    await store_rig.sql("CREATE INDEX by_venue ON order_dlq (venue_name)")
+    store = await store_rig.open()
+    assert await ids(store, Filter(market="m-7")) == [rows[7]["dlq_id"]]
+    assert await ids(store, Filter(market="m-7", venue="V7")) == [rows[7]["dlq_id"]]
+    every = replace(Filter(), criteria=(Criterion("venue", (Pattern(("v", "")),)),))
+    assert len(await ids(store, every)) == 260
+
+
+async def test_values_that_are_no_text_are_filtered_without_an_index(store_rig: Rig) -> None:
+    if not isinstance(store_rig, SQLiteRig):
+        return
+    await store_rig.make([order_row(n) for n in range(3)])
+    await store_rig.sql("CREATE INDEX by_venue ON order_dlq (venue_name)")
+    await store_rig.sql("DROP TRIGGER order_dlq_worm_upd")
+    await store_rig.sql("UPDATE order_dlq SET venue_name = x'4b414c534849' WHERE rowid = 2")
+    await store_rig.sql("UPDATE order_dlq SET venue_name = CAST(x'4bff' AS TEXT) WHERE rowid = 3")
+    store = await store_rig.open()
+    assert await last(store, Filter(venue="kalshi")) == "1"
+    assert await last(store, Filter(venue="k\\xff")) == "2"
