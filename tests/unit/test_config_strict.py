@@ -44,6 +44,13 @@ def test_deep_nesting_is_no_bug(tmp_path: Path) -> None:
         load_config(str(written(tmp_path, "theme = " + "[" * 100_000)), {})
 
 
+@pytest.mark.parametrize("key", ["limits]\nstale_after", "limits]\nduplicate_window", "alerts]\noldest"])
+@pytest.mark.parametrize("value", ["2000000d", "99999999999999999d"])
+def test_a_time_that_no_date_reaches_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="at most 365000d"):
+        load_config(str(written(tmp_path, f'[{key} = "{value}"')), {})
+
+
 def test_a_config_that_others_may_write_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "")
     for mode, refused in ((0o600, False), (0o644, False), (0o646, True), (0o602, True)):
