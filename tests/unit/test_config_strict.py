@@ -95,6 +95,19 @@ def test_credentials_in_a_folder_that_others_may_write_are_refused(tmp_path: Pat
         Vault(folder, {}).kept(venue_set("alpaca", None, "paper"), ("api_key", "secret_key"))
 
 
+def test_credentials_that_are_no_file_or_never_end_are_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    os.mkfifo(tmp_path / "alpaca.paper.api_key", 0o600)
+    large = tmp_path / "alpaca.live.api_key"
+    large.write_text("x" * 100_001)
+    large.chmod(0o600)
+    vault = Vault(tmp_path, {})
+    with pytest.raises(SecretError, match="it is not a file"):
+        vault.kept(venue_set("alpaca", None, "paper"), ("api_key",))
+    with pytest.raises(SecretError, match="it is larger than 100,000 bytes"):
+        vault.kept(venue_set("alpaca", None, "live"), ("api_key",))
+
+
 def test_a_folder_on_the_way_counts_too(tmp_path: Path) -> None:
     """Whoever may rename a folder can put another one, with another config, in its place."""
     deep = tmp_path / "a" / "b" / "c"
