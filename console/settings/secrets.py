@@ -240,7 +240,7 @@ def _exists(path: Path) -> bool:
     except OSError as problem:
         if problem.errno in _NOT_THERE:
             return False
-        raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+        raise SecretError(f"{path} cannot be read: {problem.strerror}") from None
     return True
 
 
@@ -258,6 +258,6 @@ def _owner_only(path: Path) -> str:
             raise SecretError(f"{others} may change the credentials in {path.parent}: chmod go-w takes that away")
         return read_regular(path, _LARGEST_FILE).decode("utf-8").rstrip("\r\n")
     except OSError as problem:
-        raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+        raise SecretError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise SecretError(f"cannot read {path}: it is not text") from None
+        raise SecretError(f"{path} cannot be read: it is not text") from None
