@@ -103,7 +103,7 @@ class _Reading:
             order_type=order_type or "",
             price=price,
             order_key=self._name("order_key") or client_order_id or self._dlq_id(),
-            account_id=self._name("account_id"),
+            account_id=self._name("account_id", blanks=True),
             client_order_id=client_order_id,
             time_in_force=self._word_of_any_kind("time_in_force"),
             venue_order_id=self._name("venue_order_id"),
@@ -118,7 +118,8 @@ class _Reading:
         client_order_id = self._name("client_order_id")
         named = {name: self._term(name) for name in _NAMES_AN_ORDER}
         market_id = self._name("market_id", required=True, blanks=True)
-        order_key, account_id = self._name("order_key") or client_order_id or self._dlq_id(), self._name("account_id")
+        order_key = self._name("order_key") or client_order_id or self._dlq_id()
+        account_id = self._name("account_id", blanks=True)
         venue_order_id = self._name("venue_order_id")
         counted = list(self.findings)
         side, order_type = self._text("side", fold_case=True), self._text("order_type", fold_case=True)

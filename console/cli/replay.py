@@ -133,7 +133,8 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
         chosen = await _selected(context, session, asked_for)
         if session.info.read_only:
             say(session.info.why_read_only or _READ_ONLY)
-            return _told(handle, [EntryOutcome(one.id, "refused", None, detail="read-only") for one in chosen])
+            mode = request.mode if session.has_modes else None
+            return _told(handle, [EntryOutcome(one.id, "refused", mode, detail="read-only") for one in chosen])
         selection = Selection.of(chosen)
         plan = await session.plan(selection, request)
         entries = {one.id: one for one in chosen}

@@ -147,7 +147,7 @@ def _second_person(value: object) -> SecondPerson:
         return SecondPerson(None if value == OTHER else _SHORTEST)
     try:
         wait = parse_duration(found[1]).total_seconds()
-    except (ValueError, OverflowError) as problem:
+    except ValueError as problem:
         raise BadPolicy(f"second_person: {problem}") from None
     if not _SHORTEST <= wait <= _LONGEST:
         near = f"{_SHORTEST if wait < _SHORTEST else _LONGEST}s"

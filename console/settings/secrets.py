@@ -17,7 +17,7 @@ import keyring
 import keyring.errors
 from keyring.backend import KeyringBackend
 
-from console.settings.file_safety import who_may_replace
+from console.settings.file_safety import read_regular, who_may_replace
 from console.settings.secret_names import SetName, hub_set, provider_set, venue_set
 from console.settings.secret_remedies import field_missing, set_missing
 from console.text.untrusted import safe
@@ -28,6 +28,7 @@ _REFUSED = ("keyring.backends.null", "keyring.backends.fail")
 _FAILURES = (keyring.errors.KeyringError, OSError, EOFError, RuntimeError, ValueError)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NOT_VENUES = ("provider", "hub", "store")  # kept under the same beginning
+_LARGEST_FILE = 100_000  # bytes of a secret
 _WINDOWS_LIMIT = 1200  # characters that fit Windows' 2,560-byte blob in UTF-16
 
 
@@ -239,7 +240,7 @@ def _exists(path: Path) -> bool:
     except OSError as problem:
         if problem.errno in _NOT_THERE:
             return False
-        raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+        raise SecretError(f"{path} cannot be read: {problem.strerror}") from None
     return True
 
 
@@ -255,8 +256,8 @@ def _owner_only(path: Path) -> str:
             raise SecretError(f"{path} must belong to you and be readable by you alone (chmod 600)")
         if others := who_may_replace(path.parent):
             raise SecretError(f"{others} may change the credentials in {path.parent}: chmod go-w takes that away")
-        return path.read_text("utf-8").rstrip("\r\n")
+        return read_regular(path, _LARGEST_FILE).decode("utf-8").rstrip("\r\n")
     except OSError as problem:
-        raise SecretError(f"cannot read {path}: {problem.strerror}") from None
+        raise SecretError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise SecretError(f"cannot read {path}: it is not text") from None
+        raise SecretError(f"{path} cannot be read: it is not text") from None

@@ -7,20 +7,24 @@ from datetime import UTC, datetime, time, timedelta
 
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_MOST_DAYS = 365_000  # a moment that lies this far back still has a date
 
 
 def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if match is None:
         raise ValueError(f'"{text}" is no length of time: write 90s, 15m, 8h or 2d')
-    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > _MOST_DAYS * _UNITS["d"]:
+        raise ValueError(f'"{text}" is too long a time: at most {_MOST_DAYS}d')
+    return timedelta(seconds=seconds)
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
     """`8h` is eight hours ago, `03:00` the last one that has passed; else an ISO time. UTC unless it names a zone."""
     try:
         return now - parse_duration(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         pass
     if _CLOCK.fullmatch(text.strip()):
         return _last(text.strip(), now)

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?")
+_TARGET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 COOKIE = "dlq-console"
+WRONG_HOST = "not served under this name\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,12 @@ class Door:
 def is_our_host(given: Sequence[str]) -> bool:
     """The one Host header names this machine, with any port: a tunnel may have its own."""
     return len(given) == 1 and _HOST.fullmatch(given[0]) is not None
+
+
+def is_our_target(target: str) -> bool:
+    """A host in the request line itself, as a proxy gets it, names this machine too: it outranks Host."""
+    named = _TARGET.match(target)
+    return named is None or is_our_host([named[1]])
 
 
 def is_own_origin(given: Sequence[str], host: str) -> bool:

@@ -30,3 +30,17 @@ html, body { margin: 0; height: 100%; background: #0c181f; overflow: hidden; }
 body.-closed .ended { display: block; }
 body.-closed .textual-terminal { display: none; }
 """
+
+
+def protections(host: str) -> dict[str, str]:
+    """The headers of every answer."""
+    return {
+        "Content-Security-Policy": POLICY.replace("{host}", host),
+        "X-Frame-Options": "DENY",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+        "Server": "dlq-console",
+    }

@@ -12,8 +12,8 @@ from pathlib import Path
 from aiohttp import WSMsgType, web
 
 from console.web.child import ConsoleProcess
-from console.web.door import COOKIE, Door, is_our_host, is_own_origin
-from console.web.page import PAGE, POLICY, STYLE
+from console.web.door import COOKIE, WRONG_HOST, Door, is_our_host, is_our_target, is_own_origin
+from console.web.page import PAGE, STYLE, protections
 from console.web.visitor import KEPT_SECONDS, Visitor, visitors
 
 _LARGEST_MESSAGE = 4_000_000  # of a page: a paste
@@ -75,8 +75,8 @@ class WebServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
         """Judges every request, also one that no route takes: who is outside learns nothing of what is inside."""
-        if not is_our_host(request.headers.getall("Host", [])):
-            raise web.HTTPMisdirectedRequest(text="not served under this name\n")
+        if not is_our_host(request.headers.getall("Host", [])) or not is_our_target(request.raw_path):
+            raise web.HTTPMisdirectedRequest(text=WRONG_HOST)
         inside = self._door.is_inside(request.path, request.cookies.get(COOKIE))
         if not inside and not (request.path == "/" and self._door.is_token(request.query.getall("token", []))):
             raise web.HTTPForbidden(text="open the whole address that dlq serve printed\n")
@@ -137,19 +137,7 @@ class WebServer:
 
 
 async def _protect(request: web.Request, answer: web.StreamResponse) -> None:
-    host = request.host if is_our_host([request.host]) else "127.0.0.1"
-    answer.headers.update(
-        {
-            "Content-Security-Policy": POLICY.replace("{host}", host),
-            "X-Frame-Options": "DENY",
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            "Cache-Control": "no-store",
-            "Server": "dlq-console",
-        }
-    )
+    answer.headers.update(protections(request.host if is_our_host([request.host]) else "127.0.0.1"))
 
 
 async def _until_signal(loop: asyncio.AbstractEventLoop) -> None:

@@ -6,6 +6,10 @@ import asyncio
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from console.web.door import WRONG_HOST
+from console.web.page import protections
 
 OUTSIDE_SECONDS = 10.0
 OUTSIDE_MOST = 64
@@ -36,6 +40,20 @@ class Visitor(web.RequestHandler):
         self._outside.pop(self, None)
         if self._ends is not None:
             self._ends.cancel()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answers what the parser refuses; a request without its one Host is a wrong Host like any other."""
+        if isinstance(exc, BadHttpMessage) and "'Host' header" in str(exc):
+            status, message = 421, WRONG_HOST
+        answer = super().handle_error(request, status, exc, message)
+        answer.headers.update(protections("127.0.0.1"))
+        return answer
 
     def turn_away(self) -> None:
         self.admit()

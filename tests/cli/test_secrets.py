@@ -268,4 +268,4 @@ def test_a_file_that_cannot_be_read_as_text_is_said(environment: dict[str, str],
     path.write_bytes(b"\xff\xfe")
     environment["CREDENTIALS_DIRECTORY"] = str(tmp_path)
     ran = dlq(environment, "secrets", "list", "alpaca", "--paper")
-    assert (ran.returncode, ran.stderr) == (2, f"dlq: cannot read {path}: it is not text\n")
+    assert (ran.returncode, ran.stderr) == (2, f"dlq: {path} cannot be read: it is not text\n")

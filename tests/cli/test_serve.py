@@ -141,6 +141,32 @@ async def test_nobody_else_comes_in(served: URL, browser: Browser) -> None:
         assert await browser.status(path, Host=host) == 200, f"{host}: a tunnel's"
 
 
+async def answer_to(address: URL, request: str) -> str:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(request.encode())
+    async with asyncio.timeout(60):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    writer.close()
+    return head
+
+
+async def test_a_request_that_names_no_host_or_two_is_misdirected(served: URL, browser: Browser) -> None:
+    own, entry = f"Host: {browser.address.authority}\r\n", served.raw_path_qs
+    for line, hosts in (
+        (entry, ""),
+        (browser.path, f"Cookie: {browser.cookie}\r\n"),
+        (entry, own * 2),
+        (entry, f"{own}Host: evil.example\r\n"),
+        (f"http://evil.example{entry}", own),
+    ):
+        head = await answer_to(browser.address, f"GET {line} HTTP/1.1\r\n{hosts}\r\n")
+        assert head.split()[1] == "421", (line, hosts)
+        assert "Server: dlq-console\r\n" in head
+        assert "X-Frame-Options: DENY\r\n" in head
+    head = await answer_to(browser.address, f"GET {served} HTTP/1.1\r\n{own}\r\n")
+    assert head.split()[1] == "303", "our own host in the request line"
+
+
 async def test_a_socket_comes_from_our_own_page_only(browser: Browser) -> None:
     port = browser.address.port
     near = (f"http://localhost:{port}", f"https://127.0.0.1:{port}", "http://127.0.0.1")

@@ -366,6 +366,8 @@ def test_read_only_acts_on_nothing(console: Any, exchange: Exchange) -> None:
     for words in (("replay", ident(1)), ("replay", ident(1), "--dry-run"), ("reconcile", ident(1)), ("ask", ident(1))):
         ran = pool.inline(*words, "--paper", "--read-only", "--json")
         assert (ran.code, "credentials" in ran.err) == (4, True), words
+        for line in ran.out.splitlines():
+            assert (json.loads(line)["outcome"], json.loads(line)["mode"]) == ("refused", "paper")
     assert exchange.requests == before, "not even a probe"
 
 

@@ -72,6 +72,14 @@ async def test_a_second_order_of_a_key_is_a_duplicate_of_the_first(make: Make, a
     assert (meant.outcome, len(stage.venue.posts)) == ("accepted", 2)
 
 
+async def test_an_order_does_not_repeat_the_cancel_of_another_one(make: Make, at: At) -> None:
+    """The cancel's row has the terms of the order it took away."""
+    alike: dict[str, object] = {"market_id": "AAPL", "quantity": 5.0}
+    stage = await at(make([fresh(1, action_json=CANCEL, **alike), fresh(2, **alike)]))
+    assert (await stage.replay_one(1)).outcome == "accepted"
+    assert (await stage.replay_one(2)).outcome == "accepted"
+
+
 @pytest.mark.parametrize("chosen", [(1, 2), (2,)])
 async def test_an_order_does_not_stand_for_one_that_may_have_arrived(
     make: Make, at: At, chosen: tuple[int, ...]

@@ -156,6 +156,11 @@ def test_the_second_of_two_like_orders_is_a_duplicate() -> None:
     assert made.blocked[0].guards[0].code == "duplicate"
 
 
+def test_a_cancel_is_no_order_that_a_new_one_could_repeat() -> None:
+    made = _made(command(1, verb="cancel", key="a", quantity=Decimal(5)), command(2, key="b", quantity=Decimal(5)))
+    assert [step.command.entry_id for step in made.steps] == [entry_id(1), entry_id(2)]
+
+
 def test_exposure_is_told_by_venue_account_and_market() -> None:
     made = _made(
         command(1),

@@ -237,6 +237,8 @@ def test_a_value_beside_an_empty_column_is_a_disagreement(name: str, value: obje
         ({"market_id": "AAPL\u0301"}, "unprintable"),
         ({"market_id": "A" * 129}, "unprintable"),
         ({"account_id": "a\x1b[2Jb"}, "unprintable"),
+        ({"account_id": "desk 1 "}, "unprintable"),
+        ({"account_id": "desk\u00a01"}, "unprintable"),
         ({"client_order_id": "a\nb"}, "unprintable"),
         ({"client_order_id": "\ud800"}, "unprintable"),
         ({"order_type": "stop"}, "missing-stop"),
@@ -283,3 +285,11 @@ def test_findings_show_little_and_only_ascii() -> None:
     parsed = parse_action(row(side="\x1b]52;c;" + "\u202e" * 5000), None)
     assert all(finding.text.isascii() and finding.text.isprintable() for finding in parsed.findings)
     assert all(len(finding.text) < 200 for finding in parsed.findings)
+
+
+@pytest.mark.parametrize("action", ["new", "cancel"])
+def test_an_account_may_have_a_name_of_several_words(action: str) -> None:
+    document = json.dumps({"action": action, "account_id": "desk 1", "venue_order_id": "o-1"})
+    parsed = parse_action({**COLUMNS, "account_id": "desk 1"}, document)
+    assert parsed.action is not None, parsed.findings
+    assert parsed.action.account_id == "desk 1"

@@ -44,6 +44,13 @@ def test_deep_nesting_is_no_bug(tmp_path: Path) -> None:
         load_config(str(written(tmp_path, "theme = " + "[" * 100_000)), {})
 
 
+@pytest.mark.parametrize("key", ["limits]\nstale_after", "limits]\nduplicate_window", "alerts]\noldest"])
+@pytest.mark.parametrize("value", ["2000000d", "99999999999999999d"])
+def test_a_time_that_no_date_reaches_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="at most 365000d"):
+        load_config(str(written(tmp_path, f'[{key} = "{value}"')), {})
+
+
 def test_a_config_that_others_may_write_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "")
     for mode, refused in ((0o600, False), (0o644, False), (0o646, True), (0o602, True)):
@@ -86,6 +93,19 @@ def test_credentials_in_a_folder_that_others_may_write_are_refused(tmp_path: Pat
     folder.chmod(0o777)
     with pytest.raises(SecretError, match="everybody may change the credentials"):
         Vault(folder, {}).kept(venue_set("alpaca", None, "paper"), ("api_key", "secret_key"))
+
+
+def test_credentials_that_are_no_file_or_never_end_are_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    os.mkfifo(tmp_path / "alpaca.paper.api_key", 0o600)
+    large = tmp_path / "alpaca.live.api_key"
+    large.write_text("x" * 100_001)
+    large.chmod(0o600)
+    vault = Vault(tmp_path, {})
+    with pytest.raises(SecretError, match="it is not a file"):
+        vault.kept(venue_set("alpaca", None, "paper"), ("api_key",))
+    with pytest.raises(SecretError, match="it is larger than 100,000 bytes"):
+        vault.kept(venue_set("alpaca", None, "live"), ("api_key",))
 
 
 def test_a_folder_on_the_way_counts_too(tmp_path: Path) -> None:

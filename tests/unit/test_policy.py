@@ -61,6 +61,8 @@ def test_a_value_is_kept_as_it_is_printed_and_read_the_same(word: str, kept: str
         ("max_notional={ USD = inf }", "an amount"),
         ("stale_after=5", "wrong type"),
         ("stale_after=soon", "no length of time"),
+        ("stale_after=365001d", "at most 365000d"),
+        ("stale_after=99999999999999999d", "at most 365000d"),
         ("environment=liev", "did you mean live?"),
         ("labels=desk", "wrong type"),
         ("second_person=othr", "did you mean other?"),

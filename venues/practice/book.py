@@ -83,6 +83,8 @@ def read_order(line: Mapping[str, object]) -> Order:
     """Return the order in a ledger line. Raises KeyError or ValueError if there is none."""
     row = {"account": EVERYBODY, **line}
     row = {column.name: row[column.name] for column in fields(Order)}
+    for name in ("order_id", "venue", "account", "symbol", "client_order_id"):
+        row[name] = str(row[name])
     for name in ("quantity", "filled"):
         row[name] = Decimal(str(row[name]))
     for name in ("price", "fill_price"):

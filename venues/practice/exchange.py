@@ -7,7 +7,6 @@ book, formats, faults and server together.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from venues.practice.format import Call, Format, Moment, Plan, answer
 from venues.practice.hyperliquid import Hyperliquid
 from venues.practice.kalshi import Kalshi
 from venues.practice.ledger import Ledger, LedgerError
+from venues.practice.plain_file import decoded, read_script
 from venues.practice.prices import Prices
 from venues.practice.server import Server
 from venues.practice.wire import WireReply, WireRequest, decimal
@@ -91,7 +91,7 @@ def _shown(fault: Fault, left: int | None) -> dict[str, object]:
 def _add(exchange: PracticeExchange, request: WireRequest) -> WireReply:
     """Add one fault or a list of them; all or none."""
     try:
-        asked = json.loads(request.body)
+        asked = decoded(request.body)
         faults = [parse_fault(item) for item in (asked if isinstance(asked, list) else [asked])]
     except FaultError as error:
         return WireReply(400, {"error": str(error)})
@@ -187,7 +187,7 @@ class PracticeExchange:
         try:
             self._ledger = Ledger(ledger, fsync=fsync)
             self._book = Book(self._ledger)
-        except (OSError, LedgerError, KeyError, ValueError) as error:
+        except (OSError, LedgerError, KeyError, ValueError, ArithmeticError) as error:
             raise PracticeError(f"cannot use the ledger {ledger}: {error}") from error
         self._n = sum(1 for _ in self.received)
 
@@ -362,7 +362,7 @@ def _read_script(script: Path | None) -> list[Fault]:
     if script is None:
         return []
     try:
-        items = json.loads(script.read_text())
+        items = decoded(read_script(script))
         if not isinstance(items, list):
             raise FaultError("a script is a JSON list of faults")
         return [parse_fault(item) for item in items]

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from venues.practice.plain_file import decoded, open_plain
+
 Line = Mapping[str, object]
+_BEGUN = re.compile(rb'\{(?:"[ -~]*)?\Z')  # what a write of ours leaves when it breaks off
 
 
 class LedgerError(Exception):
@@ -25,8 +29,12 @@ class Ledger:
         self._fsync = fsync
         self._file: int | None = None
         if path is not None:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._load(path)
+            self._file = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            try:
+                self._load(path)
+            except LedgerError:
+                self.close()
+                raise
 
     def append(self, lines: Iterable[Line]) -> None:
         """Write all lines at once, so that a request and what it booked are kept or lost together."""
@@ -51,14 +59,16 @@ class Ledger:
         assert self._file is not None
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        if whole != data:
-            # A power cut may leave half a line, but the exchange did not answer before the line was complete.
-            os.ftruncate(self._file, len(whole))
         for number, row in enumerate(whole.splitlines(), start=1):
             try:
-                line = json.loads(row)
+                line = decoded(row)
             except ValueError as error:
                 raise LedgerError(f"{path}, line {number}: not JSON") from error
             if not isinstance(line, dict):
                 raise LedgerError(f"{path}, line {number}: not a JSON object")
             self.lines.append(line)
+        if whole != data:
+            # A power cut may leave half a line, but the exchange did not answer before the line was complete.
+            if not _BEGUN.match(data, len(whole)):
+                raise LedgerError(f"{path}: its last line is not one of a ledger")
+            os.ftruncate(self._file, len(whole))

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 
 from backends.criterion import Criterion, Pattern, Sign
@@ -180,21 +180,26 @@ def _take_comparison(parts: _Parts, word: Word, name: str) -> None:
         parts.once(f"{name}{word.sign[0]}", word)
     sign: Sign = ">=" if word.sign == ">=" else "<=" if word.sign == "<=" else ">" if word.sign == ">" else "<"
     if name == "age":
-        limit = parts.now - _span(word)
+        limit = _ago(_micros(word), parts.now)
         parts.criteria.append(Criterion("age", sign=_TURNED[sign], limit=limit, negated=word.negated))
         return
     parts.criteria.append(Criterion(name, sign=sign, limit=_number(word.text, word), negated=word.negated))
 
 
-def _span(word: Word) -> timedelta:
+def _micros(word: Word) -> int:
     found = _SPAN.fullmatch(word.text)
+    if found is None or len(word.text) > _LONGEST_NUMBER:
+        raise ExpressionError(f"{word.raw}: write a length of time: age>90s, age>15m, age>8h, age<2d, age<1w")
+    micros = _EXACT.multiply(Decimal(found[1]), Decimal(_SECONDS[found[2].lower()] * 1_000_000))
+    return int(micros.to_integral_value())
+
+
+def _ago(micros: int, now: datetime) -> datetime:
+    """That long before now; where no date reaches, the first or the last one there is."""
     try:
-        if found is None or len(word.text) > _LONGEST_NUMBER:
-            raise ValueError
-        micros = _EXACT.multiply(Decimal(found[1]), Decimal(_SECONDS[found[2].lower()] * 1_000_000))
-        return timedelta(microseconds=int(micros.to_integral_value()))
-    except (ValueError, OverflowError):
-        raise ExpressionError(f"{word.raw}: write a length of time: age>90s, age>15m, age>8h, age<2d, age<1w") from None
+        return now - timedelta(microseconds=micros)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if micros > 0 else datetime.max.replace(tzinfo=UTC)
 
 
 def _number(text: str, word: Word) -> Decimal:

@@ -143,6 +143,11 @@ def likeness(command: Command) -> Likeness:
     return action.account_id or "", action.market_id, action.side, *size
 
 
+def placed(command: Command) -> frozenset[Likeness]:
+    """What it puts at the venue, so that the same order is known again. A cancel puts nothing there."""
+    return frozenset() if command.action.verb == "cancel" else frozenset((likeness(command),))
+
+
 def worth(command: Command, facts: Facts) -> Worth:
     view = facts.orders.get(command.entry_id, OrderFacts()).view
     return worth_of(command.action, view, at=facts.at, quote_seconds=facts.limits.quote_seconds)

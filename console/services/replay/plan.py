@@ -26,6 +26,7 @@ from console.services.replay.guards import (
     blocking,
     doubts,
     likeness,
+    placed,
     time_facts,
     unvalued,
     worth,
@@ -306,7 +307,7 @@ class _Making:
             told = _planned(order, seen, (*guards, *passed), overridden=False, passed=passed)
             self.blocked[entry_id] = Blocked(entry_id, tuple(guards), told)
         elif isinstance(command, Command):
-            self._seen.add(likeness(command))
+            self._seen |= placed(command)
             self._move(command, seen)
             self.steps.append(_step(command, facts, _wave(len(self.steps)), passed, seen))
         return True

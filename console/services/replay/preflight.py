@@ -35,7 +35,7 @@ from console.services.replay.guards import (
     OrderFacts,
     Replayed,
     VenueFacts,
-    likeness,
+    placed,
     refusal,
 )
 from console.services.replay.sent_amounts import SentAmounts, sent_last_hour
@@ -261,7 +261,7 @@ class Preflight:
         ids: dict[Key, list[tuple[str, str]]] = {}
         for command in [read_command(entry, venue=None) for entry in recent]:
             if isinstance(command, Command):
-                likes.add(likeness(command))
+                likes |= placed(command)
                 heads[command.key] = max(heads.get(command.key, (0, "")), (RANK[command.action.verb], command.entry_id))
                 taken = [one for one in attempts[command.entry_id] if one.outcome == "accepted" and one.mode == mode]
                 named = [(one.started_at, one.client_order_id) for one in taken if command.action.verb != "cancel"]

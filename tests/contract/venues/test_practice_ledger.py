@@ -208,7 +208,10 @@ async def test_half_a_line_at_the_end_is_dropped(tmp_path: Path) -> None:
     assert len(lines(path, "order")) == 2
 
 
-@pytest.mark.parametrize("content", ["nonsense\n", "[]\n", '{"type": "order"}\n'])
+@pytest.mark.parametrize(
+    "content",
+    ["nonsense\n", "[]\n", '{"type": "order"}\n', "[" * 100_000 + "\n", "SQLite format 3\0", '{}\n{"type":"re\0', "{x"],
+)
 def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text(content)
@@ -276,7 +279,19 @@ async def test_script_sets_faults_before_the_first_request(tmp_path: Path) -> No
         assert (await hear(url, ALPACA.place())).status == 200
 
 
-@pytest.mark.parametrize("content", ["{}", "nonsense", '[{"symbol": "AAPL", "fault": "no_such_fault"}]'])
+def test_a_pipe_is_neither_a_ledger_nor_a_script(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(PracticeError, match="it is not a file"):
+        PracticeExchange(ledger=pipe)
+    with pytest.raises(PracticeError, match="it is not a file"):
+        PracticeExchange(script=pipe)
+
+
+NO_FAULT = '[{"symbol": "AAPL", "fault": "no_such_fault"}]'
+
+
+@pytest.mark.parametrize("content", ["{}", "nonsense", NO_FAULT, "[" * 100_000, " " * 10_000_001])
 def test_a_bad_script_is_refused(tmp_path: Path, content: str) -> None:
     script = tmp_path / "faults.json"
     script.write_text(content)
