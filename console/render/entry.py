@@ -30,11 +30,12 @@ from console.render.line import (
 )  # fmt: skip
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
-from console.render.order_row import VenueTypes, currency_of, sender_text, value_of
+from console.render.order_row import sender_text
 from console.render.order_text import order_text
 from console.render.row import NOTHING, Sought, marked, state_cell
 from console.services import layout_fields as layout
 from console.services.errors.summary import summarise
+from console.services.market.entry_value import VenueTypes, currency_of, value_of
 from console.services.replay.outcome import spoken
 from console.services.triage.advice import DEFAULT_KEYS, Advice, EntryPast, KeyNames, Weight, advise, difference
 from console.services.triage.triage import ClassifiedEntry, History

@@ -172,7 +172,8 @@ def _terms(entry: Entry) -> tuple[str, str]:
     size, after = quantity(entry.get("quantity")), "" if stored is None else f"@ {price(stored)}"
     if kind in _PLAIN_TYPES and number(entry.get("quantity")):
         return size, after or "market"
-    from console.render.order_row import currency_of, told_terms  # the first frame of a plain store needs none of it
+    from console.render.order_row import told_terms  # the first frame of a plain store needs none of it
+    from console.services.market.entry_value import currency_of
 
     told = told_terms(entry)
     if told.notional is not None and not number(entry.get("quantity")):

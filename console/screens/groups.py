@@ -17,11 +17,11 @@ from backends.records import Entry
 from console.render.entry import Shown
 from console.render.group import GroupLook, Story, group_header, group_line, story_lines
 from console.render.line import Line, line, plain, trusted, untrusted, word_at
-from console.render.order_row import by_currency
 from console.render.value import many
 from console.screens.action_screen import ActingScreen, Pick, Picks
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, with_field
 from console.services.layout_fields import LAYOUTS, LayoutFields
+from console.services.market.entry_value import by_currency
 from console.services.stats.group_sort import COLUMNS as GROUP_COLUMNS
 from console.services.stats.group_sort import WORDS as GROUP_SORTS
 from console.services.stats.group_sort import GroupSort, next_group_sort, sorted_groups

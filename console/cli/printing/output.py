@@ -13,9 +13,10 @@ from backends.layouts.columns import spelling
 from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.render.entry_json import entry_json, event_pairs, whole_json
-from console.render.order_row import VenueTypes, currency_of, sender_text, told_terms
+from console.render.order_row import sender_text, told_terms
 from console.services import layout_fields as layout
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
+from console.services.market.entry_value import VenueTypes, currency_of
 from console.services.triage.advice import poison_step
 from console.services.triage.lineage import told
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History

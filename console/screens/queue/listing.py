@@ -14,7 +14,6 @@ from backends.records import Entry
 from backends.store import StoreError
 from console.render.entry import Shown
 from console.render.line import Line, line, trusted
-from console.render.order_row import summed, value_of
 from console.render.row import sought_by
 from console.render.status import make_trend
 from console.render.value import count, many, short_amounts
@@ -22,6 +21,7 @@ from console.screens.people.watch import PeopleWatch
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.browse.filter_syntax import parse_expression
+from console.services.market.entry_value import summed, value_of
 from console.services.triage.triage import ClassifiedEntry
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable

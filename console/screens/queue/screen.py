@@ -11,7 +11,6 @@ from textual.widget import Widget
 
 from backends.records import OPEN_STATES
 from console.render.line import Line, joined, line, spread, trusted, untrusted, width
-from console.render.order_row import summed
 from console.render.status import data_age
 from console.render.value import count, coverage, many, short_amounts
 from console.screens.queue.listing import ListingScreen
@@ -20,6 +19,7 @@ from console.services.browse.filter_syntax import ExpressionError, parse_express
 from console.services.browse.queue_window import Window
 from console.services.browse.sort import Sort, clicked, next_sort, parse_sort
 from console.services.layout_fields import LAYOUTS
+from console.services.market.entry_value import summed
 from console.text.durations import long_age
 from console.widgets.entry_table import EntryTable
 from console.widgets.prompt_line import PromptLine

@@ -226,7 +226,7 @@ async def _filed(triage: Triage, query: Query) -> AsyncIterator[list[IndexedEntr
     """The matches in blocks, without their texts: messages may be large."""
     block: list[IndexedEntry] = []
     async for row in triage.stream(query, whole=True):
-        block.append(file_entry(row.entry, labelled(row)))
+        block.append(file_entry(row.entry, labelled(row, triage.worth)))
         if len(block) == _BLOCK:
             yield block
             block = []

@@ -11,8 +11,9 @@ from textual.pilot import Pilot
 from backends.index import BuildPace, IndexBuilder, IndexWriter
 from console.render.line import plain
 from console.screens.groups import GroupsScreen
-from console.services.index.keeper import IndexJob, cache_of, label
+from console.services.index.keeper import IndexJob, cache_of, labeller
 from console.services.index.status import IndexStatus
+from console.services.market.entry_value import worth_by
 from console.services.stats.alerts import Alert
 from tests.support.app import NOW, app_of, config, make_store, order, screen_text, settled, until
 from tests.support.snapshots.play import filtered, header_state, keys, palette, rested, then, typed
@@ -48,7 +49,11 @@ async def partly_indexed(pilot: Pilot[Any]) -> None:
     index_status = await insight_of(pilot)
     with cache.writing() as connection:
         loader = IndexBuilder(
-            session.store, IndexWriter(connection), label, now=lambda: NOW, pace=BuildPace(page=6, tick=0.0)
+            session.store,
+            IndexWriter(connection),
+            labeller(worth_by({})),
+            now=lambda: NOW,
+            pace=BuildPace(page=6, tick=0.0),
         )
         for _ in range(4):
             await loader.step()
