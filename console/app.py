@@ -271,7 +271,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if not self.activity.is_busy:
             self.exit(0)
             return
-        text = "It is stopped between entries, its outcomes are recorded, then the console ends."
+        text = "It stops after the entry it is on, its outcomes are recorded, then the console ends."
         title = line(trusted("Quit while something runs"))
         gate = WordGate(title, [line(trusted(text))], ask="type quit", judge=exactly("quit"))
 

@@ -77,4 +77,4 @@ def _terms(document: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 def sender_text(entry: Entry) -> str:
     """Whose intent it is: `left open by engine-1 on desk9`."""
     owner, host = (safe(name, 80) for name in entry.sender)
-    return f"left open by {owner or 'an engine that told no name'}{f' on {host}' if host else ''}"
+    return f"left open by {owner or 'an engine that gave no name'}{f' on {host}' if host else ''}"

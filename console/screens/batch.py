@@ -77,7 +77,7 @@ class BatchScreen(ActingScreen):
     def hints(self) -> tuple[str, ...]:
         run = self.run
         if run is None or not run.over:
-            return ("stop", "back", "open", "down")
+            return (*(() if run is not None and run.stopping else ("stop",)), "back", "open", "down")
         doubted = ("reconcile", "settle") if run.doubted else ()
         replayed = self._replayed
         marks = ("mark-unsent",) if replayed is not None and (replayed.unsent or replayed.held) else ()

@@ -138,6 +138,11 @@ class GroupsScreen(ActingScreen):
 
         return sorted_groups(view.groups, self._sort, dearest)
 
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._put_again)
+        self.call_after_refresh(self._moved)
+
     def _put_again(self) -> None:
         if self._view is not None:
             self._put(self._view)
@@ -262,7 +267,8 @@ class GroupsScreen(ActingScreen):
         groups = await self._groups()
         notes = await groups.notes(group.fingerprint)
         self._tell_story(Story(group, None, notes, self.console.venue_types))
-        split = await groups.split(group.fingerprint, budget=_SPLIT_SECONDS)
+        asked = parse_expression(self._filter, self.console.now()) if self._filter else None
+        split = await groups.split(group.fingerprint, asked, budget=_SPLIT_SECONDS)
         if self.group is not None and self.group.fingerprint == group.fingerprint:
             self._tell_story(Story(group, split, notes, self.console.venue_types))
 

@@ -122,15 +122,25 @@ class QueueScreen(ListingScreen):
         loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
         if loader.text:
             left = line(trusted("filter: ", "dim"), untrusted(loader.text, "accent"))
-        elif window.spots:
-            name = self.console.name_of_key
-            left = line(trusted(f"{name('filter')} filter   {name('mark')} mark   {name('help')} all keys", "dim"))
         else:
-            left = line(trusted(f"{self.console.name_of_key('help')} all keys", "dim"))
+            left = ()
         right = joined([self._sorted(), self._scope(window)])
+        if not loader.text:
+            left = self._first_keys(bool(window.spots), size - width(right) - 2)
         if loader.text and width(left) + width(right) > size:  # the filter is what the operator typed: it stays
             right = joined([self._sorted(), self._scope(window)[:1]])
         self._line.rest(spread(left, right, size))
+
+    def _first_keys(self, has_rows: bool, room: int) -> Line:
+        """The keys to begin with, as many as fit whole; all keys above all."""
+        name = self.console.name_of_key
+        shown = [f"{name('help')} all keys"]
+        for key in ("mark", "filter") if has_rows else ():
+            longer = [f"{name(key)} {key}", *shown]
+            if len("   ".join(longer)) <= room:
+                shown = longer
+        text = "   ".join(shown)
+        return line(trusted(text, "dim")) if len(text) <= room else ()
 
     def _sorted(self) -> Line:
         """The order of the list where it is not the usual one, and how far it reaches."""

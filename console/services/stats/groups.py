@@ -310,18 +310,27 @@ class Groups:
         return tuple(replace(one, notes=counts.get(group_subject(one.fingerprint), 0)) for one in groups)
 
     async def split(
-        self, fingerprint: str, *, everything: bool = False, limit: int = 200, budget: float | None = None
+        self,
+        fingerprint: str,
+        asked: Query | None = None,
+        *,
+        everything: bool = False,
+        limit: int = 200,
+        budget: float | None = None,
     ) -> tuple[Cross, ...]:
-        """A group by venue, account and market; without an index, of the newest entries read in `budget` seconds."""
+        """A group, or what of it matches `asked`, by venue, account and market. Without an index, which knows no
+        filter, of the newest entries read in `budget` seconds."""
         states = frozenset(STATES) if everything else OPEN_STATES
-        if self._reader is not None:
+        query = asked or Query(Filter(states=states))
+        query = await self._triage.resolved(replace(query, group=fingerprint))
+        if self._reader is not None and asked is None:
             try:
                 return tuple(await self._reader.cross(fingerprint, states=states, limit=limit))
             except (NoIndex, IndexUnavailable):
                 pass
         found: dict[tuple[str, str, str], int] = {}
         ends = None if budget is None else time.monotonic() + budget
-        async for page in self._pages(Query(Filter(states=states), group=fingerprint), newest_first=True):
+        async for page in self._pages(query, newest_first=True):
             for entry in page:
                 mark = file_entry(entry, label(entry))
                 key = (mark.venue, mark.account, mark.market)

@@ -361,7 +361,7 @@ def _head(report: Report) -> Iterable[str]:
     yield f"# Shift report: {_cell(report.store)}"
     yield f"\n{_time(report.since)} to {_time(report.until)}"
     for alert in report.alerts:
-        yield f"\n> **{alert.rule}**: {_cell(alert.text)}"
+        yield f"\n> **alert**: {_cell(alert.text)}"
     if report.halt is not None:
         halt = report.halt
         yield f"\n> **halt** since {_time(parse_time(halt.since))} by {_cell(halt.operator)}: {_cell(halt.note)}"

@@ -21,7 +21,7 @@ from tests.support.snapshots.states import L, M, S, Scene
 
 VIEWS = config(views={"kalshi-old": "venue:kalshi age>30m", "rate-limits": "429 !timeout"})
 RAISED = (
-    Alert("in-doubt", "1 entry is in doubt: the venue may hold the order, reconcile", severe=True),
+    Alert("in-doubt", "1 entry is in doubt: the venue may hold the order; reconcile it", severe=True),
     Alert("depth", "1,204 open at alpaca, the limit is 100", "alpaca", brief="1,204 open at alpaca"),
     Alert("dominance", "62% of 1,300 open are of one kind: transient", "transient", brief="transient is 62%"),
 )
