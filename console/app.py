@@ -68,7 +68,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.wants_demo = False
         self._supervisor: IndexSupervisor | None = None
         self.header_state = header_state_of(setup, setup.store)
-        self.venue_types = {name: venue.type for name, venue in setup.config.venues.items() if venue.type}
+        self.venue_types = setup.config.venue_types
         self.key_names = {key.id: key.shown for key in setup.keys}
         for theme in THEMES:
             self.register_theme(theme)
@@ -271,7 +271,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if not self.activity.is_busy:
             self.exit(0)
             return
-        text = "It is stopped between entries, its outcomes are recorded, then the console ends."
+        text = "It stops after the entry it is on, its outcomes are recorded, then the console ends."
         title = line(trusted("Quit while something runs"))
         gate = WordGate(title, [line(trusted(text))], ask="type quit", judge=exactly("quit"))
 

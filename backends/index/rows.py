@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Literal, NamedTuple
 
-from dlq_sink.values import number, parse_time, utc_time
+from dlq_sink.values import parse_time, utc_time
 
 from backends.layouts.roles import TableMemory, place_of, roles
 from backends.records import OPEN_STATES, Entry, RowKey, State, readable
@@ -31,13 +31,15 @@ DIMENSIONS: tuple[Dimension, ...] = ("venue", "account", "market")
 class Label:
     """The group an error belongs to, the group's readable name, and the kind of failure.
 
-    `may_arrive`: the error does not prove that the order never reached the venue.
+    `may_arrive`: the error does not prove that the order never reached the venue. `worth`: what the entry's order is
+    worth; None: it has no value, or nobody can tell.
     """
 
     fingerprint: str
     title: str
     category: str
     may_arrive: bool = False
+    worth: Decimal | None = None
 
     @property
     def kind(self) -> str:
@@ -84,8 +86,6 @@ class _Places(NamedTuple):
     market: int
     retries: int
     moment: int
-    quantity: int
-    price: int
     read_time: Callable[[object], datetime | None]
 
 
@@ -98,8 +98,6 @@ def _places(layout: str, names: tuple[str, ...]) -> _Places:
         market=place_of(names, role.market),
         retries=place_of(names, role.retries),
         moment=place_of(names, role.moment),
-        quantity=place_of(names, "quantity"),
-        price=place_of(names, "price"),
         read_time=parse_time if layout == "orders" else utc_time,  # others may keep times without a zone
     )
 
@@ -119,7 +117,7 @@ def file_entry(entry: Entry, label: Label) -> IndexedEntry:
         market,
         _retries(values, places),
         _captured(values, places),
-        _notional(values, places),
+        _countable(label.worth),
         purse_of(venue, market),
     )
 
@@ -192,15 +190,11 @@ def _captured(values: tuple[object, ...], places: _Places) -> int | None:
     return None if at is None else micros(at)
 
 
-def _notional(values: tuple[object, ...], places: _Places) -> Decimal | None:
-    """Quantity times price, exact; None if either is missing or no number."""
-    if places.quantity < 0 or places.price < 0:
+def _countable(amount: Decimal | None) -> Decimal | None:
+    """The amount, if sums of such amounts are exact."""
+    if amount is None or (amount and not -_LARGEST < amount.adjusted() < _LARGEST):
         return None
-    quantity, price = number(values[places.quantity]), number(values[places.price])
-    if quantity is None or price is None:
-        return None
-    amount = MONEY.abs(MONEY.multiply(quantity, price))
-    return amount if amount == 0 or -_LARGEST < amount.adjusted() < _LARGEST else None
+    return amount
 
 
 @dataclass(frozen=True, slots=True)

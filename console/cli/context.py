@@ -12,17 +12,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
 from backends import open_store
-from backends.records import OPEN_STATES, STATES, Actor, Entry, State
+from backends.records import OPEN_STATES, STATES, Actor, State
 from backends.store import BadTarget, Partial, Store, Unreachable
 from backends.target import PostgresTarget, Target, parse_target
 from console import clock
 from console.cli.parser import UsageError
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
-from console.services.layout_fields import ORDERS
+from console.services.market.entry_value import worth_by
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
@@ -171,14 +170,7 @@ class Context:
 
     @property
     def venue_types(self) -> dict[str, str]:
-        """The types of the venues to which the config gives one."""
-        return {name: venue.type for name, venue in self.config.venues.items() if venue.type}
-
-    def _worth(self, entry: Entry) -> Decimal | None:
-        """An order's value, as lists show it."""
-        from console.render.order_row import value_of
-
-        return value_of(entry, self.venue_types).notional if entry.layout == ORDERS else None
+        return self.config.venue_types
 
     def now(self) -> datetime:
         return clock.now()
@@ -205,7 +197,7 @@ class Context:
             from console.services.policy import limits_for_looking
 
             limits = await limits_for_looking(self.config, store)
-            yield Triage(store, self.actor, clock.now, limits, self._worth)
+            yield Triage(store, self.actor, clock.now, limits, worth_by(self.venue_types))
 
     def session_settings(self, settings: StoreConfig, *, own_loops: bool) -> SessionSettings:
         """What a session on this store needs; secrets are read only when a venue or provider is asked."""

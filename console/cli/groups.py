@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from decimal import Decimal
 
 from console import clock
 from console.cli.context import DONE, Context, say
 from console.cli.printing.listing import cell_text, document_list, form_of
 from console.cli.printing.table import TextColumn
 from console.cli.stats import index_of
+from console.services.market.entry_value import VenueTypes, by_currency
 from console.services.stats import tally
 from console.services.stats.groups import Group, Groups, GroupView
 from console.services.triage.triage import Triage
@@ -32,7 +34,7 @@ _COLUMNS = {
 
 async def groups_verb(context: Context) -> int:
     args = context.args
-    form = form_of(args)
+    form, types = form_of(args), context.venue_types
     async with context.triage() as triage:
         known = tally.ledger_is_readable(triage.store.info)
         if args.watch:
@@ -41,17 +43,17 @@ async def groups_verb(context: Context) -> int:
             check_watchable()
 
             async def paint(_: int) -> list[str]:
-                return list(_table(await _view(context, triage), "table", known=known)) or ["no open entry"]
+                return list(_table(await _view(context, triage), "table", types, known=known)) or ["no open entry"]
 
             await watch(triage.store, paint)
         view = await _view(context, triage)
     if form in ("csv", "table"):
-        for line in _table(view, form, known=known):
+        for line in _table(view, form, types, known=known):
             print(line)
     else:
         show = _group_json if form == "json" else _group_lines
         for group in view.groups:
-            sys.stdout.write(show(group, known=known) + "\n")
+            sys.stdout.write(show(group, types, known=known) + "\n")
     if not view.groups:
         _say_empty(context)
     return DONE
@@ -70,7 +72,7 @@ def _say_empty(context: Context) -> None:
 
 async def _view(context: Context, triage: Triage) -> GroupView:
     args = context.args
-    async with index_of(triage.store) as reader:
+    async with index_of(context, triage.store) as reader:
         groups = Groups(triage, reader, clock.now)
         view: GroupView | None = None
         if reader is not None and not (context.has_filters or args.venue):
@@ -80,16 +82,33 @@ async def _view(context: Context, triage: Triage) -> GroupView:
     return view
 
 
-def _table(view: GroupView, form: str, *, known: bool) -> Iterator[str]:
-    documents = [{**_document(group, known=known), "notional": group.notional} for group in view.groups]
+def _table(view: GroupView, form: str, types: VenueTypes, *, known: bool) -> Iterator[str]:
+    documents = [
+        {
+            **_document(group, known=known),
+            "notional": group.notional if form == "csv" else _worth_text(group, types),
+            "by_currency": _worth_text(group, types),
+        }
+        for group in view.groups
+    ]
     yield from document_list("csv" if form == "csv" else "table", documents, _COLUMNS, _cell)
+
+
+def _held(group: Group, types: VenueTypes) -> dict[str, Decimal]:
+    """What it is worth per currency: amounts of two are never added."""
+    return {currency or "of no known currency": amount for currency, amount in by_currency(group.worth, types).items()}
+
+
+def _worth_text(group: Group, types: VenueTypes) -> str:
+    """`232000 USDT + 21280.5 EUR`"""
+    return " + ".join(f"{amount:f} {safe(currency, 20)}" for currency, amount in _held(group, types).items()) or "0"
 
 
 def _cell(document: Mapping[str, object], key: str) -> str:
     value = document[key]
     if key in ("first_seen", "last_seen"):
         return age(datetime.fromisoformat(value), clock.now()) if isinstance(value, str) else "?"
-    return f"{value:f}" if key == "notional" else cell_text(document, key)
+    return f"{value:f}" if isinstance(value, Decimal) else cell_text(document, key)
 
 
 def _document(group: Group, *, known: bool) -> dict[str, object]:
@@ -111,18 +130,21 @@ def _document(group: Group, *, known: bool) -> dict[str, object]:
     }
 
 
-def _group_json(group: Group, *, known: bool) -> str:
-    # Inserted as text, so that the amount keeps its digits.
-    return f'{json.dumps(_document(group, known=known))[:-1]}, "notional": {group.notional:f}}}'
+def _group_json(group: Group, types: VenueTypes, *, known: bool) -> str:
+    # Inserted as text, so that the amounts keep their digits.
+    each = ", ".join(f"{json.dumps(currency)}: {held:f}" for currency, held in _held(group, types).items())
+    figures = f'"notional": {group.notional:f}, "by_currency": {{{each}}}'
+    return f"{json.dumps(_document(group, known=known))[:-1]}, {figures}}}"
 
 
-def _group_lines(group: Group, *, known: bool) -> str:
+def _group_lines(group: Group, types: VenueTypes, *, known: bool) -> str:
     poisoned = f", poisoned={group.poisoned if known else 'unknown'}" if group.poisoned or not known else ""
     more = f" and {len(group.venues) - 3} more" if len(group.venues) > 3 else ""
     venues = ", ".join(safe(name, 40) for name in list(group.venues)[:3]) + more
+    facts = f"retries={group.retries}, notional={_worth_text(group, types)}{poisoned}"
     return (
         f"{group.fingerprint}  {group.count}  {group.category}  {_shown(group.first_seen)} to "
-        f"{_shown(group.last_seen)}  {venues}  [retries={group.retries}, notional={group.notional:f}{poisoned}]\n"
+        f"{_shown(group.last_seen)}  {venues}  [{facts}]\n"
         f"  {safe(group.title)}"
     )
 

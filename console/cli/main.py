@@ -21,8 +21,9 @@ from typing import Any
 from backends.store import ActRefused, BadTarget, StoreError
 from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context, end_of_loading, say
 from console.cli.parser import UsageError, build_parser
-from console.settings.config import ConfigError, load_config
+from console.settings.config import Config, ConfigError, load_config
 from console.settings.identity import current_actor
+from console.text.untrusted import safe
 
 _CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
 _MOST_MEMORY = 520_000_000
@@ -79,6 +80,8 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
         from console.keymap import remapped
 
         remapped(config.keymap)
+    if config.views:
+        _check_views(config)
     context = Context(args, config, current_actor(args.operator))
     if args.verb not in _LOOKING - {"archive"}:  # those have loaded everything once their store is open
         end_of_loading()
@@ -90,6 +93,18 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     verb = VERBS[args.verb]
     outcome = verb(context)
     return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+
+
+def _check_views(config: Config) -> None:
+    """A saved filter that is wrong is told now, not when somebody needs it. Raises ConfigError."""
+    from console import clock
+    from console.services.browse.filter_syntax import ExpressionError, parse_expression
+
+    for name, text in config.views.items():
+        try:
+            parse_expression(text, clock.now())
+        except ExpressionError as problem:
+            raise ConfigError(f"{config.path}: views.{safe(name, 80)}: {problem}") from None
 
 
 def _complete(shell: str, words: Sequence[str]) -> int:

@@ -125,7 +125,7 @@ def moment(context: Context, text: str) -> datetime:
 
 async def numbers(context: Context, store: Store, *, closed: bool = True, groups: tally.Detail) -> tally.Tally:
     """From the index if it is current, otherwise counted; `closed` and `groups` as in `tally.counted`."""
-    async with index_of(store) as reader:
+    async with index_of(context, store) as reader:
         if reader is not None:
             with contextlib.suppress(IndexUnavailable, NoIndex):  # damage that only reading it shows
                 return await tally.indexed(store, reader, clock.now(), context.config)
@@ -133,9 +133,9 @@ async def numbers(context: Context, store: Store, *, closed: bool = True, groups
 
 
 @asynccontextmanager
-async def index_of(store: Store) -> AsyncIterator[Reader | None]:
+async def index_of(context: Context, store: Store) -> AsyncIterator[Reader | None]:
     """The index, if the store is large and the index is current; otherwise None."""
-    reader = await reader_of(store)
+    reader = await reader_of(store, types=context.config.venue_types)
     try:
         yield reader if await _is_worth_it(store, reader) else None
     finally:
@@ -156,7 +156,7 @@ async def index_verb(context: Context) -> int:
     """Builds the index, or follows the store with it. The console starts `--follow` by itself."""
     args = context.args
     async with context.store(read_only=True) as store:
-        keeping = IndexJob(store, clock.now)
+        keeping = IndexJob(store, clock.now, types=context.config.venue_types)
         try:
             if args.follow:
                 await _while_wanted(keeping, args)
@@ -240,7 +240,7 @@ class NotReady(Exception):
 async def listen(context: Context) -> int:
     host, port = address(context.args.listen)
     async with context.store() as store:
-        reader = await reader_of(store)
+        reader = await reader_of(store, types=context.config.venue_types)
         exporter = Exporter(context, store, reader)
         try:
             await exporter.serve(host, port)

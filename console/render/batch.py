@@ -254,7 +254,7 @@ def story(row: ReportRow, run: RunProgress, *, whole: str, worth: str, keys: Rep
         ids.append(f"client order id {name(ended.client_order_id)}")
     lines += [line(trusted(" · ".join(ids), "dim"))] if ids else []
     if ended is not None and (hint := _hint(row, run.mode, keys)):
-        lines.append(line(trusted("→ ", "accent"), HANG, trusted(hint)))
+        lines.append(line(trusted("→ ", "accent"), HANG, trusted(hint if run.over else f"after the batch: {hint}")))
     return lines
 
 

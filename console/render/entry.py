@@ -30,11 +30,12 @@ from console.render.line import (
 )  # fmt: skip
 from console.render.line import LONGEST as _LONGEST
 from console.render.line import body as _body
-from console.render.order_row import VenueTypes, currency_of, sender_text, value_of
+from console.render.order_row import sender_text
 from console.render.order_text import order_text
 from console.render.row import NOTHING, Sought, marked, state_cell
 from console.services import layout_fields as layout
 from console.services.errors.summary import summarise
+from console.services.market.entry_value import VenueTypes, currency_of, value_of
 from console.services.replay.outcome import spoken
 from console.services.triage.advice import DEFAULT_KEYS, Advice, EntryPast, KeyNames, Weight, advise, difference
 from console.services.triage.triage import ClassifiedEntry, History
@@ -130,8 +131,8 @@ def verdict(shown: Shown, now: datetime) -> Line:
         since = f" since {clock_time(shown.alike.since, now)}" if shown.alike.since else ""
         like = f"{shown.alike.entries - 1:,} like it{since} ({shown.keys.get('groups', 'f')})"
         facts.insert(1 if facts else 0, like)
-    rest = "".join(f" · {part}" for part in facts)
-    return line(trusted(told.verdict, _WEIGHTS[told.weight]), trusted(rest, "dim"))
+    rest = (trusted(" · ", "dim"), trusted(" · ".join(facts), "dim")) if facts else ()
+    return line(trusted(told.verdict, _WEIGHTS[told.weight]), *rest)
 
 
 def next_words(shown: Shown, now: datetime) -> Line:
@@ -148,14 +149,18 @@ def heading(shown: Shown, now: datetime, size: int) -> tuple[Line, list[Line]]:
         return spread(told, step, size) if step else told, []
     over = [step] if step else []
     if width(told) > size:
-        over = [*over, line(trusted("· ", "dim"), HANG, *told[1:])]
+        over = [*over, line(trusted("· ", "dim"), HANG, *told[2:])]
     return clip(told, size), over
 
 
 def _advice(shown: Shown, now: datetime) -> Advice:
     history = shown.history
     told = EntryPast(history.attempts, history.events, now) if history else EntryPast()
-    return advise(shown.known, told, shown.keys)
+    made = advise(shown.known, told, shown.keys)
+    if shown.findings and shown.known.state == "pending":
+        key = shown.keys.get("dismiss", "D")
+        return made._replace(step=f"cannot be sent as stored (see Order): dismiss ({key}) or correct its source")
+    return made
 
 
 def clock_time(at: datetime, now: datetime) -> str:
@@ -226,8 +231,8 @@ def summary(shown: Shown, room: int) -> Line:
     state = state_cell(entry.state)
     held = value_of(entry, shown.types) if entry.layout == layout.ORDERS else None
     worth = f" · {value.amounts({held.currency or '': held.notional})}" if held and held.notional is not None else ""
-    where = "  ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
-    tail = (trusted(worth), trusted(f" · {where}" if where else "", "dim"), trusted("  "), state)
+    where = " ".join(safe(name, 40) for name in (entry.text("venue_name"), entry.text("account_id")) if name)
+    tail = (trusted(worth), trusted(f" · {where}" if where else "", "dim"), trusted(" · ", "dim"), state)
     left = max(20, room - width(tail))  # the order is cut before value, venue and state
     return (*clip(line(trusted(value.order(entry, left), "strong")), left), *tail)
 

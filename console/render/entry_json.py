@@ -9,10 +9,10 @@ from datetime import datetime
 from backends.layouts.columns import spelling
 from backends.layouts.mask import masked_event
 from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, readable
-from console.render.order_row import VenueTypes, value_of
 from console.services import layout_fields as layout
 from console.services.json_lines import json_line, json_value
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
+from console.services.market.entry_value import VenueTypes, value_of
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History
 
 Now = Callable[[], datetime]  # asked only where something hangs on it

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Note
 from console.render.line import Cell, Line, fit, line, spread, trusted, untrusted, width
-from console.render.order_row import VenueTypes, by_currency
 from console.render.status import sparkline
-from console.render.value import amounts, many, moment, short_value
+from console.render.value import amounts, group_title, many, moment, short_value
+from console.services.market.entry_value import VenueTypes, by_currency
 from console.services.stats.group_trend import DAY
 from console.text.durations import age, long_age
 from console.text.untrusted import safe
@@ -99,7 +99,7 @@ def group_line(
         trusted(f"{group.count:>7,} ", "strong"),
         trusted(f"{_new(group, anything_seen=how.anything_seen):>5}  ", "accent"),
         *signs,
-        Cell(fit(safe(group.title, 300), max(1, room - width(signs)))),
+        Cell(fit(group_title(group.title), max(1, room - width(signs)))),
         Cell(f"  {fit(_origins(group), 10)}  ", "dim"),
         *((trusted(f"{maybe:>5}  ", "warning"),) if has.maybe else ()),
         trusted(f"{kind}{wide}{first}{last:>4}  ", "dim"),
@@ -168,7 +168,7 @@ def story_lines(story: Story, now: datetime, size: int, layout: LayoutFields, *,
     states = [f"{count:,} {state.replace('_', ' ')}" for state, count in group.states.items()]
     if not is_known:
         states, poisoned = ["states unknown"], "poisoned unknown"
-    unpriced = f" ({group.unpriced:,} without a price)" if group.unpriced else ""
+    unpriced = f" ({group.unpriced:,} without a value)" if group.unpriced else ""
     held = by_currency(group.worth, story.types)
     named = {currency or "of no known currency": amount for currency, amount in held.items()}
     worth = [f"notional {amounts(named, longest=20)}{unpriced}"] if layout.has_worth else []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from console.render.group import bars
 from console.render.line import Cell, Line, Tone, clip, fit, line, spread, trusted, untrusted, width
 from console.render.status import sparkline
-from console.render.value import count
+from console.render.value import count, group_title
 from console.services.browse.filter_words import with_field
 from console.text.durations import long_age, span
 from console.text.untrusted import safe
@@ -291,7 +291,7 @@ def _groups(groups: Sequence[Group], now: datetime, size: int) -> list[HealthRow
         last = long_age(group.last_seen, now) if group.last_seen else "?"
         cells = (
             trusted(f"{count(group.count):>9}  ", "strong"),
-            Cell(fit(safe(group.title, 200), size - 20)),
+            Cell(fit(group_title(group.title), size - 20)),
             trusted(f"{last:>8}", "dim"),
         )
         rows.append(HealthRow(cells, f"group:{group.fingerprint}"))

@@ -216,7 +216,7 @@ def every_one(sent: Sequence[PageRow], stay: Sequence[PageRow], rows: int) -> li
 def _success(plan: ReplayPlan) -> str:
     if plan.rehearsal:
         return "a rehearsal is recorded; the entry stays as it is, whatever the answer"
-    return "accepted: the entry is settled · no clear answer: it is in doubt"
+    return "accepted: the entry is replayed · no clear answer: it is in doubt"
 
 
 def _exposure(plan: ReplayPlan, most: int) -> Line:

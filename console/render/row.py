@@ -12,8 +12,9 @@ from backends.criterion import fold
 from backends.records import Entry, Filter, readable
 from console.render import value
 from console.render.line import HANG, Cell, Line, Tone, fit
-from console.render.order_row import VenueTypes, is_exit, quick_value, value_of
+from console.render.order_row import is_exit
 from console.services import layout_fields as of
+from console.services.market.entry_value import VenueTypes, quick_value, value_of
 from console.services.triage.lineage import told
 from console.services.triage.marks import MarkFacts, UsualLimits, may_have_arrived
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backends.store import BadTarget
 from backends.target import parse_target
-from console.render.line import Cell, Line, fit, line, trusted, untrusted
+from console.render.line import Cell, Line, fit, line, trusted, untrusted, width
 from console.render.value import count
 from console.text.password_mask import masked
 from console.text.untrusted import safe
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from console.settings.config import StoreConfig
 
 _NAME_LENGTH, _KIND_LENGTH = 24, 40
+_STANDING_LENGTH = 32  # a longer problem is cut, not the address
+_BETWEEN = 14  # the mode, the gaps, and a blank at each end
 _GAP = "  "
 
 
@@ -26,7 +28,11 @@ def store_lines(
     """The config's stores; `glances`: None where one is being read."""
     named = min(_NAME_LENGTH, max(map(len, stores), default=0))
     kinds = {name: safe(_kind(store.url), _KIND_LENGTH) for name, store in stores.items()}
-    kind = min(max(map(len, kinds.values()), default=0), max(12, size - named - (40 if glances else 12)))
+    most = max((len(count(one.open or 0)) for one in glances.values() if one is not None), default=0)
+    standing = {name: _standing(seen, most) for name, seen in glances.items()}
+    beside = max(map(width, standing.values()), default=0)
+    room = size - named - _BETWEEN - min(beside, _STANDING_LENGTH)
+    kind = min(max(map(len, kinds.values()), default=0), max(12, room))
     for name, store in stores.items():
         word = (store.environment or store.mode or "paper").upper()
         yield (
@@ -35,12 +41,12 @@ def store_lines(
                 Cell(f" {fit(safe(name, _NAME_LENGTH), named)}{_GAP}", "strong"),
                 trusted(f"{word:5}{_GAP}", "danger" if word == "LIVE" else "plain"),
                 Cell(f"{fit(kinds[name], kind)}{_GAP}", "dim"),
-                *(_standing(glances[name]) if name in glances else ()),
+                *standing.get(name, ()),
             ),
         )
 
 
-def _standing(seen: StoreGlance | None) -> Line:
+def _standing(seen: StoreGlance | None, most: int) -> Line:
     if seen is None:
         return line(trusted("looking …", "dim"))
     if seen.problem:
@@ -48,7 +54,7 @@ def _standing(seen: StoreGlance | None) -> Line:
     doubt = "unknown" if seen.in_doubt is None else count(seen.in_doubt)
     loud = seen.in_doubt is None or seen.in_doubt > 0
     return line(
-        trusted(f"{count(seen.open or 0):>7} open", "strong"),
+        trusted(f"{count(seen.open or 0):>{most}} open", "strong"),
         trusted(f"{_GAP}in doubt ", "dim"),
         trusted(doubt, "danger" if loud else "dim"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
@@ -11,7 +12,7 @@ from functools import lru_cache
 from backends.records import Entry, number, parse_time, readable
 from console.render.line import Line, Tone, fit, line, middle, text_width, trusted
 from console.services import layout_fields as layout
-from console.services.errors.summary import summarise
+from console.services.errors.summary import NUMBERED, summarise
 from console.text.durations import age
 from console.text.untrusted import safe
 
@@ -33,6 +34,7 @@ _MARKET_LENGTH = 5  # shortest cut of a market name that can still be recognised
 _ROOM_TO_ALIGN = 34  # columns of an order from which its quantity has a column of its own
 _SIDE, _SIZE = 4, 5  # columns of the side and of the quantity there
 _ROOM_TO_NAME = 10  # columns of a value from which dollars are named too
+_THOUSANDS = re.compile(r"(.+?)((?:,000){1,3})")
 _UNITS = ("", "k", "M", "B", "T")
 _DOLLARS = frozenset({"USD", "USDT", "USDC"})  # what a bare amount is in
 
@@ -141,7 +143,8 @@ def side(entry: Entry) -> str:
 def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
     """`buy 100 AAPL @ 180.0 day`; replace and cancel orders begin with that word. Messages and calls: their subject.
 
-    Where room is short, the time in force is left out, then a blank and a zero, then the market is cut.
+    Where room is short, the time in force is left out, then a blank and a zero, then `1,000,000` is `1M`, then the
+    market is cut.
     `aligned`: in a list with room for it, sides and quantities stand under each other.
     """
     if (subject := layout.layout_of(entry).subject) is not None:
@@ -156,13 +159,22 @@ def order(entry: Entry, room: int = 1000, *, aligned: bool = False) -> str:
     whole = " ".join([part for part in (before, market, after, tif) if part.strip()])
     if text_width(whole) <= room:
         return whole
-    for shorter in (after, glued := after.replace("@ ", "@"), glued.removesuffix(".0")):
-        if text_width(f"{before} {market} {shorter}") <= room:
-            return f"{before} {market} {shorter}"
+    shorter = (after, glued := after.replace("@ ", "@"), glued.removesuffix(".0"))
+    for start in (before, rounded := f"{before.removesuffix(size)}{_rounded(size)}"):
+        for end in shorter:
+            if text_width(f"{start} {market} {end}") <= room:
+                return f"{start} {market} {end}"
+    before = rounded
     if text_width(before) + min(text_width(market), _MARKET_LENGTH) + text_width(after) + 2 > room:
         after = after.replace("@ ", "@")
     left = room - text_width(before) - text_width(after) - 2
     return " ".join((before, middle(market, max(_MARKET_LENGTH, left)), after))
+
+
+def _rounded(size: str) -> str:
+    """`1,000,000` as `1M`, which is as exact."""
+    found = _THOUSANDS.fullmatch(size)
+    return size if found is None else f"{found[1]}{'kMB'[len(found[2]) // len(',000') - 1]}"
 
 
 def _terms(entry: Entry) -> tuple[str, str]:
@@ -171,7 +183,8 @@ def _terms(entry: Entry) -> tuple[str, str]:
     size, after = quantity(entry.get("quantity")), "" if stored is None else f"@ {price(stored)}"
     if kind in _PLAIN_TYPES and number(entry.get("quantity")):
         return size, after or "market"
-    from console.render.order_row import currency_of, told_terms  # the first frame of a plain store needs none of it
+    from console.render.order_row import told_terms  # the first frame of a plain store needs none of it
+    from console.services.market.entry_value import currency_of
 
     told = told_terms(entry)
     if told.notional is not None and not number(entry.get("quantity")):
@@ -197,6 +210,11 @@ def name(text: str) -> str:
     if not shown:
         return "(none)"
     return shown if text.isascii() and " " not in text else f"⚠{shown}"
+
+
+def group_title(title: str) -> str:
+    """A group's name in a row, without a number that only eats the width."""
+    return safe(NUMBERED.sub("", title), 300)
 
 
 def error_head(entry: Entry, room: int) -> str:

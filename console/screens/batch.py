@@ -21,10 +21,10 @@ from console.render.batch import (
 )
 from console.render.entry import Shown
 from console.render.line import line, trusted
-from console.render.order_row import value_of
 from console.render.order_text import order_text
 from console.render.value import money
 from console.screens.action_screen import ActingScreen, Pick, Picks
+from console.services.market.entry_value import value_of
 from console.services.triage.triage import ClassifiedEntry
 from console.text.untrusted import safe
 from console.widgets.canvas import Canvas
@@ -77,7 +77,7 @@ class BatchScreen(ActingScreen):
     def hints(self) -> tuple[str, ...]:
         run = self.run
         if run is None or not run.over:
-            return ("stop", "back", "open", "down")
+            return (*(() if run is not None and run.stopping else ("stop",)), "back", "open", "down")
         doubted = ("reconcile", "settle") if run.doubted else ()
         replayed = self._replayed
         marks = ("mark-unsent",) if replayed is not None and (replayed.unsent or replayed.held) else ()

@@ -32,7 +32,7 @@ def run_command(app: ConsoleApp, text: str) -> None:
             _store(app, rest)
         case "theme" if rest:
             if not app.use_theme(rest):
-                queue.warn("there are the themes dark, light and contrast")
+                queue.warn("the themes are dark, light and contrast")
         case _:
             _press(app, _ALIASES.get(word, word))
 

@@ -88,7 +88,7 @@ class EntryScreen(ActingScreen):
         """Open the entry after or before this one in its list, whose cursor follows."""
         shown = self._step(by)
         if shown is None or shown.row.entry.id == self._shown.row.entry.id:
-            self.warn("there is no further entry in this direction")
+            self.warn("no more entries in this direction")
             return
         self._shown = shown
         self._put()

@@ -40,7 +40,7 @@ class Dialog(ModalScreen[None], inherit_bindings=False):
         self.put(self.lines())
 
     def lines(self) -> list[Line]:
-        hint = line(trusted("What was done before it is on record; dlq doctor says more of the store.", "dim"))
+        hint = line(trusted("What was done before this is on record; dlq doctor says more about the store.", "dim"))
         return [*block(safe_block(self._cause, 20_000)), (), hint]
 
     def put(self, lines: Sequence[Line]) -> None:

@@ -21,6 +21,7 @@ from console import keymap as keys
 from console.render.line import Line, Tone, cell_at, line, trusted, untrusted, width
 from console.render.status import footer, status, title, waits_segment
 from console.widgets.canvas import Canvas
+from console.widgets.prompt_line import PromptLine
 from console.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ SMALLEST = (80, 24)
 _REST_SECONDS = 0.25  # keys typed in one go end with a pause this long
 _ALWAYS = ("back", "stop")  # these keys always work, so that nobody is locked in
 _LEAVING = ("ctrl+c", "ctrl+q")
-_TYPING = line(trusted("enter run · esc cancel · ↑↓ history", "dim"))
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
 
@@ -146,7 +146,8 @@ class FramedScreen(Screen[None], inherit_bindings=False):
             self._footer.show(())
             return
         if self.is_typing:
-            self._footer.show(self.noticed or _TYPING)
+            hints = (one.hint for one in self.query(PromptLine) if one.is_asking)
+            self._footer.show(self.noticed or next(hints, ()))
             return
         there = {key.id: key for key in self.console.keys_at(self.key_context)}
         size = max(10, self.size.width - 4)

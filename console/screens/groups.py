@@ -17,11 +17,11 @@ from backends.records import Entry
 from console.render.entry import Shown
 from console.render.group import GroupLook, Story, group_header, group_line, story_lines
 from console.render.line import Line, line, plain, trusted, untrusted, word_at
-from console.render.order_row import by_currency
 from console.render.value import many
 from console.screens.action_screen import ActingScreen, Pick, Picks
 from console.services.browse.filter_syntax import ExpressionError, parse_expression, with_field
 from console.services.layout_fields import LAYOUTS, LayoutFields
+from console.services.market.entry_value import by_currency
 from console.services.stats.group_sort import COLUMNS as GROUP_COLUMNS
 from console.services.stats.group_sort import WORDS as GROUP_SORTS
 from console.services.stats.group_sort import GroupSort, next_group_sort, sorted_groups
@@ -137,6 +137,11 @@ class GroupsScreen(ActingScreen):
             return max(by_currency(group.worth, self.console.venue_types).values(), default=Decimal(0))
 
         return sorted_groups(view.groups, self._sort, dearest)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._put_again)
+        self.call_after_refresh(self._moved)
 
     def _put_again(self) -> None:
         if self._view is not None:
@@ -262,7 +267,8 @@ class GroupsScreen(ActingScreen):
         groups = await self._groups()
         notes = await groups.notes(group.fingerprint)
         self._tell_story(Story(group, None, notes, self.console.venue_types))
-        split = await groups.split(group.fingerprint, budget=_SPLIT_SECONDS)
+        asked = parse_expression(self._filter, self.console.now()) if self._filter else None
+        split = await groups.split(group.fingerprint, asked, budget=_SPLIT_SECONDS)
         if self.group is not None and self.group.fingerprint == group.fingerprint:
             self._tell_story(Story(group, split, notes, self.console.venue_types))
 

@@ -13,7 +13,6 @@ _RENEW_SECONDS = 2.0
 
 class HealthScreen(ReadingScreen):
     key_context = "health"
-    FOOTER = ("open", "report", "groups", "back", "down", "up", "refresh")
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,6 +68,12 @@ class HealthScreen(ReadingScreen):
         if held is not None and held.opens in opens:
             self._cursor = opens.index(held.opens)
         self._draw()
+        self._show_footer()  # it names the cursor's keys only where there are rows
+
+    def hints(self) -> tuple[str, ...]:
+        if self._view is None:
+            return ("report", "groups", "back", "refresh")
+        return ("open", "report", "groups", "back", "down", "up", "refresh")
 
     def _draw(self) -> None:
         self.text.put(health_lines(self._columns, self._room(), self._chosen), keep_place=True)
@@ -126,12 +131,6 @@ class HealthScreen(ReadingScreen):
         if percent is not None:
             return [line(trusted(f"The index that this is drawn from is being built: {percent:d} %.", "accent"))]
         return [
-            line(
-                trusted("There is no index of this store that is up to date, so there is nothing to draw.", "warning")
-            ),
-            line(
-                trusted(
-                    "The console builds one by itself where it may act; `dlq index` builds one for a read-only console."
-                )
-            ),
+            line(trusted("This store has no up-to-date index, so there is nothing to draw.", "warning")),
+            line(trusted("A console that may act builds one by itself; dlq index builds one for a read-only console.")),
         ]

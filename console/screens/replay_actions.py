@@ -147,12 +147,10 @@ def halt(screen: ActingScreen) -> None:
     halted: asyncio.Future[Halt | None] = asyncio.get_running_loop().create_future()
     screen.start(lambda: _halt(screen, session, halted), group="act", exclusive=False)
     lines = [
-        line(trusted("Halted: no console replays on this store until it is resumed.", "danger")),
-        line(trusted(f"What is being sent is brought to its end. {screen_key(screen, 'halt')} again resumes.")),
+        line(trusted("No console sends on this store until it is resumed.", "danger")),
+        line(trusted(f"Orders already on their way are finished. {screen_key(screen, 'halt')} again resumes.")),
     ]
-    gate = NoteGate(
-        line(trusted("Every replay on this store is halted")), lines, ask="why? (may stay empty)", judge=anything
-    )
+    gate = NoteGate(line(trusted("Halted")), lines, ask="why? (may stay empty)", judge=anything)
 
     def answered(note: str | None) -> None:
         if note is not None:
@@ -181,7 +179,7 @@ async def _halt(screen: ActingScreen, session: StoreSession, halted: asyncio.Fut
     if before is not None:
         screen.warn(f"halted already by {before.operator}: {before.note}")
     else:
-        screen.show_notice(line(trusted("halted: nothing is replayed on this store until it is resumed", "danger")))
+        screen.show_notice(line(trusted("halted: no console sends on this store until it is resumed", "danger")))
 
 
 async def _explain(screen: ActingScreen, session: StoreSession, halted: asyncio.Future[Halt | None], note: str) -> None:
@@ -196,7 +194,7 @@ async def _explain(screen: ActingScreen, session: StoreSession, halted: asyncio.
 
 def _resume(screen: ActingScreen, session: StoreSession, halt: Halt) -> None:
     lines = [line(untrusted(_halted(halt, screen.console.now()), limit=400))]
-    gate = WordGate(line(trusted("Resume replays")), lines, ask="why now", judge=a_note)
+    gate = WordGate(line(trusted("Resume replays")), lines, ask="why resume now", judge=a_note)
 
     async def act(note: str) -> None:
         resumed = await session.resume(note)
@@ -234,15 +232,17 @@ def mode(screen: ActingScreen) -> None:
     if screen.console.mode == "live":
         screen.console.set_mode("paper")
         told = "PAPER: gates ask for the number alone; replays are real here all the same"
-        screen.show_notice(line(trusted(told if is_real else "PAPER: replays go to the venue's paper side", "good")))
+        screen.show_notice(
+            line(trusted(told if is_real else "PAPER: replays go to the venue's paper environment", "good"))
+        )
         return
     if not screen.console.setup.live_allowed:
         screen.warn("LIVE is not allowed in this browser: start it with dlq serve --allow-live")
         return
     texts = (
-        "A replay in LIVE sends real orders: its gate asks for the word and the number, and an override for "
-        "a second person.",
-        "Nothing else changes: dismiss and restore never send, reconcile asks in the mode of each attempt.",
+        "In LIVE a replay sends real orders: its gate asks for the word and the number, and an override "
+        "needs a second person.",
+        "Nothing else changes: dismiss and restore never send; reconcile asks in each attempt's own mode.",
     )
     if is_real:
         texts = (

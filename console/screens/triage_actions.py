@@ -29,7 +29,11 @@ def dismiss(screen: ActingScreen) -> None:
     free = {entry_id: pick for entry_id, pick in picks.items() if pick.state == "pending"}
     if not free:
         ask = screen.console.name_of_key("reconcile")
-        what = f"in doubt: reconcile ({ask}) first, dismissing would lose it" if held else "it is settled already"
+        what = (
+            f"in doubt: reconcile ({ask}) first, dismissing would lose it"
+            if held
+            else "it is dismissed or replayed already"
+        )
         screen.warn(what)
         screen.start(lambda: _refuse(session, _chosen(picks)), group="act", exclusive=False)
         return
@@ -42,7 +46,7 @@ def dismiss(screen: ActingScreen) -> None:
     if held:
         lines.append(line(trusted(f" left out: {many(len(held), 'entry')} in doubt or in flight", "warning")))
     if settled:
-        lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} settled already", "dim")))
+        lines.append(line(trusted(f" left out: {many(len(settled), 'entry')} dismissed or replayed already", "dim")))
     live = screen.console.header_state.mode == "live"
     rows = DismissRows(_row(session), session.setting.store.is_hub)
     weigh = _weighing(screen, session, tuple(free))
@@ -98,7 +102,7 @@ async def _dismiss(screen: ActingScreen, session: StoreSession, chosen: list[Cho
             chosen, reason=answer.reason, note=answer.note, progress=progress, stop=act.is_stopped
         )
     if is_undone(_row(session)):
-        _report(screen, "dismissed", report.done, hint=f"{screen.console.name_of_key('undo')} takes it back")
+        _report(screen, "dismissed", report.done, hint=f"{screen.console.name_of_key('undo')} undoes it")
     else:
         _report(screen, "dismissed", report.done, why=next((text for _, text in report.done.changed), ""))
 
@@ -141,7 +145,7 @@ async def _undo(screen: ActingScreen, session: StoreSession) -> None:
     if report is None:
         screen.warn("nothing to undo: nothing was dismissed here")
     else:
-        _report(screen, "brought back", report)
+        _report(screen, "restored", report)
 
 
 def restore(screen: ActingScreen) -> None:

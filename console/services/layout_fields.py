@@ -364,7 +364,7 @@ LAYOUTS: Mapping[str, LayoutFields] = {
         created_at="created_at",
         no_error="no exception",
         comes_back=True,
-        again="mend what failed, then replay (R) puts it into its queue again; or dismiss (D)",
+        again="fix what failed, then replay (R) puts it into its queue again; or dismiss (D)",
     ),
     INTEGRATION: LayoutFields(
         words=LayoutWords(

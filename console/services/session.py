@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -20,6 +19,7 @@ from console.clock import Clock
 from console.services.browse.engine_intent import engine_send, intents_of
 from console.services.browse.queue_order import QueueOrder
 from console.services.layout_fields import LAYOUTS
+from console.services.market.entry_value import worth_by
 from console.services.policy import MarksInForce, check_readable, checked, refresh
 from console.services.replay.outcome import EntryOutcome
 from console.services.triage.triage import Done, Triage
@@ -94,18 +94,6 @@ class DismissReport(NamedTuple):
     done: Done
     held: tuple[str, ...]  # refused: in doubt or in flight
     settled: tuple[Chosen, ...]  # dismissed or replayed before
-
-
-def worth_by(config: Config) -> Callable[[Entry], Decimal | None]:
-    """An order's value as lists show it; None where it has none."""
-    types = {name: venue.type for name, venue in config.venues.items() if venue.type}
-
-    def worth(entry: Entry) -> Decimal | None:
-        from console.render.order_row import value_of
-
-        return value_of(entry, types).notional if LAYOUTS[entry.layout].has_worth else None
-
-    return worth
 
 
 class StoreSession:
@@ -263,7 +251,7 @@ class StoreSession:
 
     def _triage_on(self, store: Store) -> Triage:
         setting = self.setting
-        return Triage(store, setting.actor, setting.clock, self._marks, worth_by(setting.config))
+        return Triage(store, setting.actor, setting.clock, self._marks, worth_by(setting.config.venue_types))
 
     async def is_approved(self, plan: SendPlan, request: str = "") -> bool:
         """Whether the second person has agreed; where not, the plan is put up for them.

@@ -142,6 +142,11 @@ class Config:
     def venue(self, name: str) -> VenueConfig:
         return self.venues.get(name, VenueConfig())
 
+    @property
+    def venue_types(self) -> dict[str, str]:
+        """The types of the venues to which the config gives one."""
+        return {name: venue.type for name, venue in self.venues.items() if venue.type}
+
 
 _LARGEST = 1_000_000  # bytes of a config
 _MOST_DOTS = 500  # in a line: tomllib takes minutes for a key of many parts

@@ -24,6 +24,8 @@ from console.text.untrusted import safe
 _WORD = re.compile(r"[^\s\"'#\[\]{}=,]+")
 _WORDS = re.compile(r"\[\s*(?:[A-Za-z0-9_.-]+\s*(?:,\s*[A-Za-z0-9_.-]+\s*)*,?\s*)?\]")
 _LIMITS = frozenset(one.name for one in fields(Limits))
+_ONLY_CONFIG = _LIMITS - set(KEYS)
+_NEAR = 0.6  # how alike a key must be to be suggested
 _ALONE = ("environment", "labels")  # where the policy sets these, no config counts
 _SHORTEST, _LONGEST = 60, 240  # seconds that a person may have to wait for their own approval
 
@@ -94,9 +96,12 @@ def parse_change(word: str) -> tuple[str, str | None]:
 
 def _check_key(key: str) -> None:
     if key not in KEYS:
-        near = get_close_matches(key, KEYS, 1, 0.4)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(KEYS)}"
-        raise BadPolicy(f"{safe(key, 80)} is not a key of a policy; {hint}")
+        near = get_close_matches(key, KEYS, 1, _NEAR)
+        if key in _ONLY_CONFIG:
+            hint = f"it is a limit of the config alone; the policy's keys: {', '.join(KEYS)}"
+        else:
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(KEYS)}"
+        raise BadPolicy(f"{safe(key, 80)} is not a policy key; {hint}")
 
 
 def _checked(key: str, text: str) -> Any:

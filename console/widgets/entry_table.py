@@ -16,11 +16,11 @@ from textual.strip import Strip
 
 from backends.records import Entry, RowKey, Version
 from console.render.line import Line, trusted
-from console.render.order_row import VenueTypes
 from console.render.row import NOTHING, column_at, header, row_line
 from console.render.value import entry_age
 from console.services.browse.queue_order import ListedEntry
 from console.services.browse.queue_window import Window
+from console.services.market.entry_value import VenueTypes
 from console.services.triage.marks import MarkFacts
 from console.services.triage.triage import ClassifiedEntry
 from console.widgets.canvas import Canvas

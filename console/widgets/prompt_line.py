@@ -39,6 +39,13 @@ class PromptLine(Canvas):
         self._back = len(self._past[purpose])
         self._put(text)
 
+    @property
+    def hint(self) -> Line:
+        """What the keys do while something is typed here."""
+        verb = "attach" if self.purpose == "target" else "run"
+        tab = " · tab complete" if self.complete is not None and self.purpose == "filter" else ""
+        return (trusted(f"enter {verb} · esc cancel{tab} · ↑↓ history", "dim"),)
+
     def rest(self, line: Line = ()) -> None:
         """Stop asking and show this line."""
         self.is_asking = False

@@ -56,6 +56,7 @@ def test_groups_as_json(dlq: Dlq, make: Make) -> None:
         "unpriced": 1,
         "poisoned": 0,
         "notional": 72000.0,
+        "by_currency": {"USD": 72000.0},
     }
     assert (second["count"], second["retries"], second["venues"]) == (2, 4, {"kalshi": 2})
 

@@ -55,6 +55,7 @@ list --db S --config bad.toml                               | 2 | at line 1
 list --db S --config misspelt.toml                          | 2 | did you mean max_notional?
 list --db S --config type.toml                              | 2 | it must be a whole number, not a text
 list --db S --config keys.toml                              | 2 | did you mean dismiss?
+list --db S --config views.toml                             | 2 | views.late: no field agee
 list --db S --config early.toml                             | 2 | must be between 0 and 86400
 show                                                        | 2 | ID is missing
 show xyz --db S                                             | 2 | no such entry: xyz; nothing was done, dlq list --all
@@ -143,6 +144,7 @@ FILES = {
     "bad.toml": "[limits\n",
     "misspelt.toml": "[limits]\nmax_notionl = 1\n",
     "type.toml": '[limits]\nmax_batch = "ten"\n',
+    "views.toml": '[views]\nold = "venue:kalshi age>1h"\nlate = "agee>1h"\n',
     "keys.toml": '[keymap]\ndismis = "X"\n',
     "early.toml": "[venues.alpaca]\nvisibility_seconds = -1\n",
     "text.txt": "hello",

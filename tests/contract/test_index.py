@@ -21,10 +21,10 @@ from backends.index.rows import spell, unspell
 from backends.layouts.roles import roles
 from backends.records import Selection
 from backends.store import Result
-from console.services.index.keeper import is_current, label
+from console.services.index.keeper import is_current, labeller
 from console.services.stats import tally
 from console.settings.config import Config
-from tests.support.index import SMALL_STEPS, Indexed, indexed, plain
+from tests.support.index import SMALL_STEPS, WORTH, Indexed, indexed, plain
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, SQLiteRig, attempt_on, order_row, pick, sqlite_rig, why
 
 ERRORS = (
@@ -136,7 +136,7 @@ async def by_others(rig: Rig, action: str, numbers: list[int]) -> None:
 async def killed_somewhere(index: Indexed, rng: random.Random) -> None:
     """Feeds for a while, then dies within a statement, as a killed process does: uncommitted."""
     with index.cache.writing() as connection, suppress(IndexUnavailable):
-        feed = IndexBuilder(index.store, IndexWriter(connection), label, now=lambda: BASE, pace=SMALL_STEPS)
+        feed = IndexBuilder(index.store, IndexWriter(connection), labeller(WORTH), now=lambda: BASE, pace=SMALL_STEPS)
         left = rng.randint(20, 6000)
 
         def dies() -> bool:

@@ -64,7 +64,7 @@ async def test_undo_brings_back_at_once(stage: Stage) -> None:
         await answer(pilot, "12")
         assert len(await dismissed(stage)) == 12
         await press(pilot, "z")
-        assert "12 brought back" in notice(app)
+        assert "12 restored" in notice(app)
         assert not await dismissed(stage)
         await press(pilot, "z")
         assert "nothing to undo" in notice(app)
@@ -335,7 +335,7 @@ async def test_every_reason_is_in_sight_however_many_there_are_and_whatever_else
         await settled(pilot)
         await press(pilot, "a", "D")
         shown = screen_text(app)
-        assert "settled already" in shown
+        assert "replayed already" in shown
         assert [reason for reason in app.setup.config.reasons if reason not in shown] == []
         assert "pending 11" in shown
 

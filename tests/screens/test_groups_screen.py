@@ -102,7 +102,7 @@ async def test_without_an_index_a_group_is_acted_on_all_the_same(both: Both) -> 
         await until(pilot, lambda: "4 dismissed" in notice(app))
         assert "7 groups · 8 entries, all counted" in screen_text(app)
         await press(pilot, "z")
-        await until(pilot, lambda: "4 brought back" in notice(app))
+        await until(pilot, lambda: "4 restored" in notice(app))
     assert await dismissed(both.stage) == set()
 
 

@@ -82,5 +82,5 @@ async def test_the_note_on_a_halt_says_that_leaving_it_takes_nothing_back(stage:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "H")
-        await until(pilot, lambda: "enter or esc: no note" in screen_text(app))
+        await until(pilot, lambda: "esc leaves none" in screen_text(app))
         assert "esc cancels" not in screen_text(app)

@@ -48,9 +48,9 @@ async def _replayed(pilot: Pilot[Any]) -> None:
 @pytest.mark.parametrize(
     ("on_dismiss", "says", "left"),
     [
-        ("keep", "the row stays; z takes it back", "pending"),
-        ("delete", "the row is deleted: z cannot take it back", "gone"),
-        ("soft-delete", "the row is marked as deleted: z cannot take it back", "marked"),
+        ("keep", "the row stays; z undoes it", "pending"),
+        ("delete", "the row is deleted: z cannot undo it", "gone"),
+        ("soft-delete", "the row is marked as deleted: z cannot undo it", "marked"),
     ],
 )
 async def test_the_gate_says_what_a_dismissal_does_to_the_row(
@@ -68,7 +68,7 @@ async def test_the_gate_says_what_a_dismissal_does_to_the_row(
         await press(pilot, "7")
         await answer(pilot, "1")
         await until(pilot, lambda: "1 dismissed" in notice(app))
-        assert ("z takes it back" in notice(app)) == (left == "pending")
+        assert ("z undoes it" in notice(app)) == (left == "pending")
         await press(pilot, "z")
         await settled(pilot)
         there = await rig.column("deletedAt", 1)
@@ -79,8 +79,8 @@ async def test_the_gate_says_what_a_dismissal_does_to_the_row(
 @pytest.mark.parametrize(
     ("on_dismiss", "says", "left"),
     [
-        ("keep", "the hub keeps it; z takes it back", "restored"),
-        ("delete", "deleted at the hub: z cannot take it back", "deleted"),
+        ("keep", "the hub keeps it; z undoes it", "restored"),
+        ("delete", "deleted at the hub: z cannot undo it", "deleted"),
         ("soft-delete", "It will be refused: a hub can only delete", "refused"),
     ],
 )
@@ -273,7 +273,7 @@ async def test_messages_are_dismissed_brought_back_and_noted(postgres_db: str) -
         assert "3 dismissed" in notice(app)
         assert ids(app) == []
         await press(pilot, "z")
-        assert "3 brought back" in notice(app)
+        assert "3 restored" in notice(app)
         assert ids(app) == list(reversed(made))
         await press(pilot, "N")
         await answer(pilot, "ask research")

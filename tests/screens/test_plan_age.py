@@ -186,7 +186,7 @@ async def test_a_plan_that_waited_for_a_second_person_is_made_again_too(tmp_path
         await settled(pilot)
         await planned(pilot)
         await answer(pilot, "2")
-        await until(pilot, lambda: "waits for a second person" in gate_message(app))
+        await until(pilot, lambda: "Waiting for a second person" in gate_message(app))
         plan = gate_message(app).split("dlq approve ")[1].split(".")[0]
         other = replace(stage, actor=replace(stage.actor, operator="bob", os_user="bob"))
         bob = await other.attach(stage.store_config)

@@ -27,7 +27,7 @@ async def test_what_keeps_failing_is_marked_until_a_note_clears_it(tmp_path: Pat
         (line,) = [one for one in shown.splitlines() if "REJECT" in one and "☠" in one]
         assert line.lstrip("│ ").startswith("☠"), line
         await until(pilot, lambda: "☠ poison: failed 3 times in the same way" in screen_text(app))
-        assert "mend the cause, then restore (U) with a note clears that" in screen_text(app)
+        assert "fix the cause, then restore (U) with a note clears the mark" in screen_text(app)
 
         await press(pilot, "slash", *"mark:poison", "enter")
         await until(pilot, lambda: "MSFT" not in screen_text(app))

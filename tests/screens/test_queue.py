@@ -124,7 +124,7 @@ async def test_marks_range_and_all(stage: Stage) -> None:
         assert not app.queue.marks
         await press(pilot, "a")
         assert len(app.queue.marks) == 12
-        assert "12 entries marked, as they are now" in notice(app)
+        assert "12 entries marked; later arrivals are not" in notice(app)
 
 
 async def test_mark_all_takes_the_filter_and_what_came_later_is_not_in_it(stage: Stage) -> None:
@@ -230,7 +230,7 @@ async def test_the_first_entry_of_an_empty_queue_appears_by_itself(tmp_path: Pat
     app = stage.console()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert "nothing is dead: the queue is empty" in screen_text(app)
+        assert "nothing here: the queue is empty" in screen_text(app)
         with SQLiteDLQ(stage.path) as sink:
             sink.write(order(1))
         await until(pilot, lambda: current(app) == ident(1))

@@ -90,7 +90,7 @@ async def test_a_long_plan_leaves_the_frame_and_the_answer_in_sight(tmp_path: Pa
         await press(pilot, "a", "R")
         await until(pilot, lambda: "to send" in screen_text(app))
         await answer(pilot, "8")
-        await until(pilot, lambda: "waits for a second person" in gate_message(app))
+        await until(pilot, lambda: "Waiting for a second person" in gate_message(app))
         shown = screen_text(app)
         for word in ("PAPER", "operator oncall", "pending 30", "in doubt 0", "type 8 to send"):
             assert word in shown, word
@@ -225,7 +225,7 @@ async def test_an_override_needs_a_note_and_in_live_a_second_person(tmp_path: Pa
         await until(pilot, lambda: "type live 1 to send" in screen_text(app))
         assert "a second person" in screen_text(app)
         await answer(pilot, "live 1")
-        assert "It waits for a second person" in gate_message(app)
+        assert "Waiting for a second person" in gate_message(app)
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
         assert "Then type it again" in screen_text(app), "all of it is to be read on the smallest screen"

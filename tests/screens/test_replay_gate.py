@@ -190,7 +190,7 @@ async def test_the_hash_is_told_only_once_the_plan_can_be_approved(tmp_path: Pat
         )
         assert "dlq approve" not in shown
         await answer(pilot, "1")
-        await until(pilot, lambda: "waits for a second person" in gate_message(app))
+        await until(pilot, lambda: "Waiting for a second person" in gate_message(app))
         assert "dlq approve " in " ".join(gate_message(app).split())
         await press(pilot, "escape")
         assert on_queue(app)

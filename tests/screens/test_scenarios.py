@@ -222,7 +222,7 @@ async def test_8_an_accepted_entry_says_what_stands_and_not_what_its_first_error
         hand = Hand(pilot)
         await hand.filter("state:replayed")
         await until(pilot, lambda: ids(hand.app) == [ident(1)])
-        await hand.sees("REPLAYED", "nothing: accepted on paper; restore (U)")
+        await hand.sees("REPLAYED", "nothing to do: accepted on paper; restore (U)")
         assert "MAY HAVE ARRIVED" not in shown(hand.app)
         assert hand.keys == 2
 

@@ -79,7 +79,7 @@ def test_an_alert_speaks_of_what_the_layout_has() -> None:
         ]
         for layout in ("orders", "integration", "outbox")
     }
-    assert told["orders"][0] == "1 entry is in doubt: the venue may hold the order, reconcile"
+    assert told["orders"][0] == "1 entry is in doubt: the venue may hold the order; reconcile it"
     assert told["integration"][0] == "1 entry is in doubt: the provider may hold the call, reconcile"
     assert told["outbox"][1] == "100 open at (no queue), the limit is 100"
 
@@ -89,7 +89,7 @@ def test_one_poisoned_entry_is_enough() -> None:
     (alert,) = alerts(replace(QUIET, venues=venues), LIMITS)
     assert (alert.rule, alert.subject, alert.value, alert.limit) == ("poison", "kalshi", 2, 1)
     assert alert.brief == "2 poisoned at kalshi"
-    assert alert.text == "2 fail at kalshi again and again in the same way: mend the cause first"
+    assert alert.text == "2 fail at kalshi again and again in the same way: fix the cause first"
 
 
 def test_a_ledger_that_cannot_be_read_is_an_alert_and_hides_what_it_would_tell() -> None:

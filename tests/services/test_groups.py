@@ -13,9 +13,11 @@ import pytest
 from backends.records import Filter, Selection
 from backends.store import Store
 from console.services.browse.queue_order import QueueOrder, View
+from console.services.index.keeper import IndexJob, reader_of
+from console.services.market.entry_value import worth_by
 from console.services.stats.groups import Groups
 from console.services.triage.triage import Query, Triage, classified
-from tests.support.index import Indexed, indexed, plain
+from tests.support.index import WORTH, Indexed, indexed, plain
 from tests.support.intent import intent_row, make_intents
 from tests.support.store import ACTOR, BASE, PostgresRig, Rig, order_row, sqlite_rig
 
@@ -49,7 +51,7 @@ async def index(rig: Rig, tmp_path: Path) -> AsyncIterator[Indexed]:
 
 
 def without_index(store: Store) -> Groups:
-    return Groups(Triage(store, ACTOR, lambda: NOW), None, lambda: NOW)
+    return Groups(Triage(store, ACTOR, lambda: NOW, worth=WORTH), None, lambda: NOW)
 
 
 async def test_a_group_says_how_many_since_when_where_and_how_much(index: Indexed) -> None:
@@ -204,3 +206,37 @@ async def test_a_stack_too_long_for_a_page_has_one_group_wherever_it_is_asked_fo
     assert sum(one.count for one in await groups.split(long.fingerprint)) == 3
     stretch = await QueueOrder(store).after(View(asked), None, 50)
     assert sorted(spot.entry.id for spot in stretch.spots) == ids
+
+
+def _valued() -> list[dict[str, object]]:
+    """What a list shows a value of, and what it does not."""
+    cancel = '{"action": "cancel", "venue_order_id": "v-1"}'
+    kalshi = {"market_id": "KX", "quantity": 10.0}
+    return [
+        order_row(1, quantity=2.0, price=100.0),
+        order_row(2, quantity=3.0, price=100.0, action_json=cancel),
+        order_row(3, venue_name="kalshi", price=0.5, **kalshi),
+        order_row(4, venue_name="kalshi", price=62.0, **kalshi),  # dollars or cents: nobody says
+        order_row(5, venue_name="events", price=62.0, **kalshi),  # by its type at kalshi, too
+        order_row(6, quantity=0.0, price=None, order_type="market", action_json='{"notional": 500}'),
+    ]
+
+
+@pytest.mark.parametrize("types", [{}, {"events": "kalshi"}])
+async def test_a_group_is_worth_what_the_list_says_its_entries_are_worth(tmp_path: Path, types: dict[str, str]) -> None:
+    rig = sqlite_rig(tmp_path)
+    await rig.make([one | {"error": LIMIT.format(1)} for one in _valued()])
+    store, worth = await rig.open(), worth_by(types)
+    triage = Triage(store, ACTOR, lambda: NOW, worth=worth)
+    await IndexJob(store, lambda: NOW, folder=tmp_path / "cache", types=types).build()
+    reader = await reader_of(store, tmp_path / "cache", types=types)
+    listed = [worth(row.entry) async for row in triage.stream(Query())]
+    whole, unpriced = sum(one for one in listed if one is not None), listed.count(None)
+    assert (whole, unpriced) == ((705, 3) if types else (1325, 2))
+    for groups in (Groups(triage, reader, lambda: NOW), Groups(triage, None, lambda: NOW)):
+        for view in (await groups.view(), await groups.counted(Query())):
+            (group,) = view.groups
+            assert (group.notional, group.unpriced) == (whole, unpriced), view.source
+    assert (await Groups(triage, reader, lambda: NOW).view()).source == "index"
+    await reader.aclose()
+    await rig.aclose()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.snapshots.layout_states import LayoutScene, scenes
+from tests.support.snapshots.legible import Wrong
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import Size
 from tests.support.snapshots.svg_states import is_svg
@@ -30,8 +31,9 @@ def _in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_screen(
     scene: LayoutScene, size: Size, filled: Callable[[LayoutScene], str], snap_compare: Callable[..., bool]
 ) -> None:
-    app = scene.console(filled(scene)).console()
-    assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play))
+    app, wrong = scene.console(filled(scene)).console(), Wrong()
+    assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play, wrong.look(scene.name)))
+    assert not wrong.found, wrong.found
 
 
 @pytest.mark.parametrize(("scene", "size"), AS_TEXT, ids=_ids(AS_TEXT))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.app import ConsoleApp
+from tests.support.snapshots.legible import Wrong
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import Scene, Size, scenes
 from tests.support.snapshots.svg_states import is_svg
@@ -39,7 +40,9 @@ def opened(store: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Cal
 def test_screen(
     scene: Scene, size: Size, opened: Callable[[Scene], ConsoleApp], snap_compare: Callable[..., bool]
 ) -> None:
-    assert snap_compare(opened(scene), terminal_size=size, run_before=then(rested, scene.play))
+    app, wrong = opened(scene), Wrong()
+    assert snap_compare(app, terminal_size=size, run_before=then(rested, scene.play, wrong.look(scene.name)))
+    assert not wrong.found, wrong.found
 
 
 @pytest.mark.parametrize(("scene", "size"), AS_TEXT, ids=_ids(AS_TEXT))

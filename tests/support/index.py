@@ -11,11 +11,13 @@ from pathlib import Path
 from backends.index import BuildPace, Cache, IndexBuilder, IndexWriter, Reader
 from backends.records import Filter
 from backends.store import Store
-from console.services.index.keeper import cache_of, label
+from console.services.index.keeper import cache_of, labeller
+from console.services.market.entry_value import worth_by
 from console.services.stats.groups import Group, Groups
 from console.services.triage.triage import Query, Triage
 from tests.support.store import ACTOR, BASE, EVERYTHING
 
+WORTH = worth_by({})
 SMALL_STEPS = BuildPace(page=7, overlap=5, tick=0.0, least_check=0.0, check_share=1e9, patrol_share=1e9)
 
 
@@ -28,7 +30,7 @@ class Indexed:
     @contextmanager
     def feed(self, pace: BuildPace = SMALL_STEPS) -> Iterator[IndexBuilder]:
         with self.cache.writing() as connection:
-            feed = IndexBuilder(self.store, IndexWriter(connection), label, now=lambda: BASE, pace=pace)
+            feed = IndexBuilder(self.store, IndexWriter(connection), labeller(WORTH), now=lambda: BASE, pace=pace)
             try:
                 yield feed
             finally:
@@ -39,7 +41,7 @@ class Indexed:
             return await feed.settle(thorough=thorough)
 
     def groups(self, now: datetime = BASE) -> Groups:
-        return Groups(Triage(self.store, ACTOR, lambda: now), self.reader, lambda: now)
+        return Groups(Triage(self.store, ACTOR, lambda: now, worth=WORTH), self.reader, lambda: now)
 
     async def seen(self, *, everything: bool = True) -> list[Group]:
         """The groups as the index has them."""

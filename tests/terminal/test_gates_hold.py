@@ -101,20 +101,20 @@ def test_keys_right_behind_a_gates_key_are_the_gates(tmp_path: Path, venue: Exch
             terminal.type(f"{gate}zzz")
             terminal.opened()
             terminal.settle()
-            assert "brought back" not in terminal.text, gate
+            assert "restored" not in terminal.text, gate
             terminal.back("esc cancels")
             terminal.shows("pending 1 ")
         terminal.type("Pzzz")
         terminal.shows("Nothing waits for a second person")
-        assert "brought back" not in terminal.text
+        assert "restored" not in terminal.text
         terminal.back("Nothing waits for a second person")
         terminal.type("Czzz")
-        terminal.shows("The venue's word on 1 entry", "Nothing was written")
-        assert "brought back" not in terminal.text
+        terminal.shows("What the venue says of 1 entry", "Nothing was written")
+        assert "restored" not in terminal.text
         terminal.back("esc closes")
         terminal.type("Hzzz\r")  # halts at once; the rest is at most the note
         terminal.shows("HALT by")
-        assert "brought back" not in terminal.text
+        assert "restored" not in terminal.text
         assert sorted(desk.states().values()) == ["dismissed", "pending"]
         assert venue.posts == []
 

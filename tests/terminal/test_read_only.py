@@ -27,7 +27,7 @@ def test_read_only_acts_on_nothing_and_loads_no_venue(tmp_path: Path, venue: Exc
             terminal.press("esc")
             terminal.pump(0.2)
         terminal.press("A")
-        terminal.shows("WHAT BECAME OF IT", "nothing was ever done here")
+        terminal.shows("WHAT BECAME OF IT", "no act is recorded yet")
         terminal.press("v")
         terminal.shows("READ-ONLY", "the chain holds: 0 events")
         terminal.back("the chain holds")

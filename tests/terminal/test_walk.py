@@ -35,7 +35,7 @@ def _dismiss_and_undo(terminal: Terminal, states: Callable[[], list[str]]) -> No
     terminal.shows(f"{BULK} dismissed", f"pending {len(SENT)} ")
     assert states().count("dismissed") == BULK
     terminal.press("z")
-    terminal.shows(f"{BULK} brought back", f"pending {BULK + len(SENT)} ")
+    terminal.shows(f"{BULK} restored", f"pending {BULK + len(SENT)} ")
     assert states().count("dismissed") == 0
     terminal.back("filter: account:bulk")
 

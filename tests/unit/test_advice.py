@@ -136,7 +136,7 @@ CASES = {
         events=(event("lookup", note=f"look-up failed: {CANNOT}"),),
     ),
     "no keys": Case(
-        "in_doubt", ERRORS["429"], (DOUBTED,), "IN DOUBT", "dlq secrets set", "mend the keys as said here; C asks the venue then",
+        "in_doubt", ERRORS["429"], (DOUBTED,), "IN DOUBT", "dlq secrets set", "fix the keys as said here; C asks the venue then",
         events=(event("lookup", note="look-up failed: no credentials: dlq secrets set kalshi --paper"),),
     ),
     "asked, then sent again": Case(

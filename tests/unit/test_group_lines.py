@@ -12,8 +12,8 @@ from backends.index import Cross
 from backends.index.rows import purse_of
 from console.render.group import GroupLook, Story, group_header, group_line, story_lines
 from console.render.line import Line, plain, width
-from console.render.order_row import by_currency
 from console.services.layout_fields import LAYOUTS
+from console.services.market.entry_value import by_currency
 from console.services.stats.group_sort import sorted_groups
 from console.services.stats.groups import Group
 

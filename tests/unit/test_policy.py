@@ -48,7 +48,11 @@ def test_a_value_is_kept_as_it_is_printed_and_read_the_same(word: str, kept: str
     ("word", "says"),
     [
         ("max_bach=3", "did you mean max_batch?"),
-        ("duplicate_window=5m", "is not a key of a policy"),
+        (
+            "duplicate_window=5m",
+            "is not a policy key; it is a limit of the config alone; the policy's keys: environment",
+        ),
+        ("colour=red", "is not a policy key; there are: environment, max_batch"),
         ("max_batch", "KEY=VALUE"),
         ("max_batch=0", "at least 1"),
         ("max_batch=2.5", "wrong type"),

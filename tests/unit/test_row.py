@@ -12,10 +12,11 @@ from rich.cells import cell_len
 
 from backends.records import Entry, State
 from console.render.line import plain, width
-from console.render.order_row import is_exit, summed
+from console.render.order_row import is_exit
 from console.render.row import header, legend, row_line, table_columns
 from console.render.value import price, quantity, short, short_amounts, short_value
 from console.services.layout_fields import INTEGRATION, ORDERS, OUTBOX
+from console.services.market.entry_value import summed
 from console.services.triage.marks import MarkFacts, UsualLimits
 from console.services.triage.poison import Poison
 from console.services.triage.triage import ClassifiedEntry

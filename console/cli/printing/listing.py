@@ -14,10 +14,10 @@ from console.cli.printing.output import json_row, order_text, plain_entry
 from console.cli.printing.sheet import EntrySheet, document_lines
 from console.cli.printing.table import TextColumn, TextTable, table_width
 from console.render.entry_json import event_pairs
-from console.render.order_row import VenueTypes
 from console.services import layout_fields as layout
 from console.services.json_lines import json_line
 from console.services.layout_fields import ORDERS, OUTBOX
+from console.services.market.entry_value import VenueTypes
 from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import age
 from console.text.untrusted import safe

@@ -13,9 +13,10 @@ from backends.layouts.columns import spelling
 from backends.records import Ancestor, Attempt, AuditEvent, Entry, malformed, number, parse_time, readable
 from console import clock
 from console.render.entry_json import entry_json, event_pairs, whole_json
-from console.render.order_row import VenueTypes, currency_of, sender_text, told_terms
+from console.render.order_row import sender_text, told_terms
 from console.services import layout_fields as layout
 from console.services.layout_fields import DOCUMENTS, INTEGRATION, ORDERS, OUTBOX
+from console.services.market.entry_value import VenueTypes, currency_of
 from console.services.triage.lineage import told
 from console.services.triage.triage import UNKNOWN, ClassifiedEntry, History
 from console.text.untrusted import safe, safe_block
@@ -122,7 +123,6 @@ def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
 
 
 def _order_details(row: ClassifiedEntry) -> Iterable[str]:
-    from console.services.triage.advice import poison_step  # a list gives no advice, and starts faster without
 
     yield f"  could it have reached the venue: {row.reach}"
     if step := poison_step(row) or row.next_step:

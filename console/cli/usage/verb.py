@@ -106,7 +106,7 @@ _LOOKING = (
     VerbUsage(
         "doctor",
         LOOK,
-        "report how the store is attached and what to mend",
+        "report how the store is attached and what to fix",
         "Reports layout, drift, triggers, roles and grants, what enforces read-only, the limits in force, and what a "
         "config or ledger of version 0.1 needs. Changes nothing.",
         (JSON,),

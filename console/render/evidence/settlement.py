@@ -14,7 +14,10 @@ from console.text.durations import long_age
 from console.text.untrusted import safe
 
 Claim = Literal["accepted", "absent"]
-_PERSON = "Look there yourself first. Where it can be asked it is asked once more, and a contrary answer is refused."
+_PERSON = (
+    "Look there yourself first. If the console can ask there too, it asks once more and refuses what the answer "
+    "contradicts."
+)
 _ORDER: dict[Claim, str] = {
     "accepted": "the order is there: the entry ends as replayed",
     "absent": "there is no such order: the entry is pending again",

@@ -96,7 +96,7 @@ def next_text(answer: VenueAnswer, state: str) -> str:
         case "unknown" if state == "pending":
             return "C again later; or look at the venue yourself, then R or D"
         case "cannot-ask" if state == "pending":
-            return "mend what is named below, then C; or look at the venue yourself, then R or D"
+            return "fix what is named below, then C; or look at the venue yourself, then R or D"
     return ""
 
 

@@ -11,8 +11,8 @@ from decimal import Decimal
 from backends.records import Entry
 from console.render import value
 from console.render.line import HANG, Line, line, trusted
-from console.render.order_row import VenueTypes, value_of
 from console.services.layout_fields import layout_of, occurred_at, origin, text
+from console.services.market.entry_value import VenueTypes, value_of
 from console.services.triage.triage import classified
 from console.text.durations import long_age
 from console.text.untrusted import safe

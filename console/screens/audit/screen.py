@@ -29,7 +29,6 @@ _EXAMPLE = "/ filter: operator:ann  kind:dismiss  reason:stale  id:…  since:8h
 
 class AuditScreen(FramedScreen):
     key_context = "audit"
-    FOOTER = ("filter", "open", "back", "verify", "export", "pane", "down", "up")
     CSS_PATH = "../../styles/audit.tcss"
 
     def __init__(self, text: str = "") -> None:
@@ -96,6 +95,11 @@ class AuditScreen(FramedScreen):
         self._list.move_to(0)
         self._read_on()
 
+    def hints(self) -> tuple[str, ...]:
+        if self._trail is None or not self._trail.rows:
+            return ("filter", "back", "verify")
+        return ("filter", "open", "back", "verify", "export", "pane", "down", "up")
+
     def _read_on(self, *, to_the_end: bool = False) -> None:
         self.start(lambda: self._read(to_the_end=to_the_end), group="audit", exclusive=True)
 
@@ -136,6 +140,7 @@ class AuditScreen(FramedScreen):
             layout, fresh = self.console.header_state.layout, trail.rows[len(self._lines) :]
             self._lines += [(str(row.seq), trail_line(row, size, layout=layout)) for row in fresh]
             self._list.put(self._lines)
+        self._show_footer()  # it names the keys of rows only where there are some
         self._show_scope()
         if not trail.rows:
             self._story.put(self._blank(trail))
@@ -143,7 +148,7 @@ class AuditScreen(FramedScreen):
     def _blank(self, trail: AuditTrail) -> list[Line]:
         if not trail.is_over:
             return [line(trusted("reading …", "dim"))]
-        text = "nothing matches: esc clears the filter" if self._text else "nothing was ever done here"
+        text = "nothing matches: esc clears the filter" if self._text else "no act is recorded yet"
         return [*self._verified, line(trusted(text, "dim"))]
 
     def _show_scope(self) -> None:

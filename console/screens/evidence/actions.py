@@ -50,7 +50,7 @@ def ask(screen: ActingScreen) -> None:
             return None
         return await _answers(screen, session, ids, say)
 
-    word = "The venue's word on" if session.has_modes else "What is known of"
+    word = "What the venue says of" if session.has_modes else "What is known of"
     title = line(trusted(f"{word} {many(len(ids), 'entry')} · {_mode_word(screen, session)}"))
     screen.app.push_screen(AnswerDialog(title, find, dead_seconds=screen.console.setup.dead_seconds))
 

@@ -29,27 +29,27 @@ def is_undone(row: str) -> bool:
 
 def _aftermath(row: str, undo: str, *, one: bool, at_hub: bool) -> str:
     """What happens to the row, and whether the key `undo` takes it back."""
-    settled = "It is settled without being sent" if one else "They are settled unsent"
+    settled = "Closes it without sending" if one else "Closes them without sending"
     if at_hub:
         return _at_hub(row, settled, undo, one=one)
     what, verb = ("the row", "is") if one else ("the rows", "are")
     match row:
         case "delete":
-            return f"{settled}; {what} {verb} deleted: {undo} cannot take it back."
+            return f"{settled}; {what} {verb} deleted: {undo} cannot undo it."
         case "soft-delete":
-            return f"{settled}; {what} {verb} marked as deleted: {undo} cannot take it back."
+            return f"{settled}; {what} {verb} marked as deleted: {undo} cannot undo it."
         case _:
-            return f"{settled}; {what} {'stays' if one else 'stay'}; {undo} takes it back."
+            return f"{settled}; {what} {'stays' if one else 'stay'}; {undo} undoes it."
 
 
 def _at_hub(row: str, settled: str, undo: str, *, one: bool) -> str:
     match row:
         case "delete":
-            return f"{settled} and deleted at the hub: {undo} cannot take it back."
+            return f"{settled} and deletes {'it' if one else 'them'} at the hub: {undo} cannot undo it."
         case "soft-delete":
             return 'It will be refused: a hub can only delete; say on_dismiss = "delete" or "keep".'
         case _:
-            return f"{settled}; the hub keeps {'it' if one else 'them'}; {undo} takes it back."
+            return f"{settled}; the hub keeps {'it' if one else 'them'}; {undo} undoes it."
 
 
 class Dismissal(NamedTuple):

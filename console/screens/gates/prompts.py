@@ -36,7 +36,7 @@ class WordGate(Gate[str]):
 class NoteGate(WordGate):
     """Asks for a note on what is done already; it may stay empty, and esc takes nothing back."""
 
-    WAY_OUT = " enter or esc: no note "
+    WAY_OUT = " enter keeps the note · esc leaves none "
 
     def _enter(self, *, flooded: bool) -> None:
         if flooded or self.typed.strip():

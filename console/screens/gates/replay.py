@@ -153,7 +153,7 @@ class ReplayGate(PageGate[Confirmed]):
                     trusted(f" {self._words.send}{self._way_out()}:"),
                 )
             case "override":
-                return line(trusted("override which guards (names with spaces between):"))
+                return line(trusted("override which guards? (names, with blanks between):"))
             case "why":
                 return line(trusted("why? it goes on record:"))
             case "stuck":
@@ -170,7 +170,7 @@ class ReplayGate(PageGate[Confirmed]):
     def took(self, event: events.Key) -> None:
         if event.key == "ctrl+o" and self._step in ("answer", "stuck") and self._overridable():
             self._step, self.typed = "override", ""
-            self.say(line(trusted(f"possible here: {' '.join(sorted(self._overridable()))}", "dim")))
+            self.say(line(trusted(f"you may override: {' '.join(sorted(self._overridable()))}", "dim")))
             self._paint()
         elif event.key == "ctrl+x" and self._asked and self._step == "answer":
             self.run_worker(self._take_back(self._asked), group="approver", exclusive=True)
@@ -184,7 +184,7 @@ class ReplayGate(PageGate[Confirmed]):
             self.wrong(str(problem))
             return
         self._asked = ""
-        self.wrong("taken back: nobody can approve it now" if done else "it no longer waits")
+        self.wrong("withdrawn: nobody can approve it now" if done else "it no longer waits")
 
     def may_open(self) -> bool:
         return self._step in ("answer", "stuck")
@@ -240,8 +240,8 @@ class ReplayGate(PageGate[Confirmed]):
         self._steps.asked(plan)
         key = self.key("approve")
         self.wrong(
-            f"It waits for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again; "
-            f"ctrl+x takes it back. {ALONE}"
+            f"Waiting for a second person: {key} in their console, or dlq approve {plan.hash}. Then type it again; "
+            f"ctrl+x withdraws it. {ALONE}"
         )
 
     def store_changed(self) -> None:

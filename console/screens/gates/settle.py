@@ -73,7 +73,7 @@ class SettleGate(Gate["SettleReport"]):
             case "looking":
                 return ()
             case "stuck":
-                return line(trusted("nothing to settle here; esc goes back"))
+                return line(trusted("esc goes back"))
             case "claim":
                 return line(trusted("what became of it? press 1 or 2:"))
             case "order":
@@ -159,9 +159,9 @@ class SettleGate(Gate["SettleReport"]):
             return
         venue = (report.ended.detail or "").removeprefix("needs a second person; ")
         self.wrong(
-            f"It waits for a second person: dlq approve {report.plan}, or {self.key('approve')} in their console; "
+            f"Waiting for a second person: {self.key('approve')} in their console, or dlq approve {report.plan}; "
             f"then {self.key('settle')} again. "
-            f"{ALONE} ({venue})"
+            f"{ALONE} {venue[:1].upper()}{venue[1:]}"
         )
 
     def failed(self, text: str) -> None:

@@ -21,6 +21,7 @@ from console.widgets.text_pane import TextPane
 
 _TICK_SECONDS = 1.0
 _NOTHING = "Nothing waits for a second person; a plan that does appears by itself."
+YOURS = "yours, waits for another"
 _SENT = ("replayed", "in_doubt", "in_flight")
 
 
@@ -31,7 +32,6 @@ class AskedPlan(NamedTuple):
 
 class ApprovalsScreen(FramedScreen):
     key_context = "approvals"
-    FOOTER = ("open", "withdraw", "back", "down", "refresh")
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +68,12 @@ class ApprovalsScreen(FramedScreen):
         self._asked = {one.plan.plan: one for one in sorted(read, key=lambda one: one.state != "waits for you")}
         self._show()
 
+    def hints(self) -> tuple[str, ...]:
+        one = self._asked.get(self._list.chosen or "")
+        if one is None:
+            return ("back", "refresh")
+        return ("open", *(("withdraw",) if one.state == YOURS else ()), "back", "down", "refresh")
+
     def _show(self) -> None:
         """Paint the list and how long each still waits; nothing is written where that has not changed."""
         now = self.console.now()
@@ -79,6 +85,7 @@ class ApprovalsScreen(FramedScreen):
         self._head.show(line(trusted(title, "strong"), trusted(text)))
         self._list.put([(name, waiting_choice(one.plan, one.state, now)) for name, one in self._asked.items()])
         self._show_story()
+        self._show_footer()
 
     def _show_story(self) -> None:
         one = self._asked.get(self._list.chosen or "")
@@ -129,9 +136,9 @@ class ApprovalsScreen(FramedScreen):
     async def _withdraw(self, session: StoreSession, plan: WaitingPlan) -> None:
         if await session.withdraw(plan.plan):
             self.console.queue.people.forget(plan.plan)
-            self.show_notice(line(trusted(f"taken back: {safe(plan.plan, 8)}; nobody can approve it now", "good")))
+            self.show_notice(line(trusted(f"withdrawn: {safe(plan.plan, 8)}; nobody can approve it now", "good")))
         else:
-            self.warn(f"{plan.asked_by} asked for it: only they can take it back, and only while it waits")
+            self.warn(f"{plan.asked_by} asked for it: only they can withdraw it, and only while it waits")
         await self._read()
 
 
@@ -143,7 +150,7 @@ def _steps(session: StoreSession) -> ApproveSteps:
     async def standing(plan: str) -> str | None:
         approval = await session.store.approval(plan)
         if approval is None:
-            return "it no longer waits: the one who asked took it back"
+            return "it no longer waits: the one who asked withdrew it"
         if approval.approved_by is not None:
             return f"it no longer waits: {_name(approval.approved_by)} approved it"
         return None
@@ -162,7 +169,7 @@ def _name(identity: str) -> str:
 async def _standing(session: StoreSession, one: Approval) -> str:
     """How it stands: for whom it waits, who approved it, and whether it has been sent since."""
     if one.approved_by is None:
-        return "waits for you" if session.may_sign(one) else "yours, waits for another"
+        return "waits for you" if session.may_sign(one) else YOURS
     mine = f"{session.setting.actor.os_user}|{one.reader_role}"
     by = f"approved by {'you' if one.approved_by == mine else _name(one.approved_by)}"
     if one.kind != "replay":

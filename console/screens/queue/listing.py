@@ -14,7 +14,6 @@ from backends.records import Entry
 from backends.store import StoreError
 from console.render.entry import Shown
 from console.render.line import Line, line, trusted
-from console.render.order_row import summed, value_of
 from console.render.row import sought_by
 from console.render.status import make_trend
 from console.render.value import count, many, short_amounts
@@ -22,6 +21,7 @@ from console.screens.people.watch import PeopleWatch
 from console.screens.queue.coalescer import Coalescer
 from console.screens.queue.loader import QueueLoader, RowsRead
 from console.services.browse.filter_syntax import parse_expression
+from console.services.market.entry_value import summed, value_of
 from console.services.triage.triage import ClassifiedEntry
 from console.widgets.entry_pane import EntryPane
 from console.widgets.entry_table import EntryTable
@@ -39,7 +39,7 @@ _HINTS_OF_NOTHING = ("filter", "refresh", "audit", "stores", "command", "quit")
 _BLANKS = {
     "searching": "searching …",
     "unmatched": "nothing matches: esc clears the filter",
-    "empty": "nothing is dead: the queue is empty",
+    "empty": "nothing here: the queue is empty",
 }
 
 
@@ -125,7 +125,7 @@ class ListingScreen(ActingScreen):
         """Read again after every change of the store, until the screen ends."""
         session = self.console.session
         if session is not None and any(finding.code == "pooler" for finding in session.info.findings):
-            polled = "changes are polled for: a pooler such as pgbouncer stands before the server"
+            polled = "polling for changes: a pooler such as pgbouncer is in front of the server"
             self.show_notice(line(trusted(polled, "accent")))
         async for change in self.loader.watch():
             if change.kind == "lost":
@@ -347,7 +347,7 @@ class ListingScreen(ActingScreen):
                 break
         self.marks = marks
         self._remark()
-        self.show_notice(line(trusted(f"{many(len(marks), 'entry')} marked, as they are now", "accent")))
+        self.show_notice(line(trusted(f"{many(len(marks), 'entry')} marked; later arrivals are not", "accent")))
 
     def do_unmark(self) -> None:
         self.marks.clear()

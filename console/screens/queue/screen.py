@@ -11,7 +11,6 @@ from textual.widget import Widget
 
 from backends.records import OPEN_STATES
 from console.render.line import Line, joined, line, spread, trusted, untrusted, width
-from console.render.order_row import summed
 from console.render.status import data_age
 from console.render.value import count, coverage, many, short_amounts
 from console.screens.queue.listing import ListingScreen
@@ -20,6 +19,7 @@ from console.services.browse.filter_syntax import ExpressionError, parse_express
 from console.services.browse.queue_window import Window
 from console.services.browse.sort import Sort, clicked, next_sort, parse_sort
 from console.services.layout_fields import LAYOUTS
+from console.services.market.entry_value import summed
 from console.text.durations import long_age
 from console.widgets.entry_table import EntryTable
 from console.widgets.prompt_line import PromptLine
@@ -122,15 +122,25 @@ class QueueScreen(ListingScreen):
         loader, window, size = self.loader, self.table.window, max(10, self.size.width - 4)
         if loader.text:
             left = line(trusted("filter: ", "dim"), untrusted(loader.text, "accent"))
-        elif window.spots:
-            name = self.console.name_of_key
-            left = line(trusted(f"{name('filter')} filter   {name('mark')} mark   {name('help')} all keys", "dim"))
         else:
-            left = line(trusted(f"{self.console.name_of_key('help')} all keys", "dim"))
+            left = ()
         right = joined([self._sorted(), self._scope(window)])
+        if not loader.text:
+            left = self._first_keys(bool(window.spots), size - width(right) - 2)
         if loader.text and width(left) + width(right) > size:  # the filter is what the operator typed: it stays
             right = joined([self._sorted(), self._scope(window)[:1]])
         self._line.rest(spread(left, right, size))
+
+    def _first_keys(self, has_rows: bool, room: int) -> Line:
+        """The keys to begin with, as many as fit whole; all keys above all."""
+        name = self.console.name_of_key
+        shown = [f"{name('help')} all keys"]
+        for key in ("mark", "filter") if has_rows else ():
+            longer = [f"{name(key)} {key}", *shown]
+            if len("   ".join(longer)) <= room:
+                shown = longer
+        text = "   ".join(shown)
+        return line(trusted(text, "dim")) if len(text) <= room else ()
 
     def _sorted(self) -> Line:
         """The order of the list where it is not the usual one, and how far it reaches."""

@@ -89,7 +89,7 @@ RULES: Final[tuple[Rule, ...]] = (
         """),
     ),
     Rule(
-        "engine-store", "integration", "maybe", f"mend the engine's own store; {LOOK}",
+        "engine-store", "integration", "maybe", f"fix the engine's own store; {LOOK}",
         words=_any("""
             asyncpg | psycopg | sqlalchemy | sqlite | database is locked | database or disk | unique constraint |
             no space left | disk i/o | :5432 | , 5432 | postgres | redis |

@@ -28,7 +28,7 @@ _BARE_TYPE: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}", re.
 _CAUSED: Final = re.compile(r"\(Caused by ([A-Z]\w{2,60})\((.{0,2000}?)\)\)?\s*$", re.DOTALL)
 _PAIR: Final = re.compile(r"\('([^']{3,200})', ([A-Z]\w{2,60})\((.{0,600})\)\)\s*$", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([nrt\"'/\\]))")
-_NUMBERED: Final = re.compile(r"\[(?:Errno|WinError|SSL:? ?)\s?[-A-Z0-9_ ]{0,60}\]\s?")
+NUMBERED: Final = re.compile(r"\[(?:Errno|WinError|SSL:? ?)\s?[-A-Z0-9_ ]{0,60}\]\s?")
 _ARGUMENTS: Final = re.compile(r"(?:-?[0-9]{1,5}, )?[\"'](.*)[\"'](?:, .{0,200})?", re.DOTALL)
 _OBJECT: Final = re.compile(r"<[\w.]{3,120} object at 0x[0-9a-f]{4,20}>:?\s?")
 _TAILS: Final = re.compile(
@@ -195,7 +195,7 @@ def _argument(text: str) -> str:
 
 
 def _with_words(name: str, words: str) -> str:
-    words = " ".join(_NUMBERED.sub("", words).split())
+    words = " ".join(NUMBERED.sub("", words).split())
     if ": " in words and _TYPED.match(words):
         words = words.partition(": ")[2]
     return f"{name}: {words}" if words else name
@@ -209,7 +209,7 @@ def _said(text: str) -> str:
     if status := _STATUS.match(text):
         text = f"{status[1] or status[2]} {text[status.end() :]}"
     if "[" in text:
-        text = _NUMBERED.sub("", text)
+        text = NUMBERED.sub("", text)
     text = _TAILS.sub("", text)
     return _lines(text)
 

@@ -31,8 +31,10 @@ from backends.store import Store, StoreError
 from console.clock import Clock
 from console.own_program import OWN_PROGRAM
 from console.services.errors import category, fingerprint
+from console.services.market import entry_value
+from console.services.market.entry_value import VenueTypes
 from console.services.triage.marks import may_arrive
-from console.services.triage.triage import ClassifiedEntry, classified
+from console.services.triage.triage import ClassifiedEntry, Worth, classified
 
 if TYPE_CHECKING:
     from backends.records import Counts
@@ -40,28 +42,35 @@ if TYPE_CHECKING:
     from console.services.session import StoreSession
 
 
-VERSION = f"{fingerprint.VERSION}.{category.VERSION}"
+VERSION = f"{fingerprint.VERSION}.{category.VERSION}.{entry_value.VERSION}"
 _PROGRESS_SECONDS = 0.5
 _GRACE_SECONDS = 0.5
 _EXIT_SECONDS = 5.0
 _NICE = 10
 
 
+def labeller(worth: Worth) -> Callable[[Entry], Label]:
+    return lambda entry: labelled(classified(entry), worth)
+
+
 def label(entry: Entry) -> Label:
+    """Without what it is worth."""
     return labelled(classified(entry))
 
 
-def labelled(row: ClassifiedEntry) -> Label:
-    return Label(row.fingerprint, row.title, row.category, may_arrive(row))
+def labelled(row: ClassifiedEntry, worth: Worth | None = None) -> Label:
+    value = worth(row.entry) if worth is not None else None
+    return Label(row.fingerprint, row.title, row.category, may_arrive(row), value)
 
 
-async def cache_of(store: Store, folder: Path | None = None) -> Cache:
+async def cache_of(store: Store, folder: Path | None = None, *, types: VenueTypes | None = None) -> Cache:
+    """An index of its own for each set of `types`: what an order is worth depends on them."""
     info = store.info
     return Cache.of(
         folder or default_folder(os.environ),
         store_id=await store.store_id(),
         label=_place(info),
-        table=info.table,
+        table=info.table + (f"\n{sorted(types.items())}" if types else ""),
         version=VERSION,
     )
 
@@ -72,8 +81,8 @@ def _place(info: StoreInfo) -> str:
     return str(Path(path).resolve()) if info.dialect == "sqlite" else info.label
 
 
-async def reader_of(store: Store, folder: Path | None = None) -> Reader:
-    return Reader(await cache_of(store, folder))
+async def reader_of(store: Store, folder: Path | None = None, *, types: VenueTypes | None = None) -> Reader:
+    return Reader(await cache_of(store, folder, types=types))
 
 
 async def is_current(store: Store, progress: Progress | None) -> bool:
@@ -98,8 +107,15 @@ class IndexJob:
     """One run that builds or follows an index. Only reads the store."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, folder: Path | None = None, pace: BuildPace | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        folder: Path | None = None,
+        pace: BuildPace | None = None,
+        types: VenueTypes | None = None,
     ) -> None:
+        self._types = types or {}
         self._store = store
         self._clock = clock
         self._folder = folder
@@ -114,7 +130,8 @@ class IndexJob:
         await self._keep(tell, follow=True)
 
     async def _keep(self, tell: Callable[[Progress], None], *, follow: bool) -> bool:
-        cache = await cache_of(self._store, self._folder)
+        cache = await cache_of(self._store, self._folder, types=self._types)
+        label = labeller(entry_value.worth_by(self._types))
         with cache.writing() as connection:
             feed = IndexBuilder(self._store, IndexWriter(connection), label, now=self._clock, pace=self._pace)
             reader = Reader(cache)

@@ -17,7 +17,7 @@ from backends.index.writer import EVERYTHING
 from backends.records import OPEN_STATES, Counts
 from backends.store import Store
 from console.services.browse.search import BUDGET, Search
-from console.services.index.keeper import cache_of, has_caught_up, is_current
+from console.services.index.keeper import has_caught_up, is_current, reader_of
 from console.services.policy import limits_for_looking
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
@@ -64,7 +64,8 @@ class IndexStatus:
     @classmethod
     async def of(cls, session: StoreSession) -> IndexStatus:
         """Opens the index and checks it once."""
-        made = cls(session, Reader(await cache_of(session.store, session.setting.cache)))
+        setting = session.setting
+        made = cls(session, await reader_of(session.store, setting.cache, types=setting.config.venue_types))
         await made.look()
         return made
 

@@ -60,13 +60,14 @@ def _in_doubt(tally: Tally) -> list[Alert]:
     count = tally.states.get("in_doubt", 0)
     if not count:
         return []
-    are = "entry is" if count == 1 else "entries are"
-    text = f"{count:,} {are} in doubt: {tally.words.counterpart} may hold the {tally.words.one}, reconcile"
+    are, what = ("entry is", "it") if count == 1 else ("entries are", "them")
+    held = f"{tally.words.counterpart} may hold the {tally.words.one}"
+    text = f"{count:,} {are} in doubt: {held}; reconcile {what}"
     return [Alert("in-doubt", text, value=count, limit=1, severe=True, brief=f"reconcile {count} in doubt")]
 
 
 def _poison(tally: Tally) -> list[Alert]:
-    again = "again and again in the same way: mend the cause first"
+    again = "again and again in the same way: fix the cause first"
     return [
         Alert(
             "poison",
@@ -100,11 +101,11 @@ def _oldest(tally: Tally, limit: timedelta) -> list[Alert]:
     return [
         Alert(
             "oldest",
-            f"the oldest at {_named(name, tally)} waits for {long_age(venue.oldest, tally.at)}",
+            f"the oldest at {_named(name, tally)} has waited {long_age(venue.oldest, tally.at)}",
             name or None,
             value=(tally.at - venue.oldest).total_seconds(),
             limit=limit.total_seconds(),
-            brief=f"{_named(name, tally)} waits {long_age(venue.oldest, tally.at)}",
+            brief=f"oldest at {_named(name, tally)} {long_age(venue.oldest, tally.at)}",
         )
         for name, venue in tally.venues.items()
         if venue.oldest is not None and tally.at - venue.oldest >= limit
@@ -131,9 +132,9 @@ def _arrivals(counts: Sequence[int]) -> list[Alert]:
         return []
     half = len(counts) // 2
     earlier, later = sum(counts[:half]), sum(counts[half:])
-    text = f"arrivals rise: {later} in the last {half} minutes, {earlier} in the {half} before them"
+    text = f"arrivals are rising: {later} in the last {half} minutes, {earlier} in the {half} before"
     limit = max(float(_ENOUGH), earlier * (1 + RISE))
-    return [Alert("arrivals", text, value=later, limit=limit, brief=f"arrivals rise: {later} in {half}m")]
+    return [Alert("arrivals", text, value=later, limit=limit, brief=f"arrivals rising: {later} in {half}m")]
 
 
 def change(counts: Sequence[int]) -> Literal["rising", "falling", "steady"]:

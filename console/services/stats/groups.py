@@ -253,6 +253,7 @@ class Groups:
     def __init__(self, triage: Triage, reader: Reader | None, clock: Clock) -> None:
         self._triage = triage
         self._store = triage.store
+        self._worth = triage.worth
         self._reader = reader
         self._clock = clock
 
@@ -266,7 +267,7 @@ class Groups:
         """Exact figures, counted from every matching entry. Takes as long as reading them."""
         grouping = Grouping(await self._poisoned())
         async for row in self._triage.stream(query, whole=True):
-            grouping.add(file_entry(row.entry, labelled(row)))
+            grouping.add(file_entry(row.entry, labelled(row, self._worth)))
         return GroupView(grouping.groups(), grouping.count, grouping.count, True, "store")
 
     async def growing(self, query: Query) -> AsyncIterator[GroupView]:
@@ -278,7 +279,7 @@ class Groups:
             page = await self._store.page(query.where, limit=_PAGE, after=row_key, newest_first=True)
             for row in map(classified, await uncut(self._store, page.entries)):
                 if matches(row, query):
-                    mark = file_entry(row.entry, labelled(row))
+                    mark = file_entry(row.entry, labelled(row, self._worth))
                     grouping.add(mark)
                     grouping.arrival(mark)
             more, row_key = page.more, page.entries[-1].row_key if page.entries else None
@@ -294,7 +295,7 @@ class Groups:
     async def _left_open(self, query: Query) -> list[IndexedEntry]:
         """What engines that are gone left open: no page of the store has it, and no index."""
         found = map(classified, await intents_of(self._store, query.where))
-        return [file_entry(row.entry, labelled(row)) for row in found if matches(row, query)]
+        return [file_entry(row.entry, labelled(row, self._worth)) for row in found if matches(row, query)]
 
     async def _view(self, grouping: Grouping, total: int, *, complete: bool) -> GroupView:
         """What was counted so far, with its trends and notes."""
@@ -309,18 +310,27 @@ class Groups:
         return tuple(replace(one, notes=counts.get(group_subject(one.fingerprint), 0)) for one in groups)
 
     async def split(
-        self, fingerprint: str, *, everything: bool = False, limit: int = 200, budget: float | None = None
+        self,
+        fingerprint: str,
+        asked: Query | None = None,
+        *,
+        everything: bool = False,
+        limit: int = 200,
+        budget: float | None = None,
     ) -> tuple[Cross, ...]:
-        """A group by venue, account and market; without an index, of the newest entries read in `budget` seconds."""
+        """A group, or what of it matches `asked`, by venue, account and market. Without an index, which knows no
+        filter, of the newest entries read in `budget` seconds."""
         states = frozenset(STATES) if everything else OPEN_STATES
-        if self._reader is not None:
+        query = asked or Query(Filter(states=states))
+        query = await self._triage.resolved(replace(query, group=fingerprint))
+        if self._reader is not None and asked is None:
             try:
                 return tuple(await self._reader.cross(fingerprint, states=states, limit=limit))
             except (NoIndex, IndexUnavailable):
                 pass
         found: dict[tuple[str, str, str], int] = {}
         ends = None if budget is None else time.monotonic() + budget
-        async for page in self._pages(Query(Filter(states=states), group=fingerprint), newest_first=True):
+        async for page in self._pages(query, newest_first=True):
             for entry in page:
                 mark = file_entry(entry, label(entry))
                 key = (mark.venue, mark.account, mark.market)
@@ -431,7 +441,7 @@ class Groups:
         while more and (row_key is None or time.monotonic() < ends):
             page = await self._store.page(Filter(states=states), limit=_PAGE, after=row_key, newest_first=True)
             for entry in await uncut(self._store, page.entries):
-                mark = file_entry(entry, label(entry))
+                mark = file_entry(entry, labelled(classified(entry), self._worth))
                 grouping.add(mark)
                 grouping.arrival(mark)
             more = page.more

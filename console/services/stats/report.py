@@ -226,7 +226,7 @@ async def _filed(triage: Triage, query: Query) -> AsyncIterator[list[IndexedEntr
     """The matches in blocks, without their texts: messages may be large."""
     block: list[IndexedEntry] = []
     async for row in triage.stream(query, whole=True):
-        block.append(file_entry(row.entry, labelled(row)))
+        block.append(file_entry(row.entry, labelled(row, triage.worth)))
         if len(block) == _BLOCK:
             yield block
             block = []
@@ -361,7 +361,7 @@ def _head(report: Report) -> Iterable[str]:
     yield f"# Shift report: {_cell(report.store)}"
     yield f"\n{_time(report.since)} to {_time(report.until)}"
     for alert in report.alerts:
-        yield f"\n> **{alert.rule}**: {_cell(alert.text)}"
+        yield f"\n> **alert**: {_cell(alert.text)}"
     if report.halt is not None:
         halt = report.halt
         yield f"\n> **halt** since {_time(parse_time(halt.since))} by {_cell(halt.operator)}: {_cell(halt.note)}"

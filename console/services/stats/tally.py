@@ -19,6 +19,7 @@ from backends.store import Store
 from console.services.browse.engine_intent import counts_of, intents_of
 from console.services.index.keeper import label, labelled
 from console.services.layout_fields import LAYOUTS, ORDERS, LayoutWords
+from console.services.market.entry_value import worth_by
 from console.services.policy import limits_for_looking
 from console.services.stats.groups import Group, Grouping, from_lines
 from console.services.triage.poison import Poison, poisoned
@@ -167,12 +168,12 @@ async def counted(
     poison = await poisoned(store, (await limits_for_looking(config, store)).poison_after)
     grouping, sizes = Grouping({one.entry.id for one in poison}), Counter[str]()
     venues: defaultdict[str, _VenueSums] = defaultdict(_VenueSums)
-    limit = micros(now - config.alerts.oldest)
+    limit, worth = micros(now - config.alerts.oldest), worth_by(config.venue_types)
     async for entries in _open_entries(store):
         for entry in entries:
             row = classified(entry)
             if groups == "whole":
-                grouping.add(file_entry(entry, labelled(row)))
+                grouping.add(file_entry(entry, labelled(row, worth)))
             elif groups == "sizes":
                 sizes[row.fingerprint] += 1
             venues[venue_of(entry)].file(entry, row.category, limit)

@@ -74,27 +74,27 @@ def next_step(row: ClassifiedEntry, attempts: Sequence[Attempt] = (), keys: KeyN
 
 def _in_doubt(row: ClassifiedEntry, told: EntryPast) -> Advice:
     last, has_modes = _last(told.attempts, open_only=True), layout_of(row.entry).has_modes
-    facts = _try(last, told.now, mode=has_modes) if last is not None else ()
+    facts = _try(last, told.now, outcome=False, mode=has_modes) if last is not None else ()
     if not has_modes:
-        step = "reconcile (C) or settle (S): a retry has no known end; until then nothing else may be done"
+        step = "reconcile (C) or settle (S): a retry has no known end; nothing else until then"
         return Advice("IN DOUBT", "danger", facts, step)
     words = _newest_words(last, told.events)
     if words.startswith("conflict"):
         step = "another order has its id: look at the venue, then settle (S) by what you saw; (C) asks again"
         return Advice("IN DOUBT", "danger", (*facts, words), step)
     if "dlq secrets" in words:
-        step = "mend the keys as said here; (C) asks the venue then; or look there and settle (S) by what you saw"
+        step = "fix the keys as said here; (C) asks the venue then; or look there and settle (S) by what you saw"
         return Advice("IN DOUBT", "danger", (*facts, words), step)
     if "cannot be asked" in words or "no credentials" in words:
         step = "the venue cannot be asked from here: look there, then settle (S) by what you saw"
         return Advice("IN DOUBT", "danger", (*facts, words), step)
-    step = "(C) asks the venue, (S) settles it by what you saw; until then nothing else may be done"
+    step = "(C) asks the venue, (S) settles it by what you saw; nothing else until then"
     return Advice("IN DOUBT", "danger", (*facts, words) if words else facts, step)
 
 
 def _in_flight(row: ClassifiedEntry, told: EntryPast) -> Advice:
     last, has_modes = _last(told.attempts, open_only=True), layout_of(row.entry).has_modes
-    facts = _try(last, told.now, mode=has_modes) if last is not None else ()
+    facts = _try(last, told.now, outcome=False, mode=has_modes) if last is not None else ()
     ask = "(C) asks the venue, (S) settles it" if has_modes else "reconcile (C) or settle (S)"
     if last is not None and told.now is not None and last.lease_until and last.lease_until < told.now.timestamp():
         return Advice("IN FLIGHT", "warning", (*facts, "its owner is gone"), ask)
@@ -105,19 +105,19 @@ def _replayed(row: ClassifiedEntry, told: EntryPast) -> Advice:
     accepted = [one for one in told.attempts if one.outcome == "accepted" and not one.rehearsal]
     fields = layout_of(row.entry)
     if not accepted:
-        return Advice("REPLAYED", "good", (), "nothing: it was sent and accepted")
+        return Advice("REPLAYED", "good", (), "nothing to do: it was sent and accepted")
     last = next((one for one in accepted if one.mode == "live"), accepted[-1])
     order = (f"{fields.result} {last.venue_order_id}",) if last.venue_order_id else ()
     facts = (*order, *_try(last, told.now, outcome=False, mode=fields.has_modes))
     if not fields.has_modes:
-        return Advice("REPLAYED", "good", facts, "nothing: it was handed over again")
+        return Advice("REPLAYED", "good", facts, "nothing to do: it was handed over again")
     if all(one.mode == "paper" for one in accepted):
-        return Advice("REPLAYED", "good", facts, "nothing: accepted on paper; restore (U) takes that back")
-    return Advice("REPLAYED", "good", facts, "nothing: its order stands at the venue")
+        return Advice("REPLAYED", "good", facts, "nothing to do: accepted on paper; restore (U) reopens it")
+    return Advice("REPLAYED", "good", facts, "nothing to do: its order stands at the venue")
 
 
 def _dismissed(told: EntryPast) -> Advice:
-    step = "nothing: it is settled; restore (U) takes that back"
+    step = "nothing to do; restore (U) takes the dismissal back"
     body = next((body for body in map(_body, reversed(told.events)) if body.get("kind") == "dismiss"), None)
     if body is None:
         return Advice("DISMISSED", "dim", ("not from this console",) if told.now is not None else (), step)
@@ -136,7 +136,7 @@ def _pending(row: ClassifiedEntry, told: EntryPast) -> Advice:
         made = _after(row, last, made, told.now) if fields.has_modes else _handed_back(last, made, told.now)
     made = _rehearsed(made, _last(told.attempts), told.now)
     if row.poison is not None:
-        step = f"{row.poison.text}: mend the cause, then restore (U) with a note clears that; or dismiss (D)"
+        step = f"{row.poison.text}: fix the cause, then restore (U) with a note clears the mark; or dismiss (D)"
         return Advice(made.verdict, "warning", (*made.facts, "poison"), step)
     stale = row.facts is not None and row.facts.has(row, "stale")
     return made._replace(facts=(*made.facts, "stale")) if stale else made
@@ -239,7 +239,7 @@ def poison_step(row: ClassifiedEntry) -> str:
     """The advice for what keeps failing in one way; "" for everything else."""
     if row.poison is None:
         return ""
-    return f"{row.poison.text}: mend the cause, then restore (U) with a note clears that; or dismiss (D)"
+    return f"{row.poison.text}: fix the cause, then restore (U) with a note clears the mark; or dismiss (D)"
 
 
 def _keyed(step: str, keys: KeyNames) -> str:

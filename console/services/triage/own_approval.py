@@ -9,7 +9,7 @@ from console.settings.second_person import SecondPerson
 OwnAnswer = Literal["may", "own", "untyped", "early"]
 NAMES_KEY = 'alone on this store? its owner may say dlq policy set second_person="delay 60s"'
 
-ALONE = "(Alone? second_person in dlq policy)"
+ALONE = "Working alone? See second_person in dlq policy."
 
 
 def own_answer(second: SecondPerson, asked_ago: float, *, typed: bool) -> OwnAnswer:

@@ -11,6 +11,7 @@ from console.screens.gates.gate import Gate
 from console.screens.health import HealthScreen
 from console.widgets.text_pane import TextPane
 from tests.support.app import app_of, screen_text
+from tests.support.snapshots.play import Play, rested
 from tests.support.snapshots.states import L, M, S
 
 SIZES = (S, M, L)
@@ -39,6 +40,31 @@ def complaints(text: str) -> list[str]:
 
 
 _SIGNS = (("a repr", _REPR), ("an exponent", _EXPONENT), ("no separators", _UNSEPARATED))
+
+
+_LOOKED_AT: set[str] = set()  # the scenes that were looked at in every size: once is enough
+
+
+class Wrong:
+    """Looks at the screen of a scene that is kept as a picture, and puts it back; `found`: what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.found = ""
+
+    def look(self, name: str) -> Play:
+        async def play(pilot: Pilot[Any]) -> None:
+            if name in _LOOKED_AT:
+                return
+            _LOOKED_AT.add(name)
+            width, height = app_of(pilot).size
+            try:
+                await check(pilot)
+            except AssertionError as problem:
+                self.found = str(problem)
+            await pilot.resize_terminal(width, height)
+            await rested(pilot)
+
+        return play
 
 
 async def check(pilot: Pilot[Any]) -> None:

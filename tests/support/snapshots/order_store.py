@@ -224,9 +224,7 @@ class StillWorkplace(StoreSession):
 
     async def settle(self, request: SettleRequest) -> SettleReport:
         """The venue knows better than who says it is absent; what is accepted waits for a second person."""
-        otherwise = (
-            "the venue says otherwise: found: filled, order 61e69015-8549-4bfd; dlq reconcile settles it by that"
-        )
+        otherwise = "the venue says otherwise: found: filled, order 61e69015-8549-4bfd; reconcile settles it by that"
         if request.claimed == "absent":
             return SettleReport(EntryOutcome(request.entry_id, "refused", "paper", detail=otherwise))
         text = "needs a second person; the venue: look-up failed: HTTP 503"

@@ -11,8 +11,9 @@ from textual.pilot import Pilot
 from backends.index import BuildPace, IndexBuilder, IndexWriter
 from console.render.line import plain
 from console.screens.groups import GroupsScreen
-from console.services.index.keeper import IndexJob, cache_of, label
+from console.services.index.keeper import IndexJob, cache_of, labeller
 from console.services.index.status import IndexStatus
+from console.services.market.entry_value import worth_by
 from console.services.stats.alerts import Alert
 from tests.support.app import NOW, app_of, config, make_store, order, screen_text, settled, until
 from tests.support.snapshots.play import filtered, header_state, keys, palette, rested, then, typed
@@ -20,7 +21,7 @@ from tests.support.snapshots.states import L, M, S, Scene
 
 VIEWS = config(views={"kalshi-old": "venue:kalshi age>30m", "rate-limits": "429 !timeout"})
 RAISED = (
-    Alert("in-doubt", "1 entry is in doubt: the venue may hold the order, reconcile", severe=True),
+    Alert("in-doubt", "1 entry is in doubt: the venue may hold the order; reconcile it", severe=True),
     Alert("depth", "1,204 open at alpaca, the limit is 100", "alpaca", brief="1,204 open at alpaca"),
     Alert("dominance", "62% of 1,300 open are of one kind: transient", "transient", brief="transient is 62%"),
 )
@@ -48,7 +49,11 @@ async def partly_indexed(pilot: Pilot[Any]) -> None:
     index_status = await insight_of(pilot)
     with cache.writing() as connection:
         loader = IndexBuilder(
-            session.store, IndexWriter(connection), label, now=lambda: NOW, pace=BuildPace(page=6, tick=0.0)
+            session.store,
+            IndexWriter(connection),
+            labeller(worth_by({})),
+            now=lambda: NOW,
+            pace=BuildPace(page=6, tick=0.0),
         )
         for _ in range(4):
             await loader.step()
