@@ -125,6 +125,8 @@ def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
 def _order_details(row: ClassifiedEntry) -> Iterable[str]:
 
     yield f"  could it have reached the venue: {row.reach}"
+    from console.services.triage.advice import poison_step  # a list gives no advice, and starts faster without
+
     if step := poison_step(row) or row.next_step:
         yield f"  next: {safe(step, 200)}"
     for name in ("account_id", "order_type", "client_order_id", "action_json"):
