@@ -1,8 +1,8 @@
 """What the engines' package costs, and whether a console at its worst disturbs an engine: `python -m bench.sink`.
 
 The import, the witness of one order against one synced commit of the bare driver, and an engine's writes alone and
-beside a console that dismisses in bulk, builds its index and verifies the audit chain. Whatever is compared is taken in
-turns on the same machine at the same pace, in rounds, and the median of the rounds counts; of the longest write, all.
+beside a console that dismisses in bulk, builds its index and verifies the audit chain. What is compared is taken in
+turns at the same pace: commit by commit, or in rounds of which the median counts. The longest write is that of all.
 """
 
 from __future__ import annotations
@@ -59,12 +59,6 @@ def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000
-
-
-def in_rounds(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """The round whose ratio is the median of the rounds."""
-    found = sorted((turns(ours, peer, 60) for _ in range(ROUNDS)), key=lambda pair: pair[0] / pair[1])
-    return found[len(found) // 2]
 
 
 def turns(ours: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
@@ -228,7 +222,7 @@ def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object]) ->
 
 
 def measured(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
-    ours, commit = in_rounds(lambda: witnessed(sink), bare)
+    ours, commit = turns(lambda: witnessed(sink), bare, 600)
     results = [show(Figure(f"{kind}: witness of one order", ours, commit, 1.3, peer_name="one commit")).good]
     return results + disturbed(kind, sink, target, bare)
 
