@@ -1,33 +1,43 @@
 """The verbs beside version 0.1 and beside bare imports, in turns of one run.
 
-`python -m bench.verbs [--rows 200000] [--peer COMMIT]`: with --peer, a worktree of that commit is made for the run, and
-its verbs run on the same file with the same interpreter. Without it, those figures are skipped by name.
+`python -m bench.verbs [--rows 200000] [--peer COMMIT]`: takes the files of that commit from this repository's history
+for the run; its verbs run on the same stores with the same interpreter. Where the history lacks it, as in a shallow
+clone, those figures are skipped by name. Times are of the processor, which a busy machine distorts less than the clock.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import io
 import os
-import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import data
-from bench.figure import Figure, finish, show
+from bench.figure import Figure, finish, limit, show
 from bench.terminal import ROOT
+from tests.support.postgres import Postgres
 
+VERSION_0_1 = "195838f4c83e62a66f43f392118b143e384e11e3"
 BOUNDS = {"check": 0.25, "metrics": 0.25, "groups": 0.5, "report": 0.5}
-WORDS: dict[str, tuple[str, ...]] = {"report": ("report", "--since", "24h")}
+ON_POSTGRES = ("check", "metrics")
+WORDS: dict[str, tuple[str, ...]] = {"report": ("report", "--since", "24h"), "list": ("list", "--limit", "5")}
 IMPORTS = "import argparse, aiosqlite, sqlalchemy.ext.asyncio"
-JUDGED = 20_000
-# Seconds for the group and the category of each error, in whichever version is on the path.
+JUDGEMENT = "group and category of an error"
+JUDGED, TURNS = 50_000, 3
+MOST_MEGABYTES = 150  # of a verb that counts, however many entries there are
+INDEXED_SECONDS = 0.3  # beyond start-up, with an index
+# Seconds for the group and the category of each error, in whichever version is on the path, and a sum over the groups.
 _JUDGE = f"""
-import sqlite3, sys, time
+import hashlib, sqlite3, sys, time
 try:
     from console.services.errors.category import classify
     from console.services.errors.fingerprint import fingerprint
@@ -35,87 +45,143 @@ except ImportError:
     from console.services.category import classify
     from console.services.fingerprint import fingerprint
 wanted = "SELECT error, account_id, market_id FROM order_dlq LIMIT {JUDGED}"
-rows = sqlite3.connect(sys.argv[1]).execute(wanted).fetchall()
+rows = [(row[0], tuple(filter(None, row[1:]))) for row in sqlite3.connect(sys.argv[1]).execute(wanted)]
 own = classify.__code__.co_argcount > 1
 began = time.process_time()
-for error, *names in rows:
-    fingerprint(error, tuple(filter(None, names)))
-    classify(error, *([tuple(filter(None, names))] if own else []))
-print(time.process_time() - began)
+for error, names in rows:
+    fingerprint(error, names)
+    classify(error, *([names] if own else []))
+took = time.process_time() - began
+groups = hashlib.sha256(" ".join(fingerprint(*row).id for row in rows).encode()).hexdigest()
+print(took / len(rows) * 1e6, groups)
 """
 
 
-def took(command: Sequence[str], environ: dict[str, str], folder: Path) -> float:
-    """Seconds of CPU time, which a busy machine distorts less than the clock."""
-    began = _children()
-    subprocess.run(command, env={**os.environ, **environ}, cwd=folder, stdout=subprocess.DEVNULL, check=False)
-    return _children() - began
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    megabytes: float
 
 
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+@dataclass(frozen=True)
+class Bench:
+    """The stores, and a home of their own for the processes that are measured: caches, and their bytecode."""
+
+    home: Path
+    path: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        names = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "PYTHONPYCACHEPREFIX")
+        # An installed command has its bytecode, even where the environment forbids Python to write any.
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, **{name: str(self.home) for name in names}}
+
+    def took(self, command: Sequence[str], root: Path = ROOT) -> Cost:
+        environ = {**self.environ, "PYTHONPATH": str(root)}
+        child = subprocess.Popen(command, env=environ, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        assert child.stderr is not None
+        told = child.stderr.read().decode(errors="replace")
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode not in (0, 1):  # `check` ends with 1 where it raises an alert
+            raise SystemExit(f"{' '.join(command)} ended with {child.returncode}: {told}")
+        return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+    def verb(self, name: str, target: str, root: Path = ROOT) -> Cost:
+        return self.took([sys.executable, "-m", "console", "--db", target, *WORDS.get(name, (name,))], root)
+
+    def judged(self, root: Path) -> tuple[float, str]:
+        """(microseconds for each error, a sum over their groups)."""
+        environ = {**self.environ, "PYTHONPATH": str(root)}
+        command = [sys.executable, "-c", _JUDGE, str(self.path)]
+        told = subprocess.run(command, env=environ, cwd=root, capture_output=True, text=True, check=True).stdout
+        each, groups = told.split()
+        return float(each), groups
 
 
-@contextmanager
-def worktree(commit: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "peer"
-        subprocess.run(["git", "worktree", "add", "-q", "--detach", str(tree), commit], cwd=ROOT, check=True)
-        try:
-            yield tree
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
+def peer_files(commit: str, folder: Path) -> Path | None:
+    """The files of that commit; None where this repository's history lacks it, or there is no git."""
+    if shutil.which("git") is None:
+        return None
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
-def start(path: Path, home: dict[str, str], rounds: int = 7) -> bool:
-    ours, peer = [], []
-    for _ in range(rounds):
-        listing = [sys.executable, "-m", "console", "--db", str(path), "list", "--limit", "5"]
-        ours.append(took(listing, {**home, "PYTHONPATH": str(ROOT)}, ROOT))
-        peer.append(took([sys.executable, "-c", IMPORTS], home, ROOT))
-    mine, theirs = (statistics.median(times) * 1000 for times in (ours, peer))
-    return show(Figure("dlq list --limit 5", mine, theirs, 1.3, peer_name="bare imports")).good
+def start(bench: Bench, rounds: int = 9) -> bool:
+    bare = [sys.executable, "-c", IMPORTS]
+    times = [
+        [cost.seconds * 1000 for cost in (bench.verb("list", str(bench.path)), bench.took(bare))]
+        for _ in range(rounds + 1)
+    ]
+    ours, peer = (statistics.median(column) for column in zip(*times[1:], strict=True))  # the first writes bytecode
+    return show(Figure("dlq list --limit 5", ours, peer, 1.3, peer_name="bare imports")).good
 
 
-def beside(tree: Path, path: Path, home: dict[str, str]) -> list[bool]:
+def beside(bench: Bench, tree: Path, target: str, verbs: Sequence[str], engine: str) -> list[bool]:
     good = []
-    for verb, bound in BOUNDS.items():
-        words = WORDS.get(verb, (verb,))
-        ours, peer = (
-            took([sys.executable, "-m", "console", "--db", str(path), *words], {**home, "PYTHONPATH": str(root)}, root)
-            for root in (ROOT, tree)
-        )
-        good.append(show(Figure(f"dlq {verb}, without an index", ours, peer, bound, "s", "0.1")).good)
-    ours, peer = (_judged(root, path, home) for root in (ROOT, tree))
-    good.append(show(Figure("group and category of an error", ours, peer, 1 / 8, "µs", "0.1")).good)
+    most = 0.0
+    for verb in verbs:
+        peer, ours = bench.verb(verb, target, tree), bench.verb(verb, target)
+        most = max(most, ours.megabytes)
+        name = f"dlq {verb}, {engine}, without an index"
+        good.append(show(Figure(name, ours.seconds, peer.seconds, BOUNDS[verb], "s", "0.1")).good)
+    return [*good, limit(f"most memory of these, {engine}", most, MOST_MEGABYTES, "MB")]
+
+
+def judgement(bench: Bench, tree: Path) -> list[bool]:
+    turns = [(bench.judged(ROOT), bench.judged(tree)) for _ in range(TURNS)]
+    ours, peer = (min(each for each, _ in column) for column in zip(*turns, strict=True))
+    good = show(Figure(JUDGEMENT, ours, peer, 1 / 8, "µs", "0.1")).good
+    same = len({groups for turn in turns for _, groups in turn}) == 1
+    print(f"{'ok  ' if same else 'OVER'} the groups are those of 0.1")
+    return [good, same]
+
+
+def with_index(bench: Bench) -> list[bool]:
+    bench.verb("index", str(bench.path))
+    good = []
+    for verb in BOUNDS:
+        turns = [[bench.verb(one, str(bench.path)).seconds for one in (verb, "list")] for _ in range(3)]
+        mine, bare = (min(column) for column in zip(*turns, strict=True))
+        good.append(limit(f"dlq {verb} with an index, beyond start-up", mine - bare, INDEXED_SECONDS, "s"))
     return good
 
 
-def _judged(root: Path, path: Path, home: dict[str, str]) -> float:
-    environ = {**os.environ, **home, "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, "-c", _JUDGE, str(path)], env=environ, cwd=root, capture_output=True, text=True, check=True
-    )
-    return float(done.stdout) / JUDGED * 1e6
+def on_postgres(bench: Bench, tree: Path, rows: int) -> list[bool]:
+    server = Postgres().start()
+    try:
+        dsn = server.dsn("postgres")
+        asyncio.run(data.fill_postgres(dsn, rows))
+        return beside(bench, tree, dsn, ON_POSTGRES, "Postgres")
+    finally:
+        server.stop()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--peer", help="the commit of version 0.1")
+    parser.add_argument("--peer", default=VERSION_0_1, metavar="COMMIT", help="version 0.1, unless another is given")
     args = parser.parse_args()
-    print(f"load average {os.getloadavg()[0]:.1f}")
+    print(f"load average {os.getloadavg()[0]:.1f}; {args.rows:,} rows")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        home = {key: str(folder) for key in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-        path = data.sqlite_copy(args.rows, folder / "store.db")
-        results = [start(path, home)]
-        if args.peer:
-            with worktree(args.peer) as tree:
-                results += beside(tree, path, home)
+        bench = Bench(folder / "home", data.sqlite_copy(args.rows, folder / "store.db"))
+        bench.home.mkdir()
+        results = [start(bench)]
+        tree = peer_files(args.peer, folder / "peer")
+        if tree is None:
+            skipped = [*(f"dlq {verb} without an index" for verb in BOUNDS), JUDGEMENT]
+            print(f"skipped, as this repository's history lacks {args.peer}: {', '.join(skipped)}")
         else:
-            print(f"skipped without --peer COMMIT: {', '.join(BOUNDS)}, group and category of an error")
+            results += judgement(bench, tree)
+            results += beside(bench, tree, str(bench.path), tuple(BOUNDS), "SQLite")
+            results += on_postgres(bench, tree, args.rows)
+        results += with_index(bench)
     finish(results)
 
 

@@ -47,10 +47,14 @@ def say_second(why: str, plan_hash: str, way_out: str) -> None:
         print(f"plan {plan_hash}", file=sys.stderr, flush=True)
 
 
+_OBJECTS_BETWEEN_COLLECTIONS = 20_000  # several pages of entries, of which none is garbage that needs collecting
+
+
 def end_of_loading() -> None:
     """From here on garbage is collected, where the process began without; what is loaded by now is none."""
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
         gc.enable()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import resource
 import sys
@@ -83,13 +84,14 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     if config.views:
         _check_views(config)
     context = Context(args, config, current_actor(args.operator))
-    if args.verb not in _LOOKING - {"archive"}:  # those have loaded everything once their store is open
-        end_of_loading()
     if args.verb is None:
+        gc.enable()  # the console freezes what it has loaded by itself
         from console.cli.console import open_console
 
         return open_console(context)
 
+    if args.verb not in _LOOKING - {"archive"}:  # those have loaded everything once their store is open
+        end_of_loading()
     verb = VERBS[args.verb]
     outcome = verb(context)
     return outcome if isinstance(outcome, int) else asyncio.run(outcome)

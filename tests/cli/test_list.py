@@ -195,9 +195,11 @@ def test_garbage_is_collected_again_once_the_process_has_loaded(
 ) -> None:
     """The command starts without: a verb that stays would otherwise grow for as long as it runs."""
     target = sqlite_store(tmp_path / "orders.db", [row(1)])
+    before = gc.get_threshold()
     gc.disable()
     try:
         dlq(*words, *(("--db", target) if words[0] in ("list", "check") else ()))
         assert gc.isenabled()
     finally:
+        gc.set_threshold(*before)
         gc.enable()

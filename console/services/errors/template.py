@@ -110,12 +110,14 @@ def _line(text: str, beyond: str | None) -> str:
     """`beyond`: the word that follows; None where nobody knows it."""
     words = text.split(" ")
     shown = list(map(_KNOWN.get, words))
-    if None in shown:
-        words.append(beyond)  # type: ignore[arg-type]  # at the end only
-        at = -1
-        for _ in range(shown.count(None)):
-            at = shown.index(None, at + 1)
-            shown[at] = _new(words[at - 1] if at else ":", words[at], words[at + 1])
+    new = shown.count(None)
+    if not new:
+        return text
+    words.append(beyond)  # type: ignore[arg-type]  # at the end only
+    at = -1
+    for _ in range(new):
+        at = shown.index(None, at + 1)
+        shown[at] = _new(words[at - 1] if at else ":", words[at], words[at + 1])
     return " ".join(shown)  # type: ignore[arg-type]  # each None was replaced
 
 
