@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 import threading
@@ -69,6 +68,8 @@ def on_terminal() -> bool:
 
 async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
     # A keyring may ask its owner: never on the caller's loop.
+    import asyncio  # not before the first rows
+
     password = await asyncio.to_thread(password_of, settings, config)
     if settings.hub_url is None:
         return await open_store(
@@ -83,6 +84,8 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
 
     try:
         vault = vault_of(config)
+        import asyncio
+
         token = await asyncio.to_thread(vault.hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None

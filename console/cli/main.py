@@ -5,13 +5,10 @@ Every expected error ends here as one line on stderr; a bug ends as one line wit
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import resource
 import sys
-import traceback
-import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -81,7 +78,11 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
 
     verb = VERBS[args.verb]
     outcome = verb(context)
-    return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+    if isinstance(outcome, int):
+        return outcome
+    import asyncio  # the console shows its first rows before it needs a loop
+
+    return asyncio.run(outcome)
 
 
 def _complete(shell: str, words: Sequence[str]) -> int:
@@ -112,6 +113,9 @@ def output_lost(problem: OSError) -> int:
 
 def crash(bug: BaseException) -> int:
     """Reports where it happened, never the values of variables."""
+    import traceback
+    import uuid
+
     reference = uuid.uuid4().hex[:8]
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
     print(
