@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from console.render.status import HeaderState
 from console.settings.config import Config, StoreConfig
 
 if TYPE_CHECKING:
-    from backends.first_page import FirstPage
+    from backends.first_page.page import ComingPage
     from console.services.index.keeper import IndexProcess
     from console.services.session import StoreSession
     from console.services.store_glance import StoreGlance
@@ -33,7 +32,7 @@ class AppSetup:
     served: bool = False  # in a browser: no store can be typed in
     live_allowed: bool = True  # in a browser LIVE must have been allowed on the command line
     keys: tuple[Key, ...] = KEYS
-    first_page: Future[FirstPage | None] | None = None
+    first_page: ComingPage | None = None
     open_id: str | None = None
     config_path: tuple[str, bool] = ("", True)  # where the config is looked for, and whether it is there
     glance: Callable[[StoreConfig], Awaitable[StoreGlance]] | None = None  # how a store stands that is not attached

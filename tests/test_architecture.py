@@ -214,5 +214,6 @@ def test_the_first_frame_loads_few_modules(tmp_path: Path) -> None:
     loaded = out.read_text().split()
     ours = [name for name in loaded if name.partition(".")[0] in PACKAGES]
     assert "console.terminal.first_frame" in ours
+    assert not {"asyncio", "concurrent.futures", "ssl"} & set(loaded), "a file's first rows need no event loop"
     assert not {"textual", "sqlalchemy"} & set(loaded)
     assert len(ours) <= MOST_MODULES_AT_FIRST_FRAME, f"{len(ours)} modules: {' '.join(ours)}"

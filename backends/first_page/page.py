@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 from backends.records import Entry, State
@@ -17,6 +18,27 @@ class FirstPage(NamedTuple):
     held: tuple[Entry, ...]  # in doubt or in flight, newest first
     entries: tuple[Entry, ...]  # pending, newest first
     more: bool
+
+
+class ComingPage:
+    """A first page that a thread reads; a Future would load what the first rows do not need."""
+
+    def __init__(self) -> None:
+        self._come = threading.Event()
+        self._page: FirstPage | None = None
+
+    def set_result(self, page: FirstPage | None) -> None:
+        self._page = page
+        self._come.set()
+
+    def done(self) -> bool:
+        return self._come.is_set()
+
+    def result(self, seconds: float | None = None) -> FirstPage | None:
+        """Raises TimeoutError where it does not come in time."""
+        if not self._come.wait(seconds):
+            raise TimeoutError
+        return self._page
 
 
 def made(label: str, layout: str, held: list[Entry], pending: list[Entry], limit: int) -> FirstPage | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from backends.first_page import FirstPage
+    from backends.first_page.page import ComingPage
     from console.app import ConsoleApp
     from console.app_setup import AppSetup
     from console.services.index.keeper import IndexProcess
@@ -124,7 +123,7 @@ def _first_frame(setup: AppSetup, *, served: bool) -> Iterator[Settings | None]:
         yield before
 
 
-def _page_soon(coming: Future[FirstPage | None]) -> FirstPage | None:
+def _page_soon(coming: ComingPage) -> FirstPage | None:
     """The page if it comes before the screens are loaded."""
     with suppress(TimeoutError):
         return coming.result(_FIRST_FRAME_SECONDS)
@@ -162,11 +161,13 @@ def _driver(before: Settings | None, *, served: bool) -> type[Driver] | None:
     return ContinuingDriver
 
 
-def _begin_first_page(context: Context, store: StoreConfig | None) -> Future[FirstPage | None] | None:
+def _begin_first_page(context: Context, store: StoreConfig | None) -> ComingPage | None:
     if store is None or store.hub_url is not None:
         return None
     target, table = parse_target(store.url), context.args.table or store.table
-    coming: Future[FirstPage | None] = Future()
+    from backends.first_page.page import ComingPage
+
+    coming = ComingPage()
     loaded = threading.Event()
 
     def read() -> None:
@@ -192,6 +193,8 @@ def _store(context: Context) -> StoreConfig | None:
 
 
 async def attach(context: Context, settings: StoreConfig) -> StoreSession:
+    import asyncio  # not before the first rows
+
     # SQLAlchemy takes a while to load: off the loop, so that keys are answered meanwhile.
     await asyncio.to_thread(_load)
     from console.services.session import StoreSession
@@ -201,6 +204,8 @@ async def attach(context: Context, settings: StoreConfig) -> StoreSession:
 
 async def look_at(context: Context, settings: StoreConfig) -> StoreGlance:
     """How a store stands that nobody has attached to; only reads, whatever the console may."""
+    import asyncio
+
     await asyncio.to_thread(_load)
     from console.cli.context import open_configured
     from console.services.store_glance import glance

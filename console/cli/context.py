@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import os
 import sys
@@ -80,6 +79,8 @@ def on_terminal() -> bool:
 
 async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
     # A keyring may ask its owner: never on the caller's loop.
+    import asyncio  # not before the first rows
+
     password = await asyncio.to_thread(password_of, settings, config)
     if settings.hub_url is None:
         return await open_store(
@@ -94,6 +95,8 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
 
     try:
         vault = vault_of(config)
+        import asyncio
+
         token = await asyncio.to_thread(vault.hub_token, settings.name)
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None

@@ -5,14 +5,11 @@ Every expected error ends here as one line on stderr; a bug ends as one line wit
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import gc
 import os
 import resource
 import sys
-import traceback
-import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -94,7 +91,11 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
         end_of_loading()
     verb = VERBS[args.verb]
     outcome = verb(context)
-    return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+    if isinstance(outcome, int):
+        return outcome
+    import asyncio  # the console shows its first rows before it needs a loop
+
+    return asyncio.run(outcome)
 
 
 def _check_views(config: Config) -> None:
@@ -137,6 +138,9 @@ def output_lost(problem: OSError) -> int:
 
 def crash(bug: BaseException) -> int:
     """Reports where it happened, never the values of variables."""
+    import traceback
+    import uuid
+
     reference = uuid.uuid4().hex[:8]
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(bug.__traceback__)]
     print(

@@ -159,9 +159,9 @@ class Stage:
             watch=self.watch,
         )
         if self.first_page:
-            from concurrent.futures import Future
+            from backends.first_page.page import ComingPage
 
-            coming: Future[Any] = Future()
+            coming = ComingPage()
             coming.set_result(read_first_page(parse_target(self.store_config.url), limit=120))
             made = replace(made, first_page=coming)
         return replace(made, **self.changes)

@@ -5,7 +5,6 @@ Knows the store contract and the error classification; neither SQL nor screens n
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 import uuid
@@ -477,6 +476,8 @@ class Triage:
             if progress is not None:
                 progress(start, len(selection))
             if start < len(selection):
+                import asyncio  # the first rows are classified without a loop
+
                 await asyncio.sleep(pace.pause_after(took))
         return Done(tuple(done), tuple(changed), stopped, why.operation)
 
