@@ -285,3 +285,19 @@ async def test_the_trend_covers_as_long_as_the_failures_do(tmp_path: Path) -> No
             assert word in screen_text(app), "from the index"
             row = next(line for line in screen_text(app).splitlines() if "HTTP 429" in line)
             assert any(bar in row for bar in "▁▂▃▄▅▆▇█")
+
+
+async def test_under_a_filter_the_story_counts_what_the_filter_leaves_and_a_resize_draws_anew(tmp_path: Path) -> None:
+    entries = [order(1), order(2), order(3, venue_name="kalshi", market_id="KXFED")]
+    app = Stage(make_store(tmp_path / "orders.db", entries)).console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        await answer(pilot, "venue:kalshi")
+        await press(pilot, "f")
+        await until(pilot, lambda: "KXFED" in screen_text(app))
+        assert "MSFT" not in screen_text(app)
+        assert "HTTP 429 after # …" in screen_text(app)
+        await pilot.resize_terminal(160, 40)
+        await until(pilot, lambda: "HTTP 429 after # attempts  " in screen_text(app))
+        await until(pilot, lambda: "KXFED" in screen_text(app))

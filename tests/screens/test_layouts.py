@@ -80,7 +80,7 @@ async def test_the_gate_says_what_a_dismissal_does_to_the_row(
     ("on_dismiss", "says", "left"),
     [
         ("keep", "the hub keeps it; z undoes it", "restored"),
-        ("delete", "deleted at the hub: z cannot undo it", "deleted"),
+        ("delete", "deletes it at the hub: z cannot undo it", "deleted"),
         ("soft-delete", "It will be refused: a hub can only delete", "refused"),
     ],
 )

@@ -139,7 +139,7 @@ async def test_one_in_doubt_is_reconciled_by_evidence(tmp_path: Path, venue: Exc
         await press(pilot, "escape")
         assert current(app) == ident(1), "what is in doubt stands first"
         assert "in doubt 1" in screen_text(app)
-        assert "try 1 PAPER in doubt" in screen_text(app), "the stored error says nothing of the replay"
+        assert "IN DOUBT · try 1 PAPER " in screen_text(app), "the stored error says nothing of the replay"
         await press(pilot, "D")
         assert "reconcile (C) first" in notice(app)
         await pilot.press("C")

@@ -80,7 +80,7 @@ def test_an_alert_speaks_of_what_the_layout_has() -> None:
         for layout in ("orders", "integration", "outbox")
     }
     assert told["orders"][0] == "1 entry is in doubt: the venue may hold the order; reconcile it"
-    assert told["integration"][0] == "1 entry is in doubt: the provider may hold the call, reconcile"
+    assert told["integration"][0] == "1 entry is in doubt: the provider may hold the call; reconcile it"
     assert told["outbox"][1] == "100 open at (no queue), the limit is 100"
 
 
