@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
+from functools import lru_cache
+from math import isfinite
 from typing import Literal, NamedTuple
 
 from dlq_sink.values import number, parse_time, utc_time
@@ -56,8 +58,7 @@ def read_kind(kind: str) -> tuple[str, bool]:
 Labeller = Callable[[Entry], Label]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedEntry:
+class IndexedEntry(NamedTuple):
     """An entry as the index counts it. `captured` is microseconds since the epoch, or None if it is no time."""
 
     id: str
@@ -126,9 +127,12 @@ def file_entry(entry: Entry, label: Label) -> IndexedEntry:
 
 def _text(values: tuple[object, ...], place: int) -> str:
     held = values[place] if place >= 0 else None
+    if type(held) is str and held.isascii():
+        return held
     return "" if held is None else readable(held)
 
 
+@lru_cache(maxsize=4096)
 def purse_of(venue: str, market: str) -> str:
     """Amounts of one purse are of one currency: `/USD alpaca`. The shortest market that names it, then the venue."""
     parts = market.split(":")
@@ -192,11 +196,17 @@ def _captured(values: tuple[object, ...], places: _Places) -> int | None:
     return None if at is None else micros(at)
 
 
+def _amount(value: object) -> Decimal | None:
+    if type(value) is float and isfinite(value):  # what most stores hold
+        return Decimal(repr(value))
+    return number(value)
+
+
 def _notional(values: tuple[object, ...], places: _Places) -> Decimal | None:
     """Quantity times price, exact; None if either is missing or no number."""
     if places.quantity < 0 or places.price < 0:
         return None
-    quantity, price = number(values[places.quantity]), number(values[places.price])
+    quantity, price = _amount(values[places.quantity]), _amount(values[places.price])
     if quantity is None or price is None:
         return None
     amount = MONEY.abs(MONEY.multiply(quantity, price))
