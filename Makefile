@@ -65,7 +65,7 @@ mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of 
 	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes)
-	@status=0; for one in stores layouts filters replay triage verbs screen sink; do \
+	@status=0; for one in stores bulk layouts filters replay index triage verbs screen sink; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; $(BIN)/python -m bench.$$one || status=1; done; exit $$status
 
 browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)
