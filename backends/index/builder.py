@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
-from backends.index.rows import MINUTE, Labeller, micros, spell, unspell
+from backends.index.rows import MINUTE, IndexedEntry, Labeller, micros, spell, unspell
 from backends.index.search_text import searchable
 from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter, listed
 from backends.records import STATES, Page, RowKey, State
@@ -133,7 +133,6 @@ def _outside(seen: int, one: int, other: int) -> int:
     return seen - most if seen > most else min(0, seen - least)
 
 
-_BUILT = {"built": "1"}
 _SNAPSHOTS_KEPT = 7 * 24 * 60  # minutes
 _VENUES_KEPT = 15  # minutes; a trend compares ten
 _MOST_OVERLAPS = 20
@@ -241,48 +240,46 @@ class IndexBuilder:
         meta = {"high": spell(page.entries[0].row_key if page.entries else None), "audit_seq": str(seq)}
         meta |= {"expected": str(expected), **_low(page)}
         prepared = await self._filing.prepared(page.entries)
-        numbers, texts = await self._filing.put_older(page.entries, prepared, meta)
-        await self._filing.apply(IndexBatch(texts=(texts,), meta={"text_low": str(numbers.start)}))
+        numbers, texts = await self._filing.put_older(prepared, meta)
+        await self._filing.apply(IndexBatch(texts=texts, meta={"text_low": str(numbers.start)}))
 
     async def _older(self, low: RowKey | None, reached: int) -> None:
         """File older pages: while the texts of some are written, which takes longest, the next are read and labelled.
 
         `reached`: the number down to which entries are searchable. If texts above are missing, all are written later.
         """
-        filing, waiting = self._filing, list[str]()
+        filing, going = self._filing, True
         writing = asyncio.create_task(filing.apply(IndexBatch()))
         try:
-            while True:
-                page = await self._store.page(EVERYTHING, limit=filing.pace.page, after=low, newest_first=True)
-                prepared = await filing.prepared(page.entries)
+            while going:
+                prepared: list[tuple[IndexedEntry, str]] = []
+                while going and len(prepared) < filing.pace.batch:
+                    page = await self._store.page(EVERYTHING, limit=filing.pace.page, after=low, newest_first=True)
+                    prepared += await filing.prepared(page.entries)
+                    low = page.entries[-1].row_key if page.entries else low
+                    going = page.more and not self._heard.is_set()
                 await writing
-                going = page.more and not self._heard.is_set()
-                numbers, texts = await filing.put_older(page.entries, prepared, _low(page) if page.entries else _BUILT)
+                meta = {"low": spell(low)} | ({} if page.more else {"built": "1"})
+                numbers, texts = await filing.put_older(prepared, meta)
                 if numbers.stop == reached:
                     reached = numbers.start
-                    waiting.insert(0, texts)
-                if waiting and (not going or len(waiting) * filing.pace.page >= filing.pace.text_page):
-                    batch = IndexBatch(texts=tuple(waiting), meta={"text_low": str(reached)})
-                    waiting.clear()
+                    batch = IndexBatch(texts=texts, meta={"text_low": str(reached)})
                     writing = asyncio.create_task(filing.apply(batch))
-                if not going:
-                    return
-                low = page.entries[-1].row_key
         finally:
             await writing
 
     async def _texts(self, below: int) -> None:
         """Make filed entries searchable, newest first, where a build was interrupted before it came to that."""
         filing = self._filing
-        block = await filing.block(below, filing.pace.text_page)
+        block = await filing.block(below, filing.pace.batch)
         done = {} if block else {"texts_built": "1"}
         writing = asyncio.create_task(filing.apply(IndexBatch(meta=done)))
         try:
             while block:
                 texts, low = await self._read_texts(block), block[-1][0]
                 await writing
-                block = [] if self._heard.is_set() else await filing.block(low, filing.pace.text_page)
-                writing = asyncio.create_task(filing.apply(IndexBatch(texts=(texts,), meta={"text_low": str(low)})))
+                block = [] if self._heard.is_set() else await filing.block(low, filing.pace.batch)
+                writing = asyncio.create_task(filing.apply(IndexBatch(texts=texts, meta={"text_low": str(low)})))
         finally:
             await writing
 

@@ -14,7 +14,7 @@ SETTINGS = (
 )
 
 # The writer's process runs for hours beside a console: what it wrote it rarely reads again.
-WRITER_CACHE = "PRAGMA cache_size = -3072"
+WRITER_CACHE = "PRAGMA cache_size = -1024"
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

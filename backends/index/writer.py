@@ -37,7 +37,7 @@ class IndexBatch:
     below: Sequence[IndexedEntry] = ()
     states: Sequence[tuple[Filed, State, int]] = ()  # (the filed row, its new state and retries)
     gone: Sequence[Filed] = ()
-    texts: Sequence[str] = ()  # each a JSON object number → text; all in the order of the numbers
+    texts: str = ""  # a JSON object number → text, in the order of the numbers
     meta: Mapping[str, str] | None = None
 
 
@@ -87,8 +87,8 @@ class IndexWriter:
             self._drop(batch.gone, delta)
             self._add(batch, delta)
             self._write(delta)
-            for texts in batch.texts:
-                self._connection.execute(_TEXTS, (texts,))
+            if batch.texts:
+                self._connection.execute(_TEXTS, (batch.texts,))
             if batch.meta:
                 self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
         return {STATES[state]: change for state, change in delta.states.items() if change}
@@ -246,7 +246,7 @@ class BuildPace:
     """How much to do at a time, and what share of a core the checks may take."""
 
     page: int = 500
-    text_page: int = 2000  # texts in one transaction: fewer transactions leave fewer parts to merge
+    batch: int = 1000  # entries that a build files in one transaction: sums and texts then take less
     overlap: int = 200  # rows read again, as later ones may sort before earlier ones
     tick: float = 2.0  # seconds between two looks at a store that changes all the time
     check_share: float = 0.01
@@ -296,15 +296,17 @@ class Filing:
         return await self.apply(IndexBatch(above, states=changed, meta=meta)) if above or changed or meta else {}
 
     async def put_older(
-        self, entries: Sequence[Entry], prepared: Sequence[tuple[IndexedEntry, str]], meta: Mapping[str, str]
+        self, prepared: Sequence[tuple[IndexedEntry, str]], meta: Mapping[str, str]
     ) -> tuple[range, str]:
         """File entries below everything filed, newest first. Returns their numbers, and their texts by number."""
 
         def write() -> tuple[range, str]:
-            known, low = self._writer.known([entry.id for entry in entries]), int(self._writer.meta()["next_low"])
+            known = self._writer.known([mark.id for mark, _ in prepared])
+            low = int(self._writer.meta()["next_low"])
             fresh = {mark.id: (mark, text) for mark, text in prepared if mark.id not in known}
+            seen = {mark.id: (mark.state, mark.retries) for mark, _ in prepared if mark.id in known}
             below = [mark for mark, _ in fresh.values()]
-            self._writer.apply(IndexBatch(below=below, states=_changed(entries, known), meta=meta))
+            self._writer.apply(IndexBatch(below=below, states=_differing(seen, known), meta=meta))
             numbers = range(low - len(fresh), low)
             return numbers, listed(zip(numbers, [text for _, text in reversed(fresh.values())], strict=True))
 
@@ -328,9 +330,12 @@ class Filing:
 
 
 def _changed(entries: Sequence[Entry], known: Mapping[str, Filed]) -> list[tuple[Filed, State, int]]:
-    seen = {entry.id: entry for entry in entries if entry.id in known}
+    return _differing({one.id: (one.state, retries_of(one)) for one in entries if one.id in known}, known)
+
+
+def _differing(seen: Mapping[str, tuple[State, int]], known: Mapping[str, Filed]) -> list[tuple[Filed, State, int]]:
     return [
-        (known[entry.id], entry.state, retries_of(entry))
-        for entry in seen.values()
-        if (STATES[known[entry.id].state], known[entry.id].retries) != (entry.state, retries_of(entry))
+        (known[one], state, retries)
+        for one, (state, retries) in seen.items()
+        if (STATES[known[one].state], known[one].retries) != (state, retries)
     ]
