@@ -66,7 +66,7 @@ mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of 
 	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
 bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes; ROWS=1000000 for larger stores)
-	@status=0; for one in stores layouts filters replay triage verbs screen sink; do \
+	@status=0; for one in stores bulk layouts filters replay index triage verbs screen sink; do \
 	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; case $$one in filters|screen) rows="$(if $(ROWS),--rows $(ROWS))";; *) rows=;; esac; $(BIN)/python -m bench.$$one $$rows || status=1; done; exit $$status
 
 browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
-from backends.index.rows import MINUTE, Labeller, micros, spell, unspell
+from backends.index.rows import MINUTE, IndexedEntry, Labeller, micros, spell, unspell
 from backends.index.search_text import searchable
-from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter
+from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter, listed
 from backends.records import STATES, Page, RowKey, State
 from backends.store import StoreError
 
@@ -205,7 +205,7 @@ class IndexBuilder:
         elif self._heard.is_set() and time.monotonic() >= self._looked + self._filing.pace.tick:
             await self._catch_up()
         elif "built" not in meta:
-            await self._older(meta)
+            await self._older(unspell(meta["low"]), int(meta["text_low"]))
         elif "texts_built" not in meta:
             await self._texts(int(meta["text_low"]))
         else:
@@ -238,22 +238,58 @@ class IndexBuilder:
         expected = sum((await self._store.counts(EVERYTHING)).by_state.values())
         page = await self._store.page(EVERYTHING, limit=self._filing.pace.page, newest_first=True)
         meta = {"high": spell(page.entries[0].row_key if page.entries else None), "audit_seq": str(seq)}
-        await self._filing.put(page.entries, below=True, meta={**meta, "expected": str(expected), **_low(page)})
+        meta |= {"expected": str(expected), **_low(page)}
+        prepared = await self._filing.prepared(page.entries)
+        numbers, texts = await self._filing.put_older(prepared, meta)
+        await self._filing.apply(IndexBatch(texts=texts, meta={"text_low": str(numbers.start)}))
 
-    async def _older(self, meta: Mapping[str, str]) -> None:
-        page = await self._store.page(
-            EVERYTHING, limit=self._filing.pace.page, after=unspell(meta["low"]), newest_first=True
-        )
-        await self._filing.put(page.entries, below=True, meta=_low(page) if page.entries else {"built": "1"})
+    async def _older(self, low: RowKey | None, reached: int) -> None:
+        """File older pages: while the texts of some are written, which takes longest, the next are read and labelled.
+
+        `reached`: the number down to which entries are searchable. If texts above are missing, all are written later.
+        """
+        filing, going = self._filing, True
+        writing = asyncio.create_task(filing.apply(IndexBatch()))
+        try:
+            while going:
+                prepared: list[tuple[IndexedEntry, str]] = []
+                while going and len(prepared) < filing.pace.batch:
+                    page = await self._store.page(EVERYTHING, limit=filing.pace.page, after=low, newest_first=True)
+                    prepared += await filing.prepared(page.entries)
+                    low = page.entries[-1].row_key if page.entries else low
+                    going = page.more and not self._heard.is_set()
+                await writing
+                meta = {"low": spell(low)} | ({} if page.more else {"built": "1"})
+                numbers, texts = await filing.put_older(prepared, meta)
+                if numbers.stop == reached:
+                    reached = numbers.start
+                    batch = IndexBatch(texts=texts, meta={"text_low": str(reached)})
+                    writing = asyncio.create_task(filing.apply(batch))
+        finally:
+            await writing
 
     async def _texts(self, below: int) -> None:
-        block = await self._filing.block(below, self._filing.pace.page)
-        if not block:
-            await self._filing.apply(IndexBatch(meta={"texts_built": "1"}))
-            return
-        entries = await self._store.many(tuple(entry_id for _, entry_id in block))
-        texts = [(n, searchable(entries[entry_id])) for n, entry_id in reversed(block) if entry_id in entries]
-        await self._filing.apply(IndexBatch(texts=texts, meta={"text_low": str(block[-1][0])}))
+        """Make filed entries searchable, newest first, where a build was interrupted before it came to that."""
+        filing = self._filing
+        block = await filing.block(below, filing.pace.batch)
+        done = {} if block else {"texts_built": "1"}
+        writing = asyncio.create_task(filing.apply(IndexBatch(meta=done)))
+        try:
+            while block:
+                texts, low = await self._read_texts(block), block[-1][0]
+                await writing
+                block = [] if self._heard.is_set() else await filing.block(low, filing.pace.batch)
+                writing = asyncio.create_task(filing.apply(IndexBatch(texts=texts, meta={"text_low": str(low)})))
+        finally:
+            await writing
+
+    async def _read_texts(self, block: Sequence[tuple[int, str]]) -> str:
+        ids, page = [entry_id for _, entry_id in block], self._filing.pace.page
+        texts: dict[str, str] = {}
+        for start in range(0, len(ids), page):
+            found = await self._store.many(tuple(ids[start : start + page]))
+            texts.update((entry_id, searchable(entry)) for entry_id, entry in found.items())
+        return listed((n, texts[entry_id]) for n, entry_id in reversed(block) if entry_id in texts)
 
     async def _catch_up(self) -> None:
         meta = await self._filing.meta()

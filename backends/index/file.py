@@ -54,6 +54,7 @@ class Cache:
             _lock(lock)
             with faults(self.path):
                 connection = self._opened() or self._new()
+                connection.execute(schema.WRITER_CACHE)
             try:
                 yield connection
             except IndexUnavailable as problem:

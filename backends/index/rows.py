@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from dlq_sink.values import parse_time, utc_time
@@ -58,8 +59,7 @@ def read_kind(kind: str) -> tuple[str, bool]:
 Labeller = Callable[[Entry], Label]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedEntry:
+class IndexedEntry(NamedTuple):
     """An entry as the index counts it. `captured` is microseconds since the epoch, or None if it is no time."""
 
     id: str
@@ -124,9 +124,12 @@ def file_entry(entry: Entry, label: Label) -> IndexedEntry:
 
 def _text(values: tuple[object, ...], place: int) -> str:
     held = values[place] if place >= 0 else None
+    if type(held) is str and held.isascii():
+        return held
     return "" if held is None else readable(held)
 
 
+@lru_cache(maxsize=4096)
 def purse_of(venue: str, market: str) -> str:
     """Amounts of one purse are of one currency: `/USD alpaca`. The shortest market that names it, then the venue."""
     parts = market.split(":")

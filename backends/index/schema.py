@@ -13,6 +13,9 @@ SETTINGS = (
     "PRAGMA journal_size_limit = 67108864",
 )
 
+# The writer's process runs for hours beside a console: what it wrote it rarely reads again.
+WRITER_CACHE = "PRAGMA cache_size = -1024"
+
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE name (n INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",

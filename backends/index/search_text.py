@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.criterion import fold
-from backends.layouts.roles import roles
+from backends.layouts.roles import TableMemory, place_of, roles
 from backends.records import Entry, readable
 
 LONGEST = 65_536  # characters of one value that the index covers
@@ -12,14 +12,22 @@ GRAM = 3
 _SEAM = "\x1f\x1f"
 
 
-def values(entry: Entry) -> tuple[str, ...]:
-    searched = roles(entry.layout, entry.names).searched
-    return tuple(text for text in (entry.text(name) for name in searched) if text)
+def _places(layout: str, names: tuple[str, ...]) -> tuple[int, ...]:
+    found = (place_of(names, name) for name in roles(layout, names).searched)
+    return tuple(place for place in found if place >= 0)
+
+
+_PLACES = TableMemory(_places)
+
+
+def values(entry: Entry) -> list[str]:
+    held = map(entry.values.__getitem__, _PLACES.of(entry.layout, entry.names))
+    return [text for value in held if value is not None and (text := readable(value))]
 
 
 def searchable(entry: Entry) -> str:
     """Folded as a filter folds: the index's own folding knows fewer alphabets."""
-    return _SEAM.join(_plain(fold(text[:LONGEST])) for text in values(entry)) + _SEAM
+    return _plain(fold(_SEAM.join([text[:LONGEST] for text in values(entry)]))) + _SEAM
 
 
 def expression(terms: tuple[str, ...]) -> str:

@@ -7,142 +7,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from backends.index.delta import Delta, Filed, Key, Sum, VenueKey, VenueSum
 from backends.index.file import IndexThread, IndexUnavailable
-from backends.index.rows import (
-    LAST_STEP,
-    MINUTE,
-    MONEY,
-    IndexedEntry,
-    Labeller,
-    file_entry,
-    merged,
-    read_worth,
-    retries_of,
-    write_worth,
-)
-from backends.index.schema import KINDS
+from backends.index.rows import IndexedEntry, Labeller, file_entry, merged, read_worth, retries_of, write_worth
 from backends.index.search_text import searchable
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State
 from backends.store import Reads, Watch
-
-HOUR = 3_600_000_000
-Key = tuple[int, int, int]  # shape, category, state
-PartKey = tuple[int, int, int, int]  # shape, kind, name, open
-VenueKey = tuple[int, int, int, int]  # venue, category, state, step of retries
-
-
-@dataclass(frozen=True, slots=True)
-class Filed:
-    """A row of the index's entry table, with names as numbers."""
-
-    n: int
-    id: str
-    shape: int
-    category: int
-    venue: int
-    account: int
-    market: int
-    state: int
-    retries: int
-    captured: int | None
-    notional: str | None
-
-
-_NOTHING = Decimal(0)
-
-
-@dataclass(slots=True)
-class Sum:
-    count: int = 0
-    retries: int = 0
-    notional: dict[str, Decimal] = field(default_factory=dict)  # by purse
-    unpriced: int = 0
-    first: int | None = None
-    last: int | None = None
-    lost: bool = False  # an entry left, so first and last must be looked up again
-
-
-@dataclass(slots=True)
-class VenueSum:
-    count: int = 0
-    retries: int = 0
-    timed: int = 0
-    captured: int = 0
-
-    def add(self, row: Filed, sign: int) -> None:
-        self.count += sign
-        self.retries += sign * row.retries
-        if row.captured is not None:
-            self.timed += sign
-            self.captured += sign * row.captured
-
-
-@dataclass(slots=True)
-class Delta:
-    open_states: frozenset[int]
-    sums: dict[Key, Sum] = field(default_factory=lambda: defaultdict(Sum))
-    parts: dict[PartKey, int] = field(default_factory=lambda: defaultdict(int))
-    venues: dict[VenueKey, VenueSum] = field(default_factory=lambda: defaultdict(VenueSum))
-    hours: dict[tuple[int, int, int], int] = field(default_factory=lambda: defaultdict(int))
-    minutes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    states: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-
-    def arrived(self, row: Filed) -> None:
-        self._count(row, 1)
-        self._arrival(row, 1)
-
-    def gone(self, row: Filed) -> None:
-        self._count(row, -1)
-        self._arrival(row, -1)
-
-    def moved(self, before: Filed, after: Filed) -> None:
-        self._count(before, -1)
-        self._count(after, 1)
-
-    def _arrival(self, row: Filed, sign: int) -> None:
-        if row.captured is not None:
-            self.hours[row.captured // HOUR, row.shape, row.category] += sign
-            self.minutes[row.captured // MINUTE] += sign
-
-    def _count(self, row: Filed, sign: int) -> None:
-        self.states[row.state] += sign
-        total = self.sums[row.shape, row.category, row.state]
-        total.count += sign
-        total.retries += sign * row.retries
-        if row.notional is None:
-            total.unpriced += sign
-        else:
-            amount, _, purse = row.notional.partition(" ")
-            worth = Decimal(amount)
-            held = total.notional.get(purse, _NOTHING)
-            total.notional[purse] = MONEY.add(held, worth if sign > 0 else -worth)
-        if sign < 0:
-            total.lost = True
-        elif row.captured is not None:
-            total.first = row.captured if total.first is None else min(total.first, row.captured)
-            total.last = row.captured if total.last is None else max(total.last, row.captured)
-        self.venues[row.venue, row.category, row.state, min(row.retries, LAST_STEP)].add(row, sign)
-        is_open = int(row.state in self.open_states)
-        self.parts[row.shape, KINDS["venue"], row.venue, is_open] += sign
-        self.parts[row.shape, KINDS["account"], row.account, is_open] += sign
-        self.parts[row.shape, KINDS["market"], row.market, is_open] += sign
-
 
 _STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 _OPEN = frozenset(_STATE_NUMBER[state] for state in OPEN_STATES)
 _DEPTHS = """INSERT INTO venue_depth SELECT ?, venue, sum(count) FROM venue
     WHERE state IN (SELECT value FROM json_each(?)) GROUP BY venue"""
-_NAMES = tuple(field.name for field in fields(Filed))
-_COLUMNS = ", ".join(_NAMES)
-_values = attrgetter(*_NAMES)
+_COLUMNS = ", ".join(Filed._fields)
+# In one call of the database, which then lets the other threads run: a thread that comes back for each row would wait
+# for them each time.
+_TEXTS = "INSERT INTO text (rowid, t) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +37,7 @@ class IndexBatch:
     below: Sequence[IndexedEntry] = ()
     states: Sequence[tuple[Filed, State, int]] = ()  # (the filed row, its new state and retries)
     gone: Sequence[Filed] = ()
-    texts: Sequence[tuple[int, str]] = ()
+    texts: str = ""  # a JSON object number → text, in the order of the numbers
     meta: Mapping[str, str] | None = None
 
 
@@ -204,7 +88,7 @@ class IndexWriter:
             self._add(batch, delta)
             self._write(delta)
             if batch.texts:
-                self._connection.executemany("INSERT INTO text (rowid, t) VALUES (?, ?)", batch.texts)
+                self._connection.execute(_TEXTS, (batch.texts,))
             if batch.meta:
                 self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
         return {STATES[state]: change for state, change in delta.states.items() if change}
@@ -224,34 +108,37 @@ class IndexWriter:
     def _add(self, batch: IndexBatch, delta: Delta) -> None:
         meta = self.meta()
         low, high = int(meta["next_low"]), int(meta["next_high"])
-        rows = [self._filed(mark, low - 1 - offset) for offset, mark in enumerate(batch.below)]
-        above = [self._filed(mark, high + offset) for offset, (mark, _) in enumerate(batch.above)]
-        if not rows and not above:
+        marks = [*reversed(batch.below), *(mark for mark, _ in batch.above)]
+        if not marks:
             return
-        marks = ", ".join("?" * len(_NAMES))
-        self._connection.executemany(
-            f"INSERT INTO entry ({_COLUMNS}) VALUES ({marks})", map(_values, (*reversed(rows), *above))
-        )
-        texts = [(row.n, text) for row, (_, text) in zip(above, batch.above, strict=True)]
-        self._connection.executemany("INSERT INTO text (rowid, t) VALUES (?, ?)", texts)
-        for row in (*rows, *above):
-            delta.arrived(row)
-        moved = {"next_low": str(low - len(rows)), "next_high": str(high + len(above))}
+        low -= len(batch.below)
+        numbers = (*range(low, low + len(batch.below)), *range(high, high + len(batch.above)))
+        rows = list(map(self._filed, marks, numbers))
+        places = ", ".join("?" * len(Filed._fields))
+        self._connection.executemany(f"INSERT INTO entry ({_COLUMNS}) VALUES ({places})", rows)
+        if batch.above:
+            self._connection.execute(
+                _TEXTS, (listed(zip(numbers[len(batch.below) :], [text for _, text in batch.above], strict=True)),)
+            )
+        delta.arrived(rows, marks)
+        moved = {"next_low": str(low), "next_high": str(high + len(batch.above))}
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", moved.items())
 
     def _filed(self, mark: IndexedEntry, n: int) -> Filed:
+        entry_id, state, label, venue, account, market, retries, captured, notional, purse = mark
+        names = self._names
         return Filed(
-            n=n,
-            id=mark.id,
-            shape=self._shape(mark.label.fingerprint, mark.label.title),
-            category=self._name(mark.label.kind),
-            venue=self._name(mark.venue),
-            account=self._name(mark.account),
-            market=self._name(mark.market),
-            state=_STATE_NUMBER[mark.state],
-            retries=mark.retries,
-            captured=mark.captured,
-            notional=None if mark.notional is None else f"{mark.notional} {mark.purse}",
+            n,
+            entry_id,
+            self._shapes.get(label.fingerprint) or self._shape(label.fingerprint, label.title),
+            names.get(label.kind) or self._name(label.kind),
+            names.get(venue) or self._name(venue),
+            names.get(account) or self._name(account),
+            names.get(market) or self._name(market),
+            _STATE_NUMBER[state],
+            retries,
+            captured,
+            None if notional is None else f"{notional} {purse}",
         )
 
     def _name(self, text: str) -> int:
@@ -272,17 +159,17 @@ class IndexWriter:
         return number
 
     def _change(self, changes: Iterable[tuple[Filed, State, int]], delta: Delta) -> None:
-        rows = []
-        for before, state, retries in changes:
-            after = replace(before, state=_STATE_NUMBER[state], retries=retries)
-            delta.moved(before, after)
-            rows.append((after.state, after.retries, after.n))
+        before, after = [], []
+        for row, state, retries in changes:
+            before.append(row)
+            after.append(row._replace(state=_STATE_NUMBER[state], retries=retries))
+        delta.moved(before, after)
+        rows = [(row.state, row.retries, row.n) for row in after]
         self._connection.executemany("UPDATE entry SET state = ?, retries = ? WHERE n = ?", rows)
 
-    def _drop(self, gone: Iterable[Filed], delta: Delta) -> None:
-        for row in gone:
-            delta.gone(row)
-            self._connection.execute("DELETE FROM entry WHERE n = ?", (row.n,))
+    def _drop(self, gone: Sequence[Filed], delta: Delta) -> None:
+        delta.gone(gone)
+        self._connection.executemany("DELETE FROM entry WHERE n = ?", [(row.n,) for row in gone])
 
     def _write(self, delta: Delta) -> None:
         for key, change in delta.sums.items():
@@ -341,6 +228,11 @@ class IndexWriter:
         self._connection.executemany(f"DELETE FROM {table} WHERE {here} AND count = 0", lessened)
 
 
+def listed(texts: Iterable[tuple[int, str]]) -> str:
+    """Texts by number, as `IndexBatch` takes them."""
+    return json.dumps(dict(texts), ensure_ascii=False)
+
+
 T = TypeVar("T")
 EVERYTHING = Filter(states=frozenset(STATES))
 
@@ -353,7 +245,8 @@ class IndexSource(Reads, Watch, Protocol):
 class BuildPace:
     """How much to do at a time, and what share of a core the checks may take."""
 
-    page: int = 1000
+    page: int = 500
+    batch: int = 1000  # entries that a build files in one transaction: sums and texts then take less
     overlap: int = 200  # rows read again, as later ones may sort before earlier ones
     tick: float = 2.0  # seconds between two looks at a store that changes all the time
     check_share: float = 0.01
@@ -390,23 +283,32 @@ class Filing:
     async def snapshot(self, minute: int, *, keep: int, keep_venues: int) -> None:
         await self._run(lambda: self._writer.snapshot(minute, keep=keep, keep_venues=keep_venues))
 
-    async def put(
-        self, entries: Sequence[Entry], *, below: bool = False, meta: Mapping[str, str] | None = None
-    ) -> dict[State, int]:
-        """File entries in the order they came, or newest first if they belong `below` everything filed."""
-        known = await self.known([entry.id for entry in entries])
-        fresh = {entry.id: entry for entry in entries if entry.id not in known}
-        whole = [(await self.store.get(one.id) or one) if one.clipped else one for one in fresh.values()]
-        changed = _changed(entries, known)
-        if not whole and not changed and not meta:
-            return {}
+    async def prepared(self, entries: Sequence[Entry]) -> list[tuple[IndexedEntry, str]]:
+        """Labelled on the caller's thread: the index's own may be busy with texts meanwhile."""
+        whole = [(await self.store.get(one.id) or one) if one.clipped else one for one in entries]
+        return [(file_entry(entry, self._label(entry)), searchable(entry)) for entry in whole]
 
-        def write() -> dict[State, int]:
-            marks = [file_entry(entry, self._label(entry)) for entry in whole]
-            if below:
-                return self._writer.apply(IndexBatch(below=marks, states=changed, meta=meta))
-            above = [(mark, searchable(entry)) for mark, entry in zip(marks, whole, strict=True)]
-            return self._writer.apply(IndexBatch(above=above, states=changed, meta=meta))
+    async def put(self, entries: Sequence[Entry], *, meta: Mapping[str, str] | None = None) -> dict[State, int]:
+        """File entries above everything filed, in the order they came."""
+        known = await self.known([entry.id for entry in entries])
+        above = await self.prepared(list({one.id: one for one in entries if one.id not in known}.values()))
+        changed = _changed(entries, known)
+        return await self.apply(IndexBatch(above, states=changed, meta=meta)) if above or changed or meta else {}
+
+    async def put_older(
+        self, prepared: Sequence[tuple[IndexedEntry, str]], meta: Mapping[str, str]
+    ) -> tuple[range, str]:
+        """File entries below everything filed, newest first. Returns their numbers, and their texts by number."""
+
+        def write() -> tuple[range, str]:
+            known = self._writer.known([mark.id for mark, _ in prepared])
+            low = int(self._writer.meta()["next_low"])
+            fresh = {mark.id: (mark, text) for mark, text in prepared if mark.id not in known}
+            seen = {mark.id: (mark.state, mark.retries) for mark, _ in prepared if mark.id in known}
+            below = [mark for mark, _ in fresh.values()]
+            self._writer.apply(IndexBatch(below=below, states=_differing(seen, known), meta=meta))
+            numbers = range(low - len(fresh), low)
+            return numbers, listed(zip(numbers, [text for _, text in reversed(fresh.values())], strict=True))
 
         return await self._run(write)
 
@@ -428,9 +330,12 @@ class Filing:
 
 
 def _changed(entries: Sequence[Entry], known: Mapping[str, Filed]) -> list[tuple[Filed, State, int]]:
-    seen = {entry.id: entry for entry in entries if entry.id in known}
+    return _differing({one.id: (one.state, retries_of(one)) for one in entries if one.id in known}, known)
+
+
+def _differing(seen: Mapping[str, tuple[State, int]], known: Mapping[str, Filed]) -> list[tuple[Filed, State, int]]:
     return [
-        (known[entry.id], entry.state, retries_of(entry))
-        for entry in seen.values()
-        if (STATES[known[entry.id].state], known[entry.id].retries) != (entry.state, retries_of(entry))
+        (known[one], state, retries)
+        for one, (state, retries) in seen.items()
+        if (STATES[known[one].state], known[one].retries) != (state, retries)
     ]

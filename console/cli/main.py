@@ -155,11 +155,11 @@ Verb = Callable[[Context], int | Coroutine[Any, Any, int]]
 _ROOMS = {
     "browse": ("list", "show", "export", "doctor", "audit"),
     "triage": ("dismiss", "restore", "halt", "resume"),
-    "setup_commands": ("init", "completions", "demo", "practice", "help", "policy"),
+    "setup_commands": ("init", "completions", "demo", "practice", "help", "policy", "index"),
     "secrets": ("secrets",),
     "serve": ("serve",),
     "groups": ("groups",),
-    "stats": ("check", "metrics", "report", "index"),
+    "stats": ("check", "metrics", "report"),
     "archive": ("archive",),
     "replay": ("replay", "reconcile", "settle", "ask", "approve"),
 }

@@ -1,23 +1,35 @@
-"""The verbs that set something up or explain: init, policy, completions, demo, practice, help."""
+"""The verbs that set something up or explain: init, policy, completions, demo, practice, help, index.
+
+The process that keeps an index runs here for hours: what it does not need stays out of its memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import os
 import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backends.records import ActContext
 from backends.store import ActRefused
-from console.cli.context import DONE, Context, is_terminal, password_of, say
+from console import clock
+from console.cli.context import DONE, NOT_ACTED, Context, is_terminal, password_of, say
 from console.cli.parser import UsageError, build_parser, no_such_verb
+from console.cli.printing.progress import StatusLine
 from console.cli.usage.verb import VERBS
 from console.settings.config import ConfigError
 from console.settings.identity import is_foreign_namespace
 from console.text.untrusted import safe
+
+if TYPE_CHECKING:
+    from backends.index import Progress
+    from console.services.index.keeper import IndexJob
 
 
 async def init_verb(context: Context) -> int:
@@ -139,3 +151,75 @@ def _tell(rows: Mapping[str, str]) -> None:
         read_policy(rows)
     except ConfigError as problem:
         say(f"{problem}: nothing is replayed here until its owner mends that with dlq policy set KEY=VALUE, or KEY=")
+
+
+_GARBAGE = 20_000  # a page of entries makes no cycles: looking for them at each page would take a tenth of the build
+
+
+async def index_verb(context: Context) -> int:
+    """Builds the index, or follows the store with it. The console starts `--follow` by itself."""
+    from backends.index import IndexUnavailable
+    from backends.index.writer import EVERYTHING
+    from console.services.index.keeper import IndexJob
+
+    args = context.args
+    gc.set_threshold(_GARBAGE)
+    async with context.store(read_only=True) as store:
+        keeping = IndexJob(store, clock.now, types=context.config.venue_types)
+        try:
+            if args.follow:
+                await _while_wanted(keeping, args)
+                return DONE
+            agreed = await keeping.build(Teller(as_json=args.json))
+        except IndexUnavailable as problem:
+            print(f"dlq: {safe(str(problem))}", file=sys.stderr)
+            return NOT_ACTED
+        entries = sum((await store.counts(EVERYTHING)).by_state.values())
+    if not agreed:
+        print("dlq: the store's counts do not agree with its entries; the index is not used", file=sys.stderr)
+        return NOT_ACTED
+    print(f"dlq: the index of {entries} entries is complete", file=sys.stderr)
+    return DONE
+
+
+async def _while_wanted(keeping: IndexJob, args: object) -> None:
+    following = asyncio.create_task(keeping.follow(Teller(as_json=getattr(args, "json", False))))
+    waits = [following]
+    if getattr(args, "with_parent", False):
+        waits.append(asyncio.create_task(_end_of_stdin()))
+    done, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _end_of_stdin() -> None:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(1024):
+        pass
+
+
+class Teller:
+    """Reports progress in whole percents: JSON Lines on stdout, or one line on a terminal."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._last = -1
+        self._line = StatusLine()
+
+    def __call__(self, progress: Progress) -> None:
+        percent = int(progress.share * 100)
+        if percent == self._last:
+            return
+        self._last = percent
+        if self._as_json:
+            told = {"percent": percent, "filed": progress.filed, "searchable": progress.searchable}
+            print(json.dumps({**told, "expected": progress.expected, "complete": progress.complete}), flush=True)
+        elif percent < 100:
+            self._line.put(f"indexing {percent} %")
+        else:
+            self._line.clear()

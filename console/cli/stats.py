@@ -25,17 +25,16 @@ from queue import Empty, SimpleQueue
 from threading import Thread, Timer
 from typing import Any
 
-from backends.index import IndexUnavailable, Progress, Reader
+from backends.index import IndexUnavailable, Reader
 from backends.index.reader import NoIndex
 from backends.index.writer import EVERYTHING
 from backends.store import Store, StoreError
 from console import clock
-from console.cli.context import DONE, NOT_ACTED, REJECTED, Context
+from console.cli.context import DONE, REJECTED, Context
 from console.cli.parser import UsageError
 from console.cli.printing.listing import document_list, form_of
-from console.cli.printing.progress import StatusLine
 from console.cli.printing.table import TextColumn
-from console.services.index.keeper import IndexJob, IndexProcess, is_current, reader_of
+from console.services.index.keeper import IndexProcess, is_current, reader_of
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
 from console.services.stats.metrics import CONTENT_TYPE, Numbers, render
@@ -150,70 +149,6 @@ async def _is_worth_it(store: Store, reader: Reader) -> bool:
     if progress is None or sum(progress.states.values()) <= SMALL:
         return False
     return await is_current(store, progress)
-
-
-async def index_verb(context: Context) -> int:
-    """Builds the index, or follows the store with it. The console starts `--follow` by itself."""
-    args = context.args
-    async with context.store(read_only=True) as store:
-        keeping = IndexJob(store, clock.now, types=context.config.venue_types)
-        try:
-            if args.follow:
-                await _while_wanted(keeping, args)
-                return DONE
-            agreed = await keeping.build(Teller(as_json=args.json))
-        except IndexUnavailable as problem:
-            print(f"dlq: {safe(str(problem))}", file=sys.stderr)
-            return NOT_ACTED
-        entries = sum((await store.counts(EVERYTHING)).by_state.values())
-    if not agreed:
-        print("dlq: the store's counts do not agree with its entries; the index is not used", file=sys.stderr)
-        return NOT_ACTED
-    print(f"dlq: the index of {entries} entries is complete", file=sys.stderr)
-    return DONE
-
-
-async def _while_wanted(keeping: IndexJob, args: object) -> None:
-    following = asyncio.create_task(keeping.follow(Teller(as_json=getattr(args, "json", False))))
-    waits = [following]
-    if getattr(args, "with_parent", False):
-        waits.append(asyncio.create_task(_end_of_stdin()))
-    done, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
-    for task in done:
-        task.result()
-
-
-async def _end_of_stdin() -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.read(1024):
-        pass
-
-
-class Teller:
-    """Reports progress in whole percents: JSON Lines on stdout, or one line on a terminal."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._last = -1
-        self._line = StatusLine()
-
-    def __call__(self, progress: Progress) -> None:
-        percent = int(progress.share * 100)
-        if percent == self._last:
-            return
-        self._last = percent
-        if self._as_json:
-            told = {"percent": percent, "filed": progress.filed, "searchable": progress.searchable}
-            print(json.dumps({**told, "expected": progress.expected, "complete": progress.complete}), flush=True)
-        elif percent < 100:
-            self._line.put(f"indexing {percent} %")
-        else:
-            self._line.clear()
 
 
 def keeper_of(context: Context, target: str | None = None) -> IndexProcess:

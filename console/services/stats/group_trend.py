@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from backends.index.delta import HOUR
 from backends.index.rows import MINUTE, micros
-from backends.index.writer import HOUR
 
 STEPS = 24
 BUCKET = 5 * MINUTE  # the finest step there is

@@ -15,9 +15,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from backends.index import Cross, IndexedEntry, IndexUnavailable, Reader, SummaryLine, file_entry
+from backends.index.delta import HOUR
 from backends.index.reader import NoIndex
 from backends.index.rows import DIMENSIONS, MONEY, Dimension, merged, micros, moment, summed_amount
-from backends.index.writer import HOUR
 from backends.records import OPEN_STATES, STATES, Entry, Filter, Note, RowKey, State
 from console.clock import Clock
 from console.services.browse.engine_intent import intents_of

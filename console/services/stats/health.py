@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from backends.index import IndexUnavailable, Reader
+from backends.index.delta import HOUR
 from backends.index.reader import NoIndex
 from backends.index.rows import MINUTE, micros
-from backends.index.writer import HOUR
 from backends.records import Halt
 from backends.store import Store
 from console.clock import Clock

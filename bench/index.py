@@ -1,0 +1,169 @@
+"""The local index beside version 0.1 on the same file: its build, its groups, its memory, and a night to catch up with.
+
+`python -m bench.index [--rows 40000] [--full]`: --full measures a million. The peer are the files of version 0.1 with
+the same interpreter; without that commit in the clone its figures are skipped by name. Processor time is compared, as a
+busy machine distorts the clock more; the clock stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends import open_store
+from backends.records import Actor, Filter, Selection
+from bench import data
+from bench.figure import Figure, finish, limit, show
+from bench.terminal import ROOT
+from bench.verbs import peer_files
+from console import clock
+from console.services.triage.triage import Triage
+
+PEER = "195838f"  # version 0.1
+THIRD, QUARTER = 1 / 3, 1 / 4
+MEGABYTES = 70
+NIGHT, ACTS, NIGHT_SECONDS = 50_000, 10_000, 10.0
+ACTOR = Actor("bench", "bench", "here", "bench")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Build:
+    seconds: float
+    cpu: float
+    first: float  # seconds until some groups could be shown
+    groups: float  # seconds until all groups were complete
+    groups_cpu: float
+    peak: float  # MB
+
+
+def build(tree: Path, store: Path, cache: Path) -> Build:
+    """`dlq index` of this tree, watched from outside."""
+    used = _children()
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "console", "index", "--db", str(store)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'sink'}", "XDG_CACHE_HOME": str(cache)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    first = groups = groups_cpu = peak = 0.0
+    while process.poll() is None:
+        time.sleep(0.05)
+        peak = max(peak, _peak(process.pid))
+        filed, built = _progress(cache)
+        if filed and not first:
+            first = time.perf_counter() - began
+        if built and not groups:
+            groups, groups_cpu = time.perf_counter() - began, _cpu(process.pid)
+    took, cpu = time.perf_counter() - began, _children() - used
+    assert process.returncode == 0, process.returncode
+    return Build(took, cpu, first or took, groups or took, groups_cpu or cpu, peak)
+
+
+def _progress(cache: Path) -> tuple[bool, bool]:
+    """(whether some entries are filed, whether all are), in either version's file."""
+    for path in cache.rglob("*.db"):
+        try:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.05)) as connection:
+                keys = {row[0] for row in connection.execute("SELECT key FROM meta")}
+        except sqlite3.Error:
+            continue
+        return "high" in keys, "built" in keys
+    return False, False
+
+
+def _peak(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def beside(tree: Path, store: Path, folder: Path, rows: int) -> list[bool]:
+    """Old and new in turn."""
+    peer, ours = build(tree, store, folder / "peer"), build(ROOT, store, folder / "ours")
+    good = [
+        show(Figure(f"index of {rows:,}: processor time", ours.cpu, peer.cpu, THIRD, "s", "0.1")).good,
+        show(
+            Figure(f"  groups of {rows:,} complete: processor time", ours.groups_cpu, peer.cpu, QUARTER, "s", "0.1")
+        ).good,
+    ]
+    print(f"     by the clock: {ours.seconds:.1f} s ÷ 0.1 {peer.seconds:.1f} s = {ours.seconds / peer.seconds:.2f}; "
+          f"groups {ours.groups:.1f} s ÷ 0.1 whole {ours.groups / peer.seconds:.2f}, groups {peer.groups:.1f} s "
+          f"= {ours.groups / peer.groups:.2f}")  # fmt: skip
+    good.append(limit("  first groups after, as a share of 0.1's build", ours.first / peer.seconds, 0.1, ""))
+    print(f"     first groups after {ours.first:.1f} s; 0.1's process took {peer.peak:.0f} MB")
+    good.append(limit("  memory of the process, at its largest", ours.peak, MEGABYTES, "MB"))
+    return good
+
+
+async def away(store: Path, rows: int) -> None:
+    """What a night leaves: new rows by the engine, and acts by other consoles."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.executemany(data.INSERT, map(data.for_sqlite, data.rows(NIGHT, start=rows)))
+        connection.commit()
+    attached = await open_store(str(store))
+    triage = Triage(attached, ACTOR, clock.now)
+    page = await attached.page(Filter(), limit=ACTS)
+    done = await triage.dismiss(Selection.of(list(page.entries)), reason="test")
+    assert len(done.done) == ACTS
+    await attached.aclose()
+
+
+def night(store: Path, folder: Path, rows: int) -> list[bool]:
+    asyncio.run(away(store, rows))
+    caught = build(ROOT, store, folder / "ours")
+    name = f"catching up with {NIGHT:,} new and {ACTS:,} acts: processor time"
+    print(f"     by the clock {caught.seconds:.1f} s, the start of the process included")
+    return [limit(name, caught.cpu, NIGHT_SECONDS, "s"), limit("  memory", caught.peak, MEGABYTES, "MB")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--full", action="store_true", help="a million entries")
+    args = parser.parse_args()
+    rows = 1_000_000 if args.full else args.rows
+    print(f"load average {os.getloadavg()[0]:.1f}")
+    results: list[bool] = []
+    data.CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=data.CACHE) as name:
+        folder = Path(name)
+        store = data.sqlite_copy(rows, folder / "store.db")
+        if tree := peer_files(PEER, folder / "peer"):
+            results += beside(tree, store, folder, rows)
+        else:
+            print(f"skipped, as this clone has no commit {PEER}: the build beside version 0.1")
+            build(ROOT, store, folder / "ours")
+        results += night(store, folder, rows)
+    finish(results)
+
+
+if __name__ == "__main__":
+    main()
