@@ -26,6 +26,14 @@ _LONGEST = 30_000  # no message before the end of a login is longer
 _HEAD = 5
 # Until the server is ready for a query: anything else, or an odd length, would keep the driver busy for ever.
 _KINDS = frozenset({b"R", b"S", b"K", b"N", b"E", b"Z", b"v"})
+# What follows the head of each: the driver fails on a field without an end.
+_BODIES = {
+    b"S": re.compile(rb"(?i:client_encoding\0(?:utf-?8|unicode|sql_ascii)\0|(?!client_encoding\0)[^\0]*\0[^\0]*\0)"),
+    b"K": re.compile(rb".{8,}", re.DOTALL),
+    b"N": re.compile(rb"(?:[^\0]+\0)*\0"),
+    b"E": re.compile(rb"(?:[^\0]+\0)*\0"),
+    b"Z": re.compile(rb"[ITE]"),
+}
 # The driver takes for granted that it is told, and leaves half a connection behind where it cannot be read.
 _VERSION = re.compile(rb"server_version\0[ -/:-~]*[0-9]{1,6}(?![0-9])[ -~]*\0")
 
@@ -140,6 +148,11 @@ class LoginGuard(_Before):
             if len(self._waiting) < size:
                 return
             message, self._waiting = self._waiting[:size], self._waiting[size:]
+            if kind in b"NE":
+                message = _as_utf8(message)  # a server tells its errors in its own encoding until it knows ours
+            if kind in _BODIES and not _is_whole(kind, message):
+                self._refuse()
+                return
             if kind == b"R" and not self._pass_request(message):
                 return
             self._has_version |= kind == b"S" and _VERSION.match(message, _HEAD) is not None
@@ -171,6 +184,17 @@ class LoginGuard(_Before):
         self._transport.set_protocol(guard)
         if rest:
             guard.data_received(rest)
+
+
+def _is_whole(kind: bytes, message: bytes) -> bool:
+    if _BODIES[kind].fullmatch(message, _HEAD) is None:
+        return False
+    return kind == b"K" or message[_HEAD:].decode("utf-8", "replace").encode() == message[_HEAD:]
+
+
+def _as_utf8(message: bytes) -> bytes:
+    text = message[_HEAD:].decode("utf-8", "replace").encode()
+    return message[:1] + struct.pack("!I", len(text) + 4) + text
 
 
 def _code(message: bytes) -> int:

@@ -35,6 +35,14 @@ BROKEN = {
     "a negative length": b"S\xff\xff\xff\xff",
     "a length of two gigabytes": b"S\x7f\xff\xff\xff",
     "a web server": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    # A field without its end, on which the driver fails.
+    "a notice without an end": message(b"N", b"Mhello"),
+    "an error without an end": message(b"E", b"SFATAL\0C28000\0Mno\0"),
+    "a setting without a value": request(0) + message(b"S", b"server_version"),
+    "a setting that is no text": request(0) + message(b"S", b"TimeZone\0" + b"\xff\0") + VERSION + READY,
+    "an encoding that is none": request(0) + message(b"S", b"client_encoding\0" + b"nonsense\0") + VERSION + READY,
+    "a key of one byte": request(0) + message(b"K", b"x"),
+    "ready for nothing known": request(0) + VERSION + message(b"Z", b""),
     # Ready without having told its version, which the driver takes for granted.
     "no version": request(0) + READY,
     "a version that is none": request(0) + message(b"S", b"server_version\0" + b"\xff\0") + READY,
