@@ -67,8 +67,8 @@ class _UnfrozenEntry:
 
 
 def stored_entry(
-    layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, names: tuple[str, ...],
-    values: tuple[object, ...], clipped: bool,
+    layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, *,
+    names: tuple[str, ...], values: tuple[object, ...], clipped: bool,
 ) -> Entry:  # fmt: skip
     """The same as `Entry(…)`, for who makes thousands of them: both classes have the same slots."""
     made: Any = _UnfrozenEntry()

@@ -45,7 +45,8 @@ REVIEWED = {
         "told", "what", "where", "word", "_short(row)", "place_of(row.entry)",
     },
     "render/entry.py": {
-        "hint", "label", "name", "order", "rest", "since", "text", "told.verdict", "what", "where", "whose", "worth",
+        "' · '.join(facts)", "hint", "label", "name", "order", "since", "text", "told.verdict", "what", "where", "whose",
+        "worth",
     },
     "evidence/event.py": {
         "'  '.join(titles)", "_DONE.get(kind, kind)", "_identity(body)", "_operator(body, whole=False)",
@@ -60,12 +61,13 @@ REVIEWED = {
         "_new(group, anything_seen=how.anything_seen)", "_poisoned(group)", "_when(group.first_seen, now)",
         "_when(group.last_seen, now)", "bar(part.count, most, _BAR)", "facts", "first", "head", "kind", "last",
         "maybe", "poisoned", "short(Decimal(group.may_have_arrived))", "where", "wide", "_origins(group)", "text",
+        "group_title(group.title)",
     },
     "render/health.py": {
         "' · '.join(map(_of_venue, alerts))", "_ARROWS[trend.direction]", "_COLUMNS", "_GAP", "_axis(size)",
         "_trend(view)", "average", "doubts", "first.text[1:]", "frame.column", "halt", "heads", "labels.get(at, '')",
         "last", "poisoned", "row", "short_count(venue.depth)", "short_count(venue.over_age)", "tail", "text", "told",
-        "waits", "width(one)",
+        "waits", "width(one)", "group_title(group.title)",
     },
     "render/line.py": {
         "_BETWEEN", "between", "cells[-1].text", "head", "indent", "part", "room", "text", "width(left)",
@@ -109,11 +111,11 @@ REVIEWED = {
     "screens/health.py": {"view.at"},
     "queue/listing.py": {"_BLANKS[blank]", "polled", "worth"},
     "queue/screen.py": {
-        "hint", "known", "known[1]", "reach", "row", "self.console.name_of_key('help')", "sort.words", "words",
+        "hint", "known", "known[1]", "reach", "row", "sort.words", "text", "words",
     },
     "screens/replay_actions.py": {"screen_key(screen, 'halt')", "text", "told"},
     "screens/triage_actions.py": {"hint", "left", "stop", "who", "word"},
-    "widgets/prompt_line.py": {"lead"},
+    "widgets/prompt_line.py": {"lead", "tab", "verb"},
     "gates/dismissal.py": {"' · '.join(parts)", "told", "what", "worth"},
     "gates/plan_row.py": {"market", "mode.upper()", "place", "worth_text(step)"},
     "gates/waiting.py": {"gross", "left_text(plan, now)", "mode", "places", "places_text(plan)", "size", "state"},

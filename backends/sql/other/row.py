@@ -34,7 +34,9 @@ def entries(
     _name_the_ends(select, rest)
     layout, names = select.attached.layout.name, select.attached.info.columns
     return [
-        stored_entry(layout, entry_id, shown_state(held), (version,), place, names, values, at in cut)
+        stored_entry(
+            layout, entry_id, shown_state(held), (version,), place, names=names, values=values, clipped=at in cut
+        )
         for at, (held, entry_id, version, place, values) in enumerate(
             zip(state, identity, stamp, places, zip(*rest, strict=True), strict=True)
         )

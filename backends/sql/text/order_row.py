@@ -211,7 +211,9 @@ class OrderRow:
             if type(captured) is datetime and captured.tzinfo is None and captured in INFINITE:
                 values = (values[0], INFINITE[captured], *values[2:])
             state = shown(row[0]) or shown_state(row[0])
-            return stored_entry(layout, identity, state, values[begins:-1], place, names, values, bool(row[1]))
+            return stored_entry(
+                layout, identity, state, values[begins:-1], place, names=names, values=values, clipped=bool(row[1])
+            )
 
         return read
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-class PostgresDLQ:
+class WithoutDriver:
     def __init__(self, *_: Any, **__: Any) -> None:
         raise ImportError("PostgresDLQ needs asyncpg: pip install 'dlq-sink[postgres]'", name="asyncpg")
+
+
+PostgresDLQ = WithoutDriver
