@@ -45,8 +45,8 @@ REVIEWED = {
         "told", "what", "where", "word", "_short(row)", "place_of(row.entry)",
     },
     "render/entry.py": {
-        "' · '.join(facts)", "hint", "label", "name", "order", "since", "text", "told.verdict", "what", "where", "whose",
-        "worth",
+        "' · '.join(facts)", "hint", "label", "name", "order", "since", "text", "told.verdict", "what", "where",
+        "whose", "worth",
     },
     "evidence/event.py": {
         "'  '.join(titles)", "_DONE.get(kind, kind)", "_identity(body)", "_operator(body, whole=False)",
