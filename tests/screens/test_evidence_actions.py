@@ -284,7 +284,7 @@ async def test_a_live_one_waits_for_a_second_person_and_is_confirmed_then(tmp_pa
         assert app.screen.has_class("-live")
         said = gate_message(app)
         assert "P in their console, or dlq approve " in said
-        plan = said.split("dlq approve ")[1].split(",")[0]
+        plan = said.split("dlq approve ")[1].split(";")[0]
         await answer(pilot, "settle")
         await until(pilot, lambda: "dlq approve " in gate_message(app))
         await press(pilot, "escape")
