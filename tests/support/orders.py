@@ -63,8 +63,7 @@ def postgres_store(dsn: str, rows: Iterable[Mapping[str, Any]] = (), table: str 
     async def make() -> None:
         connection = await asyncpg.connect(dsn)
         try:
-            for statement in orders.postgres_ddl(table):
-                await connection.execute(statement)
+            await connection.execute(";\n".join(orders.postgres_ddl(table)))
             for one in rows:
                 marks = ", ".join(f"${n}" for n in range(1, len(one) + 1))
                 await connection.execute(f"INSERT INTO {table} ({', '.join(one)}) VALUES ({marks})", *one.values())

@@ -163,11 +163,22 @@ class PostgresRig(Rig):
     def ddl(self, table: str) -> Sequence[str]:
         return orders.postgres_ddl(table)
 
+    async def make(self, rows: int | Iterable[Mapping[str, object]] = 0, table: str = "order_dlq") -> None:
+        """In one session: a new one costs more than any of the statements."""
+        made = map(order_row, range(rows)) if isinstance(rows, int) else rows
+        async with self.connect() as connection:
+            await connection.execute(";\n".join(self.ddl(table)))
+            await self._fill(connection, list(made), table)
+
     async def insert(self, row: Mapping[str, object], table: str = "order_dlq") -> None:
         await self.fill([row], table)
 
     async def fill(self, rows: Sequence[Mapping[str, object]], table: str = "order_dlq") -> None:
-        async with self.connect() as connection, connection.transaction():
+        async with self.connect() as connection:
+            await self._fill(connection, rows, table)
+
+    async def _fill(self, connection: Any, rows: Sequence[Mapping[str, object]], table: str) -> None:
+        async with connection.transaction():
             for row in rows:
                 marks = ", ".join(f"${n}" for n in range(1, len(row) + 1))
                 await connection.execute(f'INSERT INTO "{table}" ({", ".join(row)}) VALUES ({marks})', *row.values())
@@ -183,9 +194,9 @@ class PostgresRig(Rig):
     async def role(self, name: str, *grants: str) -> str:
         """A login role with these rights (`GRANT … TO role`), gone with the server. → its target."""
         unique = f"{name}_{self.target.rpartition('/')[2]}"
-        await self.sql(f"CREATE ROLE {orders.quoted(unique)} LOGIN")
-        for grant in grants:
-            await self.sql(f"GRANT {grant} TO {orders.quoted(unique)}")
+        given = [f"GRANT {grant} TO {orders.quoted(unique)}" for grant in grants]
+        async with self.connect() as connection:
+            await connection.execute(";\n".join([f"CREATE ROLE {orders.quoted(unique)} LOGIN", *given]))
         return self.target.replace("postgres@", f"{quote(unique, safe='')}@", 1)
 
 
