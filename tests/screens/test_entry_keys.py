@@ -92,7 +92,7 @@ async def test_j_and_k_open_the_next_and_the_previous_entry(stage: Stage) -> Non
         assert ident(10) in screen_text(app)
         assert current(app) == ident(10), "the queue's cursor follows"
         await press(pilot, "K", "K")
-        assert "no further entry" in screen_text(app)
+        assert "no more entries in this direction" in screen_text(app)
         await press(pilot, "escape", "tab", "J")
         assert on_queue(app)
         assert current(app) == ident(10), "also while the pane is read"

@@ -69,7 +69,7 @@ async def test_the_console_keeps_an_index_and_takes_its_process_along(kept_stage
         assert app.session is not None
         index_status = await app.session.index_status()
         await until(pilot, lambda: index_status.is_trusted and index_status.health is not None)
-        await until(pilot, lambda: "alert: alpaca waits" in screen_text(app))
+        await until(pilot, lambda: "alert: oldest at alpaca" in screen_text(app))
         await press(pilot, "i")
         await until(pilot, lambda: "TOP GROUPS" in screen_text(app))
     assert len(keep.made) == 1
@@ -113,7 +113,7 @@ async def test_where_nothing_may_be_changed_no_index_is_built(kept_stage: KeptSt
     kept_stage.changes, kept_stage.read_only = {"keep": keep}, True
     app = kept_stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "alert: alpaca waits" in screen_text(app))  # counted instead
+        await until(pilot, lambda: "alert: oldest at alpaca" in screen_text(app))  # counted instead
         await press(pilot, "i")
         await until(pilot, lambda: "nothing to draw" in screen_text(app))
     assert keep.made == []
