@@ -19,6 +19,7 @@ from backends.store import ActRefused, Store
 from console import clock
 from console.services.evidence.ask import VenueAnswer
 from console.services.evidence.settle import SettleReport, SettleRequest
+from console.services.replay.outcome import NOTHING_PLANNED, EntryOutcome, row_of
 from console.services.session import SessionSettings, StoreSession
 from console.services.triage.approvals import Approvals
 from console.services.triage.triage import Triage
@@ -113,6 +114,12 @@ async def test_live_needs_a_second_person_for_these_very_words(ground: Any) -> N
     assert (await here.stage.replay_one(1, mode="live")).outcome == "unknown"
     asked = await here.settle("absent")
     assert (asked.is_done, asked.ended.outcome) == (False, "refused")
+    (waiting,) = await Approvals(here.stage.store, BOB, clock.now).waiting()
+    (row,) = waiting.orders
+    names = row_of(EntryOutcome("", "planned", "live", planned=NOTHING_PLANNED)).keys()
+    assert names <= row.keys(), "a dry run's row, for whoever reads what waits"
+    assert (row["outcome"], row["mode"], row["order"], row["guards"]) == ("planned", "live", None, [])
+    assert row["detail"] == "settle as absent: seen in its web page"
     await here.approve(asked.plan)
     other = await here.settle("accepted")
     assert (other.is_done, other.plan != asked.plan) == (False, True)

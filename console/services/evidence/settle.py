@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from backends.records import ActContext, Actor, Attempt, Entry
 from backends.store import BadTarget, Result, Store
 from console.services.evidence.reconcile import Settled, send_of, settled_elsewhere
-from console.services.replay.outcome import EntryOutcome, OutcomeKind
+from console.services.replay.outcome import NOTHING_PLANNED, EntryOutcome, OutcomeKind, row_of
 from console.services.triage.approvals import Approvals, settle_hash
 
 Claimed = Literal["accepted", "absent"]
@@ -136,13 +136,20 @@ def _ended(attempt: Attempt, kind: OutcomeKind, text: str, result: Result | None
 
 
 def _document(request: SettleRequest, attempt: Attempt) -> dict[str, object]:
-    return {
-        "dlq_id": attempt.entry_id,
+    """What a second person is shown: by the names of a dry run's row, as nothing would go on the wire, and its own."""
+    planned = EntryOutcome(
+        attempt.entry_id,
+        "planned",
+        attempt.mode,
+        request.order,
+        attempt.client_order_id,
+        f"settle as {request.claimed}: {request.note}",
+        attempt.account,
+        planned=NOTHING_PLANNED,
+    )
+    return row_of(planned) | {
         "attempt_no": attempt.attempt_no,
         "venue": attempt.venue,
-        "account": attempt.account,
-        "client_order_id": attempt.client_order_id,
         "as": request.claimed,
-        "venue_order_id": request.order,
         "note": request.note,
     }
