@@ -169,7 +169,11 @@ def busy(bench: Bench) -> list[bool]:
     add_fresh(path)
     with in_process(bench.folder / "ledger.jsonl") as exchange:
         pool = Console(
-            bench.folder, str(path), exchange.url, settings={"rate_per_minute": 120}, limits={"stale_after": "1h"}
+            bench.folder,
+            str(path),
+            exchange.url,
+            settings={"rate_per_minute": 120, "default_account": "batch"},
+            limits={"stale_after": "1h"},
         )
         words = [sys.executable, "-m", "console", *pool.words()]
         with writing(path, bench.rows + 10_000), Timed(words, bench.environ | pool.environ) as timed:
