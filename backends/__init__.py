@@ -8,23 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from backends.records import DeadLetteredOrder, new_dlq_id
-from backends.store import (
-    ActRefused,
-    BadTarget,
-    CommitUnknown,
-    DuplicateEntry,
-    NotADLQ,
-    Store,
-    StoreError,
-    Unreachable,
-)
-from backends.target import parse_target
+from dlq_sink.error import ActRefused, BadTarget, CommitUnknown, DuplicateEntry, NotADLQ, StoreError, Unreachable
 
 if TYPE_CHECKING:
     from dlq_sink import DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ
+    from dlq_sink.record import DeadLetteredOrder, new_dlq_id
 
     from backends.layouts.columns import Options
+    from backends.store import Store
 
 __all__ = [
     "ActRefused",
@@ -43,7 +34,12 @@ __all__ = [
     "new_dlq_id",
     "open_store",
 ]
-_SINKS = ("DLQSink", "InMemoryDLQ", "SQLiteDLQ", "PostgresDLQ")
+# Where the rest is. Imported when asked for, as every module of this package waits for what is imported here.
+_ELSEWHERE = {
+    **dict.fromkeys(("DLQSink", "InMemoryDLQ", "SQLiteDLQ", "PostgresDLQ"), "dlq_sink"),
+    **dict.fromkeys(("DeadLetteredOrder", "new_dlq_id"), "dlq_sink.record"),
+    "Store": "backends.store",
+}
 
 
 async def open_store(
@@ -62,7 +58,7 @@ async def open_store(
 
     from backends.layouts.columns import Options, read_options
     from backends.sql.store import open_sql_store
-    from backends.target import PostgresTarget
+    from backends.target import PostgresTarget, parse_target
 
     parsed = parse_target(target)
     if isinstance(parsed, PostgresTarget) and parsed.password is None and password is not None:
@@ -72,8 +68,8 @@ async def open_store(
 
 
 def __getattr__(name: str) -> object:
-    if name in _SINKS:
-        import dlq_sink
+    if (module := _ELSEWHERE.get(name)) is not None:
+        from importlib import import_module
 
-        return getattr(dlq_sink, name)
+        return getattr(import_module(module), name)
     raise AttributeError(f"module 'backends' has no attribute {name!r}")

@@ -3,88 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dlq_sink.record import ERROR_LIMIT as ERROR_LIMIT
-from dlq_sink.record import DeadLetteredOrder as DeadLetteredOrder
-from dlq_sink.record import new_dlq_id as new_dlq_id
-from dlq_sink.values import is_encodable, is_naive
 from dlq_sink.values import number as number
 from dlq_sink.values import parse_time as parse_time
 from dlq_sink.values import readable as readable
 from dlq_sink.values import storable as storable
 from dlq_sink.values import utc_time as utc_time
 
+from backends.actor import Actor as Actor
+from backends.actor import Person as Person
 from backends.criterion import Criterion, Pattern
+from backends.entry import CLIP as CLIP
+from backends.entry import ENGINE_SEND as ENGINE_SEND
+from backends.entry import OPEN_STATES as OPEN_STATES
+from backends.entry import STATES as STATES
+from backends.entry import Entry as Entry
+from backends.entry import Origin as Origin
+from backends.entry import RowKey as RowKey
+from backends.entry import State as State
+from backends.entry import Version as Version
+from backends.entry import malformed as malformed
+from backends.entry import stored_entry as stored_entry
+from backends.store_info import STANDBY as STANDBY
+from backends.store_info import Finding as Finding
+from backends.store_info import StoreInfo as StoreInfo
 
-CLIP = 4096  # characters or bytes of a value that a page carries; `get` gives it whole
-State = Literal["pending", "in_flight", "in_doubt", "replayed", "dismissed"]
-STATES: tuple[State, ...] = ("pending", "in_flight", "in_doubt", "replayed", "dismissed")
-OPEN_STATES: frozenset[State] = frozenset({"pending", "in_flight", "in_doubt"})
-Origin = Literal["entry", "intent"]
-ENGINE_SEND = 0  # the number of an attempt that the engine made itself, known by its intent
-Version = tuple[object, ...]  # the mutable columns of a row as last seen
-RowKey = tuple[object, ...]  # where a row stands in insertion order
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A row of any layout: its columns as stored, and the state that the ledger adds."""
-
-    layout: str
-    id: str
-    state: State
-    version: Version
-    row_key: RowKey
-    names: tuple[str, ...]
-    values: tuple[object, ...]
-    clipped: bool = False  # some long text is cut here; `get` gives it whole
-    origin: Origin = "entry"  # or an engine's intent that nobody resolved, or that was found at its venue
-    sender: tuple[str, str] = ("", "")  # of an intent: the engine that was about to send it, and its host
-
-    def get(self, name: str) -> object:
-        """The column as stored; None where the layout or this store has no such column."""
-        try:
-            return self.values[self.names.index(name)]
-        except ValueError:
-            return None
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        return "" if value is None else readable(value)
-
-    @property
-    def columns(self) -> Mapping[str, object]:
-        return dict(zip(self.names, self.values, strict=True))
+if TYPE_CHECKING:
+    from dlq_sink.record import ERROR_LIMIT as ERROR_LIMIT
+    from dlq_sink.record import DeadLetteredOrder as DeadLetteredOrder
+    from dlq_sink.record import new_dlq_id as new_dlq_id
 
 
-class _UnfrozenEntry:
-    """An entry while it is made: a frozen dataclass sets each field by a call, which takes four times as long."""
+def __getattr__(name: str) -> object:
+    """What an engine writes: loaded when asked for, as reading needs none of it."""
+    if name in ("ERROR_LIMIT", "DeadLetteredOrder", "new_dlq_id"):
+        from dlq_sink import record
 
-    __slots__ = Entry.__slots__
-
-
-def stored_entry(
-    layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, *,
-    names: tuple[str, ...], values: tuple[object, ...], clipped: bool,
-) -> Entry:  # fmt: skip
-    """The same as `Entry(…)`, for who makes thousands of them: both classes have the same slots."""
-    made: Any = _UnfrozenEntry()
-    made.layout = layout
-    made.id = entry_id
-    made.state = state
-    made.version = version
-    made.row_key = row_key
-    made.names = names
-    made.values = values
-    made.clipped = clipped
-    made.origin = "entry"
-    made.sender = ("", "")
-    made.__class__ = Entry
-    entry: Entry = made
-    return entry
+        return getattr(record, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,42 +126,6 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.picks)
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who acts. `operator` is a label; the identity is the OS user (and the role the store adds)."""
-
-    operator: str
-    os_user: str  # the name of the real uid
-    host: str
-    program: str
-    uid: int | None = None  # the real one
-    sudo_user: str | None = None  # who became this user by sudo, as sudo says
-    login_uid: int | None = None  # who logged in, as the kernel keeps it through su and sudo
-    foreign_namespace: bool = False  # in a user namespace of its own, where anybody may be any uid
-
-    @property
-    def evidence(self) -> dict[str, object]:
-        """What an event keeps; what is not known is left out."""
-        told: dict[str, object] = {"operator": self.operator, "os_user": self.os_user, "host": self.host}
-        more = {"uid": self.uid, "sudo_user": self.sudo_user, "login_uid": self.login_uid}
-        told |= {"program": self.program} | {name: value for name, value in more.items() if value is not None}
-        return told | ({"foreign_namespace": True} if self.foreign_namespace else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Who asked for a plan or approved it, by the event of the chain."""
-
-    os_user: str
-    role: str  # that logged in to the database, as the database says; empty on SQLite
-    host: str = ""
-    uid: int | None = None
-    foreign_namespace: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.os_user}|{self.role}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +217,9 @@ class Halt:
 ApprovalVerdict = Literal["approve", "self-approved", "withdrawn", "refused-approval"]
 
 
+_NOBODY = Person("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A plan that waits for a second person, by the events of the chain. Identities are OS user and database role."""
@@ -308,7 +234,7 @@ class Approval:
     kind: str = "replay"  # or settle, resume, absent
     document: str = "{}"  # what the second person approves, as JSON
     request: str = ""  # what was asked for, to find an approved plan again
-    asked: Person = Person("", "")
+    asked: Person = _NOBODY
     approved: Person | None = None
     is_own: bool = False  # the asker approved it, as `second_person = "delay …"` allows
     advisory: bool = False  # the database cannot hold the role that reads this to four eyes
@@ -325,86 +251,3 @@ class BreakerRow:
     failures: int  # in a row
     successes: int  # in a row, since it opened
     opened_ago: float | None  # seconds, by the store's clock; None: closed
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something an operator should know about this store; `sql` is what its owner could run to mend it."""
-
-    code: str
-    text: str
-    sql: str = ""
-
-
-STANDBY = "standby"  # the code of the finding that a server can only be read
-
-
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """The attach report."""
-
-    label: str  # never holds a password
-    dialect: Literal["sqlite", "postgresql", "memory"]
-    layout: str
-    table: str
-    columns: tuple[str, ...]
-    order: str  # "rowid" or "captured_at"
-    read_only: bool
-    read_only_enforced_by: Literal["database", "client"]
-    role: str
-    findings: tuple[Finding, ...] = field(default=())
-    login: str = ""  # the role that logged in, which may act as another one
-    advisory: Finding | None = None  # why the database cannot hold this role to four eyes, halt and policy
-    role_sql: tuple[tuple[str, str], ...] = ()  # what an owner would run for operators, approvers and auditors
-    unread: tuple[str, ...] = ()  # what this role would need to read and may not
-
-    @property
-    def why_read_only(self) -> str | None:
-        """Why nobody can act here, whatever they ask for; None where it is only this console that may not."""
-        return next((finding.text for finding in self.findings if finding.code == STANDBY), None)
-
-    @property
-    def ledger_is_readable(self) -> bool:
-        """False: there is a ledger, and what it holds (in flight, in doubt, replayed, the halt) is unknown here."""
-        return self.unreadable is None
-
-    @property
-    def unreadable(self) -> Finding | None:
-        """Why the ledger cannot be read, and what an owner would run."""
-        return next((one for one in self.findings if one.code == "ledger-unreadable"), None)
-
-
-_TEXT_COLUMNS = frozenset(
-    {"dlq_id", "venue_name", "account_id", "market_id", "side", "order_type", "client_order_id", "error", "action_json"}
-)
-_MAY_BE_NULL = frozenset(
-    {"account_id", "order_type", "price", "client_order_id", "retry_count", "dismissed", "action_json"}
-)
-
-
-def malformed(entry: Entry) -> tuple[str, ...]:
-    """The columns of an order row that hold an unexpected value, each with the reason."""
-    found = (f"{name}: {_oddity(name, value)}" for name, value in zip(entry.names, entry.values, strict=True))
-    return tuple(text for text in found if not text.endswith(": "))
-
-
-def _oddity(name: str, value: object) -> str:
-    if value is None:
-        return "" if name in _MAY_BE_NULL else "missing"
-    if isinstance(value, bytes):
-        return "binary"
-    if isinstance(value, str) and not is_encodable(value):
-        return "invalid UTF-8"
-    if isinstance(value, str) and "\0" in value:
-        return "holds a NUL"
-    match name:
-        case "captured_at":
-            return "" if parse_time(value) else "no time zone" if is_naive(readable(value)) else "not a time"
-        case "quantity" | "price":
-            return "" if number(value) is not None else "not a finite number"
-        case "retry_count":
-            return "" if isinstance(value, int) and value >= 0 else "not a count"
-        case "dismissed":
-            return "" if value in (0, 1, "0", "1") else "neither yes nor no"
-        case _:
-            return "" if isinstance(value, str) or name not in _TEXT_COLUMNS else "not text"

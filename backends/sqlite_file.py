@@ -7,9 +7,9 @@ import pwd
 import stat
 from pathlib import Path
 
+from dlq_sink.error import NotADLQ, Unreachable
 from dlq_sink.values import readable
 
-from backends.store import NotADLQ, Unreachable
 from backends.target import SQLiteTarget
 
 _HEADER = b"SQLite format 3\0"

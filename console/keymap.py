@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from console.settings.config import ConfigError
@@ -189,6 +188,8 @@ def remapped(keymap: Mapping[str, str]) -> tuple[Key, ...]:
     """The keys with the config's `[keymap]` applied. Raises ConfigError."""
     known = {key.id for key in KEYS}
     if unknown := sorted(set(keymap) - known):
+        from difflib import get_close_matches  # only for who misspelt something
+
         near = get_close_matches(unknown[0], known, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
         raise ConfigError(f"keymap.{safe(unknown[0], 80)} is no key id; {hint}")

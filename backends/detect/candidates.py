@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dlq_sink.error import BadTarget, NotADLQ
+
 from backends.layouts import intents, orders
 from backends.layouts.columns import LayoutColumns, fits, resolve
 from backends.layouts.roles import OTHER_LAYOUTS
-from backends.records import Finding, StoreInfo
-from backends.store import BadTarget, NotADLQ
+from backends.store_info import Finding, StoreInfo
 
 TELLING = ("dlq_id", "original_id", "originalRequest")  # each layout has one of these, and few other tables have
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from backends.detect.asked import CatalogConnection
 from backends.detect.candidates import Attached, Candidate, CatalogColumn, drift, order_report, type_drift
 from backends.layouts import orders
-from backends.records import Finding
 from backends.sqlite_file import could_be_written
+from backends.store_info import Finding
 from backends.target import SQLiteTarget
 
 _TABLES = (

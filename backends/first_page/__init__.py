@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlq_sink.error import StoreError
+
 from backends.first_page.page import FirstPage
-from backends.store import StoreError
 from backends.target import SQLiteTarget, Target
 
 __all__ = ["FirstPage", "read_first_page"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from backends.records import Entry, State
+from backends.entry import Entry, State
 
 PENDING: frozenset[State] = frozenset({"pending"})
 HELD: frozenset[State] = frozenset({"in_flight", "in_doubt"})

@@ -12,9 +12,9 @@ from urllib.parse import quote
 from backends.detect import sqlite
 from backends.detect.asked import BareRows
 from backends.detect.candidates import choose
+from backends.entry import Entry, State
 from backends.first_page.page import HELD, HELD_MOST, PENDING, FirstPage, made
 from backends.ledger.presence import look
-from backends.records import Entry, State
 from backends.sql.text.order_row import OrderRow, order_parts
 from backends.sqlite_file import check_file
 from backends.sqlite_guard import PRIME, connect, keep_bytes, only_reading

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from backends.store import BadTarget, OnSuccess
+from dlq_sink.error import BadTarget
+
+if TYPE_CHECKING:
+    from backends.store import OnSuccess
 
 
 @dataclass(frozen=True, slots=True)

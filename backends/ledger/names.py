@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.records import STATES, State
+from backends.entry import STATES, State
 
 SCHEMA = "dlq_console"
 VERSION = "4"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from backends.detect.asked import CatalogConnection
 from backends.ledger.names import GRANTS, SCHEMA, table_name
 from backends.ledger.shape import CORE, FUNCTION, LedgerShape, is_newer
-from backends.records import StoreInfo
+from backends.store_info import StoreInfo
 
 Presence = Literal["ready", "absent", "unreadable"]
 _SQLITE = "(EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'console_audit_entry'))"

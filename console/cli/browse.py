@@ -17,7 +17,6 @@ from console.cli.context import DONE, REJECTED, Context, no_such_entry, refuse_b
 from console.cli.parser import UsageError
 from console.cli.printing.listing import EntryListing, EventListing, Form, form_of
 from console.cli.printing.output import history_json, history_lines
-from console.cli.printing.progress import ProgressBar, counted
 from console.cli.printing.table import table_width
 from console.services.browse.engine_intent import counts_of
 from console.services.layout_fields import ORDERS, OUTBOX
@@ -87,6 +86,8 @@ async def show_verb(context: Context) -> int:
 
 
 async def export_verb(context: Context) -> int:
+    from console.cli.printing.progress import ProgressBar, counted  # a list shows none
+
     async with context.triage() as triage:
         _say_blind(triage.store)
         form: Form = "csv" if context.args.format == "csv" else "json"
@@ -269,6 +270,7 @@ async def audit_verb(context: Context) -> int:
 
 async def _verify(context: Context) -> int:
     from backends.ledger.examination import examine
+    from console.cli.printing.progress import ProgressBar
 
     if context.args.output:
         raise UsageError("-o is for audit export: leave it out")
@@ -300,6 +302,8 @@ async def _verify(context: Context) -> int:
 async def _export_audit(context: Context) -> int:
     if context.args.head:
         raise UsageError("--head is for audit verify")
+    from console.cli.printing.progress import ProgressBar
+
     async with context.store() as store:
         refuse_blind(store)
         listing = EventListing(context.args.output or "json")

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from backends.store import BadTarget
+from dlq_sink.error import BadTarget
+
 from backends.target import parse_target
 from console import clock
 from console.cli.context import Context, is_terminal, with_password
@@ -138,6 +139,8 @@ def _run(app: ConsoleApp, before: Settings | None) -> int:
     from console.terminal.shutdown import ShutdownHandler, ShutdownSteps
 
     end = ShutdownSteps(stop=app.activity.stop_batch, drain=app.activity.drain, close=app.close_from_outside)
+    gc.freeze()  # what is loaded by now is no garbage, and looking for some in it would delay the first rows
+    gc.enable()
     with ShutdownHandler(end, before) as departure:
         app.run()
     app.activity.drain()

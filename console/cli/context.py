@@ -13,23 +13,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
+from dlq_sink.error import BadTarget, Unreachable
+
 from backends import open_store
-from backends.records import OPEN_STATES, STATES, Actor, State
-from backends.store import BadTarget, Partial, Store, Unreachable
+from backends.entry import OPEN_STATES, STATES, State
 from backends.target import PostgresTarget, Target, parse_target
 from console import clock
 from console.cli.parser import UsageError
-from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
-from console.services.market.entry_value import worth_by
-from console.services.triage.triage import Query, Triage
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
 from console.text.untrusted import safe, safe_block
 
 if TYPE_CHECKING:
+    from backends.actor import Actor
+    from backends.store import Store
     from console.services.replay.venue_pool import CredentialSource
     from console.services.resend.plan import ResendTools
     from console.services.session import SessionSettings, StoreSession
+    from console.services.triage.triage import Query, Triage
     from console.settings.secrets import Vault
 
 
@@ -61,6 +62,13 @@ def refuse_blind(store: Store) -> None:
     """Refuses to judge or keep a record that cannot be read, instead of calling it empty."""
     if (finding := store.info.unreadable) is not None:
         raise Unreachable(f"{store.info.label}: {finding.text.partition(':')[0]}; dlq doctor prints the grant")
+
+
+def _say_shortfall(store: Store) -> None:
+    from backends.store import Partial
+
+    if isinstance(store, Partial) and store.shortfall is not None:
+        say(store.shortfall)
 
 
 def no_such_entry(missing: Sequence[str]) -> UsageError:
@@ -193,15 +201,16 @@ class Context:
         store = await self.open(self.store_config, read_only=read_only)
         try:
             yield store
-            if isinstance(store, Partial) and store.shortfall is not None:
-                say(store.shortfall)
+            _say_shortfall(store)
         finally:
             await store.aclose()
 
     @asynccontextmanager
     async def triage(self, *, read_only: bool | None = None) -> AsyncIterator[Triage]:
         async with self.store(read_only=read_only) as store:
+            from console.services.market.entry_value import worth_by
             from console.services.policy import limits_for_looking
+            from console.services.triage.triage import Triage
 
             limits = await limits_for_looking(self.config, store)
             yield Triage(store, self.actor, clock.now, limits, worth_by(self.venue_types))
@@ -229,8 +238,7 @@ class Context:
         session = await StoreSession.attach(self.session_settings(self.store_config, own_loops=False))
         try:
             yield session
-            if isinstance(session.store, Partial) and session.store.shortfall is not None:
-                say(session.store.shortfall)
+            _say_shortfall(session.store)
         finally:
             await session.aclose()
 
@@ -245,6 +253,8 @@ class Context:
 
     def query(self, *, everything: bool = False, by_venue: bool = True) -> Query:
         """The filters of the command line: the flags, each as its field with a quoted value, and --filter."""
+        from console.services.browse.filter_syntax import ExpressionError, parse_expression, quote
+
         args = self.args
         given = {flag: getattr(args, dest, None) for flag, (dest, _) in _FLAGS.items()}
         if not by_venue:

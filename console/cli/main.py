@@ -6,7 +6,6 @@ Every expected error ends here as one line on stderr; a bug ends as one line wit
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import resource
 import sys
@@ -16,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from backends.store import ActRefused, BadTarget, StoreError
+from dlq_sink.error import ActRefused, BadTarget, StoreError
+
 from console.cli.context import IN_DOUBT, NOT_ACTED, UNREACHABLE, USAGE, Context, end_of_loading, say
 from console.cli.parser import UsageError, build_parser
 from console.settings.config import Config, ConfigError, load_config
@@ -82,7 +82,6 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
         _check_views(config)
     context = Context(args, config, current_actor(args.operator))
     if args.verb is None:
-        gc.enable()  # the console freezes what it has loaded by itself
         from console.cli.console import open_console
 
         return open_console(context)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from console import __version__
 from console.cli.usage.option import GLOBAL, NAMES, OPEN, VERSION, Option, VerbUsage
 from console.text.untrusted import safe
 
+_WIDTH = 80
 _NEAR = 0.6  # how alike a word and what was meant must be
 _OTHER_NAMES = {"--database": "--db", "--store": "--db", "--dsn": "--db", "--dryrun": "--dry-run", "--msg": "--note"}
 _EXCLUDES = re.compile(r"-[A-Za-z][A-Za-z0-9_.]*(:|>=|<=|>|<)")
@@ -32,6 +32,10 @@ class UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """Every option is formatted once when it is added. The help is written elsewhere, so the width says nothing."""
+        return argparse.HelpFormatter(self.prog, width=_WIDTH)
+
     def error(self, message: str) -> NoReturn:
         for pattern, said in _SAID:
             if found := re.fullmatch(pattern, message, re.DOTALL):
@@ -193,6 +197,8 @@ def _not_understood(verb: str | None, rest: Sequence[str]) -> str:
 
 
 def _nearest(word: str, known: Sequence[str]) -> str | None:
+    from difflib import get_close_matches  # a mistake has time for it
+
     return next(iter(get_close_matches(word.lower(), known, 1, _NEAR)), None)
 
 

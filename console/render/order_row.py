@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from backends.records import Entry
+from backends.entry import Entry
 from console.services.market.entry_value import holds
 from console.text.untrusted import safe
 

@@ -6,20 +6,23 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from backends.criterion import fold
-from backends.records import Entry, Filter, readable
+from dlq_sink.values import readable
+
+from backends.entry import Entry
 from console.render import value
 from console.render.line import HANG, Cell, Line, Tone, fit
 from console.render.order_row import is_exit
 from console.services import layout_fields as of
 from console.services.market.entry_value import VenueTypes, quick_value, value_of
-from console.services.triage.lineage import told
+from console.services.triage.classified_entry import UNKNOWN, ClassifiedEntry
 from console.services.triage.marks import MarkFacts, UsualLimits, may_have_arrived
-from console.services.triage.triage import UNKNOWN, ClassifiedEntry
 from console.text.durations import span
 from console.text.untrusted import safe
+
+if TYPE_CHECKING:
+    from backends.records import Filter
 
 _ROOM_FOR_WORDS = 40  # columns of the error from which it has room for a sentence before it
 _SOON_DAYS = 3  # days of retention left that are worth a warning
@@ -80,6 +83,8 @@ def marked_cell(cell: Cell, texts: tuple[str, ...], within: str = "") -> list[Ce
 
 def _places(text: str, texts: tuple[str, ...]) -> list[tuple[int, int]]:
     """From where to where, in the text as it stands: folding may make it longer."""
+    from backends.criterion import fold  # without a filter nothing is looked for
+
     folded = fold(text)
     found = [match.span() for match in re.finditer("|".join(map(re.escape, texts)), folded)]
     if not found or len(folded) == len(text):
@@ -300,6 +305,8 @@ def _shown_elsewhere(entry: Entry, title: str, now: datetime, settled: Tone) -> 
 def _error(row: ClassifiedEntry, room: int, settled: Tone) -> tuple[str, Tone]:
     """The error; before it, of a message that was replayed and failed again, how often."""
     if row.came_back:
+        from console.services.triage.lineage import told
+
         back = told(row.came_back) if room >= _ROOM_FOR_WORDS else f"back {row.came_back}x"
         text, _ = _own_error(row.entry, max(8, room - len(back) - 2), settled)
         return f"{back}: {text}", "warning" if settled == "plain" else settled

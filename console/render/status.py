@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from backends.records import Counts, Halt
 from console.keymap import Key
 from console.render import value
 from console.render.line import Cell, Line, clip, joined, line, spread, trusted, untrusted, width
@@ -15,6 +14,7 @@ from console.text.durations import long_age
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
+    from backends.records import Counts, Halt
     from console.services.stats.alerts import Alert
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import lru_cache
 
-from backends.records import Entry, number, parse_time, readable
+from dlq_sink.values import number, parse_time, readable
+
+from backends.entry import Entry
 from console.render.line import Line, Tone, fit, line, middle, text_width, trusted
 from console.services import layout_fields as layout
 from console.services.errors.summary import NUMBERED, summarise

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from dlq_sink.values import parse_time, readable, utc_time
+
+from backends.entry import Entry
 from backends.layouts.columns import spelling
 from backends.layouts.integration import RETENTION_DAYS
 from backends.layouts.mask import masked_error, masked_fields
 from backends.layouts.roles import TableMemory
-from backends.records import Entry, parse_time, readable, utc_time
 
 ORDERS, OUTBOX, INTEGRATION = "orders", "outbox", "integration"
 DOCUMENTS = frozenset({"headers", "originalrequest"})  # columns that are JSON, by their plain spelling

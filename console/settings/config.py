@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -169,6 +167,8 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
         raise ConfigError(f"{others} may change the config {path}: chmod go-w takes that away, of it or of its folder")
     if any(text.count(b".") > _MOST_DOTS for text in raw.split(b"\n")):
         raise ConfigError(f"the config {path} is not valid TOML: a line has more than {_MOST_DOTS} dots")
+    import tomllib  # most start without a config
+
     try:
         document = tomllib.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as problem:  # tomllib's own error, and Python's about bytes and long numbers
@@ -380,6 +380,8 @@ class _Reader:
         """A misspelt setting that is ignored would be none."""
         names = list(known)
         for key in sorted(set(table) - set(names)):
+            from difflib import get_close_matches  # only for who misspelt something
+
             near = get_close_matches(key, names, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
             self._fail(f"{where}{'.' if where else ''}{safe(key, 80)} is not a setting; {hint}")

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dlq_sink.error import BadTarget
+
 from backends.layouts.columns import Options, read_options
-from backends.store import BadTarget
 from backends.target import PostgresTarget, parse_target
 
 HUB_WAIT = 120.0  # seconds to wait for a queued retry: a hub's own tries take up to 83

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from backends.store import BadTarget
+from dlq_sink.error import BadTarget
+
 from backends.target import PostgresTarget, parse_target
 
 _MOST = 8

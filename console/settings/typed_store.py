@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from backends.store import BadTarget
+from dlq_sink.error import BadTarget
+
 from backends.target import PostgresTarget, parse_target
 from console.settings.config import StoreConfig
 

@@ -18,7 +18,7 @@ from backends.first_page import FirstPage
 from console.render.line import Cell, Line, clip, width
 from console.render.row import header, row_line
 from console.render.status import HeaderState, status, title
-from console.services.triage.triage import classified
+from console.services.triage.classified_entry import classified
 from console.text.untrusted import is_forbidden
 from console.theme.palette import ROLES, Palette
 

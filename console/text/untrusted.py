@@ -6,7 +6,7 @@ import re
 import sys
 import unicodedata
 
-from backends.records import number
+from dlq_sink.values import number
 
 _HARMLESS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"}) | {
     "Sm",

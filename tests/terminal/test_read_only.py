@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.support.exchange import Exchange
 from tests.support.terminal.console import Desk, fresh
+from tests.support.terminal.entry import COLLECTING
 from tests.support.terminal.pty import pasted
 
 _ACTING = "DRCUzNPHm!b"
@@ -33,7 +34,8 @@ def test_read_only_acts_on_nothing_and_loads_no_venue(tmp_path: Path, venue: Exc
         terminal.back("the chain holds")
         terminal.press("q")
         assert terminal.ended() == 0
-    modules = loaded.read_text().split()
+    modules = loaded.read_text().split("\n")
+    assert COLLECTING in modules, "collecting garbage is put off while the screens load, and no longer"
     assert "console.app" in modules
     assert [name for name in modules if name == "venues" or name.startswith(("venues.", "httpx", "keyring"))] == []
     assert desk.is_untouched()

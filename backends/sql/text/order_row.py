@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from dlq_sink.values import is_encodable
+from dlq_sink.values import is_encodable, parse_time, readable
 
 from backends.detect import Attached
+from backends.entry import CLIP, OPEN_STATES, Entry, RowKey, State, stored_entry
 from backends.layouts import orders
 from backends.ledger.names import HELD, SHOWN, shown_state, table_name
-from backends.records import CLIP, OPEN_STATES, Entry, RowKey, State, parse_time, readable, stored_entry
 from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
 
 Part = Literal["all", "dated", "undated"]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from backends.layouts.mask import masked_error
-from console.services.errors.fingerprint import CUT, unwrap
+from console.services.errors.exception_text import CUT, unwrap
 
 READ_LENGTH: Final = 8_192  # bounds the time for errors of megabytes
 _MOST_CAUSES: Final = 3

@@ -11,7 +11,9 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from backends.records import Entry, number
+from dlq_sink.values import number
+
+from backends.entry import Entry
 from console.services.layout_fields import layout_of
 
 VenueTypes = Mapping[str, str]  # a venue's name in the store → its type, where the config says another

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from backends.records import Entry
-from backends.store import Lineages, Store
+from backends.entry import Entry
 from console.services.layout_fields import document, layout_of, occurred_at
-from console.services.triage.lineage import came_back
-from console.services.triage.poison import Poison, poisoned
 
 if TYPE_CHECKING:
-    from console.services.triage.triage import ClassifiedEntry
+    from backends.store import Store
+    from console.services.triage.classified_entry import ClassifiedEntry
+    from console.services.triage.poison import Poison
 
 MARKS = ("poison", "stale", "may-have-arrived")
 
@@ -86,6 +85,11 @@ def may_arrive(row: ClassifiedEntry) -> bool:
 
 
 async def mark_facts(store: Store, limits: MarkLimits, at: datetime) -> MarkFacts:
+    # Rows are judged by facts that were read; who only shows rows does without what reads them.
+    from backends.store import Lineages
+    from console.services.triage.lineage import came_back
+    from console.services.triage.poison import poisoned
+
     back = await came_back(store)
     among = None
     if isinstance(store, Lineages):  # a message's tries are its returns, which were just found

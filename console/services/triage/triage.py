@@ -18,88 +18,21 @@ from backends.layouts.mask import masked_error
 from backends.records import ActContext, Actor, Ancestor, Attempt, AuditEvent, Entry, Filter, Note, RowKey, Selection
 from backends.store import ActRefused, RepeatedId, Store, TellsApart
 from console.clock import Clock
-from console.services.errors.category import Class, classify
-from console.services.errors.fingerprint import READ_LENGTH, Fingerprint, fingerprint
-from console.services.layout_fields import LAYOUTS, stored_error, varying
-from console.services.triage.bulk_pace import BulkPace
-from console.services.triage.gone import gone_entry
-from console.services.triage.lineage import ancestors_of
+from console.services.errors.fingerprint import READ_LENGTH
+from console.services.layout_fields import LAYOUTS, stored_error
+from console.services.triage.classified_entry import UNKNOWN as UNKNOWN
+from console.services.triage.classified_entry import ClassifiedEntry as ClassifiedEntry
+from console.services.triage.classified_entry import classified as classified
 from console.services.triage.marks import MarkFacts, MarkLimits, UsualLimits, mark_facts
-from console.services.triage.poison import Poison, poison_among
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from console.services.triage.last_act import LastActs
+    from console.services.triage.poison import Poison
 
 Worth = Callable[[Entry], Decimal | None]  # an order's value, where it can be told without asking a venue
 _PAGE = 500
-UNKNOWN = "unknown"
 _NAMED = 5  # entries of one id that an error names
-
-
-@dataclass(frozen=True)
-class ClassifiedEntry:
-    """An entry with its category and fingerprint, computed on demand: most entries of a page are never asked."""
-
-    entry: Entry
-    facts: MarkFacts | None = None  # None: nobody looked for marks
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return () if self.facts is None else self.facts.marks(self)
-
-    @property
-    def state(self) -> str:
-        """The entry's state; `unknown` where the ledger, which adds to what the row says, cannot be read."""
-        return self.entry.state if self.facts is None or self.facts.is_known else UNKNOWN
-
-    @property
-    def poison(self) -> Poison | None:
-        return None if self.facts is None else self.facts.poisoned.get(self.entry.id)
-
-    @property
-    def came_back(self) -> int:
-        """How often this message was replayed and failed again."""
-        return 0 if self.facts is None else self.facts.came_back.get(self.entry.id, 0)
-
-    @property
-    def category(self) -> str:
-        return self._class.category
-
-    @property
-    def reach(self) -> str:
-        """Whether the failed submit may have reached the venue: "no" or "maybe"."""
-        return self._class.reach
-
-    @property
-    def fingerprint(self) -> str:
-        return self._mark.id
-
-    @property
-    def title(self) -> str:
-        return self._mark.title
-
-    @property
-    def next_step(self) -> str:
-        return self._class.note
-
-    @property
-    def _class(self) -> Class:
-        if (known := self.__dict__.get("known_class")) is None:  # a cached_property would take a lock for each entry
-            known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies)
-        return known
-
-    @property
-    def _mark(self) -> Fingerprint:
-        if (known := self.__dict__.get("known_mark")) is None:
-            known = self.__dict__["known_mark"] = fingerprint(stored_error(self.entry), masks=self._varies)
-        return known
-
-    @property
-    def _varies(self) -> tuple[str, ...]:
-        if (known := self.__dict__.get("known_names")) is None:
-            known = self.__dict__["known_names"] = varying(self.entry)
-        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +98,6 @@ GROUP_SUBJECT = "group:"  # what the name of a note's subject begins with, where
 
 def group_subject(fingerprint: str) -> str:
     return f"{GROUP_SUBJECT}{fingerprint}"
-
-
-def classified(entry: Entry) -> ClassifiedEntry:
-    return ClassifiedEntry(entry)
 
 
 async def uncut(store: Store, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -349,6 +278,9 @@ class Triage:
                 raise RepeatedId(f"{len(names)} entries have the id {safe(entry_id, 80)}: say which, {these}")
 
     async def history(self, entry_id: str) -> History | None:
+        from console.services.triage.gone import gone_entry
+        from console.services.triage.lineage import ancestors_of
+
         entry = await self.store.get(entry_id)
         if entry is None:
             await self._check_told_apart((entry_id,))
@@ -401,6 +333,8 @@ class Triage:
         return Done(ids, (), operation=why.operation)
 
     async def poisoned(self, entries: Sequence[Entry]) -> dict[str, Poison]:
+        from console.services.triage.poison import poison_among
+
         return await poison_among(self.store, entries, self.limits.poison_after)
 
     async def restorable(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[str, str]]]:
@@ -457,6 +391,8 @@ class Triage:
         progress: Progress | None,
         stop: Callable[[], bool],
     ) -> Done:
+        from console.services.triage.bulk_pace import BulkPace  # a list does without
+
         done: list[str] = []
         changed: list[tuple[str, str]] = []
         start, stopped = 0, False

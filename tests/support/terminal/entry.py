@@ -1,13 +1,14 @@
 """The console as a test's own program, in one of three ways.
 
 `crash` plants a bug with a secret in it, `modules` tells what was loaded by the end, `first-frame` ends where the first
-frame is about to be painted and tells what was loaded by then.
+frame is about to be painted and tells what was loaded by then. Both tell whether garbage is collected.
 
 Run as `python -m tests.support.terminal.entry`; DLQ_TEST_ENTRY says which, DLQ_TEST_OUT where to tell.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import NoReturn
 from console.__main__ import main
 
 CANARY = "canary-51c5d84f"
+COLLECTING = "(garbage is collected)"  # among the modules: no module has such a name
 _PATIENCE = 60.0  # on a busy machine the first page may be late; the frame is then left out
 
 
@@ -29,6 +31,11 @@ def _plant() -> None:
     ConsoleApp.next_theme = broken  # type: ignore[method-assign]  # the planted bug, on the key that changes the theme
 
 
+def _tell(modules: list[str]) -> None:
+    told = [*modules, *([COLLECTING] if gc.isenabled() else [])]
+    Path(os.environ["DLQ_TEST_OUT"]).write_text("\n".join(told))
+
+
 def _stop_before_first_frame() -> None:
     """Both modules are on the way to the first frame, so loading them here adds nothing."""
     from console.cli import console
@@ -36,7 +43,7 @@ def _stop_before_first_frame() -> None:
 
     def stop(_: str) -> NoReturn:
         loaded = sorted(name for name, module in sys.modules.items() if getattr(module, "__file__", None))
-        Path(os.environ["DLQ_TEST_OUT"]).write_text("\n".join(loaded))
+        _tell(loaded)
         os._exit(0)
 
     console._FIRST_FRAME_SECONDS = _PATIENCE
@@ -52,8 +59,8 @@ def run() -> None:
     try:
         main()
     finally:
-        if out := os.environ.get("DLQ_TEST_OUT"):
-            Path(out).write_text("\n".join(sorted(sys.modules)))
+        if "DLQ_TEST_OUT" in os.environ:
+            _tell(sorted(sys.modules))
 
 
 if __name__ == "__main__":
