@@ -52,8 +52,11 @@ class Entry:
         return dict(zip(self.names, self.values, strict=True))
 
 
-class _UnfrozenEntry:
-    """An entry while it is made: a frozen dataclass sets each field by a call, which takes four times as long."""
+class UnfrozenEntry:
+    """An entry while it is made, for who makes thousands: a frozen dataclass sets each field by a call.
+
+    Both classes have the same slots: once all are set, `__class__ = Entry` makes it an entry.
+    """
 
     __slots__ = Entry.__slots__
 
@@ -62,8 +65,8 @@ def stored_entry(
     layout: str, entry_id: str, state: State, version: Version, row_key: RowKey, *,
     names: tuple[str, ...], values: tuple[object, ...], clipped: bool,
 ) -> Entry:  # fmt: skip
-    """The same as `Entry(…)`, for who makes thousands of them: both classes have the same slots."""
-    made: Any = _UnfrozenEntry()
+    """The same as `Entry(…)`, made faster."""
+    made: Any = UnfrozenEntry()
     made.layout = layout
     made.id = entry_id
     made.state = state

@@ -119,7 +119,7 @@ async def _orders(reading: _Reading, attached: Any, ledger: bool, states: frozen
         rows += await reading.rows(row.newest(states, part, most), (), states)
         if len(rows) >= most:
             break
-    return list(map(row.reader(), rows[:most]))
+    return row.entries(rows[:most])
 
 
 async def _others(reading: _Reading, attached: Any, ledger: bool, states: frozenset[State], most: int) -> list[Entry]:

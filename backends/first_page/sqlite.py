@@ -61,14 +61,14 @@ def _read(connection: sqlite3.Connection, target: SQLiteTarget, limit: int, tabl
 
 def _entries(connection: sqlite3.Connection, row: OrderRow, states: frozenset[State], most: int) -> list[Entry]:
     try:
-        return list(map(row.reader(), _rows(connection, row, states, most)))
+        return row.entries(_rows(connection, row, states, most))
     except sqlite3.OperationalError as problem:
         if "decode to utf-8" not in str(problem).lower():
             raise
     connection.text_factory = keep_bytes
     tolerant = OrderRow(row.attached, row.with_ledger, as_text=True)
     try:
-        return list(map(tolerant.reader(), _rows(connection, tolerant, states, most)))
+        return tolerant.entries(_rows(connection, tolerant, states, most))
     finally:
         connection.text_factory = str
 

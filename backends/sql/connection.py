@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
@@ -16,6 +16,9 @@ from backends.driver_errors import driver_errors, is_conflict, is_lost, is_undec
 from backends.postgres_session import BEGIN_READING, END_READING, is_pooled_connection
 from backends.sql.text.query import CompiledQuery
 from backends.store import Unreachable
+
+if TYPE_CHECKING:
+    from backends.postgres_trip import SingleTrip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +55,99 @@ class UndecodableValue(Unreachable):
 
 
 class Connection:
-    """One connection: `execute` runs Core statements, `fetch` runs compiled queries directly on the driver."""
+    """One connection: `execute` runs Core statements, `fetch` runs compiled queries directly on the driver.
+
+    On Postgres everything that is read runs in a READ ONLY transaction, under a search_path that holds nobody's objects
+    but the server's. It begins with the first statement, or goes out together with it: see `SingleTrip`.
+    """
 
     def __init__(self, connection: AsyncConnection, driver: Any) -> None:
-        self.connection = connection
-        self.driver = driver
+        self._connection = connection
+        self._driver = driver
         self._on_postgres = connection.dialect.name == "postgresql"
+        self._trip = _single_trip(driver) if self._on_postgres else None
+        self._is_reading = False
+        self._has_begun = False
 
     @property
     def is_pooled(self) -> bool:
         """A pooler hands the server's session to others between two transactions."""
-        return is_pooled_connection(self.driver)
+        return is_pooled_connection(self._driver)
+
+    async def core(self) -> AsyncConnection:
+        """For Core statements of others; while something is read, in its transaction."""
+        await self._begin()
+        return self._connection
+
+    async def driver(self) -> Any:
+        """The driver's own connection; while something is read, in its transaction."""
+        await self._begin()
+        return self._driver
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """On Postgres in a READ ONLY transaction, under a search_path that holds nobody's objects but the server's."""
         if not self._on_postgres:
             return await work(self)
-        await self.driver.execute(BEGIN_READING)
+        self._is_reading = True
         try:
             result = await work(self)
         except driver_errors():
             raise  # the caller drops the connection, and with it the transaction
         except BaseException:
-            await self.driver.execute(END_READING)
+            await self._end()
             raise
-        await self.driver.execute(END_READING)
+        await self._end()
         return result
+
+    async def _begin(self) -> None:
+        if self._is_reading and not self._has_begun:
+            await self._driver.execute(BEGIN_READING)
+            self._has_begun = True
+
+    async def _end(self) -> None:
+        self._is_reading = False
+        if self._has_begun:
+            await self._driver.execute(END_READING)
+            self._has_begun = False
 
     async def execute(
         self, statement: sa.Executable, args: Mapping[str, object] | None = None
     ) -> sa.CursorResult[*tuple[Any, ...]]:
-        return await self.connection.execute(statement, dict(args or {}))
+        return await (await self.core()).execute(statement, dict(args or {}))
 
     async def scalar(self, sql: str) -> Any:
-        return (await self.connection.exec_driver_sql(sql)).scalar()
+        return (await (await self.core()).exec_driver_sql(sql)).scalar()
 
     async def fetch(self, query: CompiledQuery, given: Mapping[str, object]) -> Sequence[Any]:
         values = query.values(given)
         if not self._on_postgres:
-            return list(await self.driver.execute_fetchall(query.text, values))
+            return list(await self._driver.execute_fetchall(query.text, values))
         try:
-            return list(await self.driver.fetch(query.text, *values))
+            return await self._fetched(query.text, values)
         except (OverflowError, ValueError) as problem:
             if isinstance(problem, driver_errors()):
                 raise
             raise UndecodableValue("a value in the store cannot be read") from None
+
+    async def _fetched(self, text: str, values: Sequence[object]) -> list[Any]:
+        if self._trip is None or not self._is_reading:
+            return list(await (await self.driver()).fetch(text, *values))
+        if not self._has_begun and self._trip.knows(text):
+            return await self._trip.fetch(text, values)
+        await self._begin()
+        return list(await (await self._trip.learn(text)).fetch(*values))
+
+    async def discard(self) -> None:
+        """Close a connection that may be broken; the pool does not get it back."""
+        await discard(self._connection)
+
+    async def aclose(self) -> None:
+        await self._connection.close()
+
+
+def _single_trip(driver: Any) -> SingleTrip | None:
+    from backends.postgres_trip import SingleTrip  # only here: SQLite needs none of it
+
+    return SingleTrip.on(driver, BEGIN_READING)
 
 
 class ShieldedTasks:
@@ -179,12 +230,12 @@ class ReadConnection:
     async def _drop(self) -> None:
         link, self._link = self._link, None
         if link is not None:
-            await discard(link.connection)
+            await link.discard()
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
         link, self._link = self._link, None
         if link is not None:
             with store_errors(self._label):
-                await link.connection.close()
+                await link.aclose()
         await self._engine.dispose()

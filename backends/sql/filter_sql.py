@@ -322,7 +322,9 @@ class _Postgres(_Dialect):
             return UNKNOWN
         folded = f'lower({held} COLLATE "C")'
         if asked.is_literal:
-            equal = f"{folded} = {self.bind(asked.pieces[0], 'text')}"
+            # Most rows are told by their bytes or by their length, which takes less than folding them.
+            value = self.bind(asked.pieces[0], "text")
+            equal = f'{held} COLLATE "C" = {value} OR octet_length({held}) = {_size(asked)} AND {folded} = {value}'
         else:
             equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal})"
@@ -355,7 +357,8 @@ class _Postgres(_Dialect):
 def _other_letters(held: str) -> str:
     """True of a text with other letters than ASCII's; in UTF-8 they take several bytes, which is told much faster."""
     searched = f"{held} COLLATE \"C\" ~ ('[^' || chr(1) || '-' || chr(127) || ']')"
-    return f"CASE getdatabaseencoding() WHEN 'UTF8' THEN octet_length({held}) <> length({held}) ELSE {searched} END"
+    in_utf8 = "(SELECT getdatabaseencoding() = 'UTF8')"  # asked once a query
+    return f"CASE WHEN {in_utf8} THEN octet_length({held}) <> length({held}) ELSE {searched} END"
 
 
 def _text(column: Column) -> str:

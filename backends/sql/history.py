@@ -242,7 +242,7 @@ class SQLHistory:
     async def _has_ledger(self, link: Connection) -> bool:
         """Looks again until the ledger is there and of this version."""
         if self._ledger != "ready" or not self._found.is_current:
-            seen = await look(link.connection, self._attached.info)
+            seen = await look(await link.core(), self._attached.info)
             self._ledger, self._found = seen.presence, seen.shape
         return self._ledger == "ready"
 

@@ -329,7 +329,7 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
     quick, slow = lanes
 
     async def attach(link: Connection) -> Attached:
-        if calls := await foreign_calls(link.connection, ()):
+        if calls := await foreign_calls(await link.core(), ()):
             raise NotADLQ(f"{target.label}: looking at the ledger would run code of another role: {described(calls)}")
         role = str(await link.scalar("SELECT current_user"))
         info = StoreInfo(
@@ -344,8 +344,8 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
             role=role,
         )
         attached = RemoteAttached(info, Candidate(None, source.name, "table", ()), by_rowid=False)
-        finding = await ledger_finding(link.connection, attached)
-        return await with_roles(link.connection, attached if finding is None else attached.with_finding(finding))
+        finding = await ledger_finding(await link.core(), attached)
+        return await with_roles(await link.core(), attached if finding is None else attached.with_finding(finding))
 
     try:
         return RemoteStore(await quick.run(attach), source, (quick, slow), target)

@@ -15,7 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from backends.detect import Attached, Candidate
 from backends.layouts import orders
 from backends.layouts.roles import roles
-from backends.ledger.presence import present_sql
+from backends.ledger.presence import hinted_sql, present_sql
 from backends.ledger.schema import ledger
 from backends.records import OPEN_STATES, Filter, RowKey, State
 from backends.sql.connection import compiled
@@ -288,7 +288,8 @@ class OrderSelect(OrderRow):
     def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
         """Evaluated once per query: has a ledger appeared, or was a held entry dismissed?"""
         if not self.with_ledger:
-            return sa.literal_column(present_sql(on_postgres=self.on_postgres))
+            asked = present_sql if self.unreadable else hinted_sql
+            return sa.literal_column(asked(on_postgres=self.on_postgres))
         return sa.literal_column(self.stray_sql()) if where.states == OPEN_STATES and not self.stray else None
 
     def stray_sql(self) -> str:

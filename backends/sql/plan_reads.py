@@ -274,7 +274,7 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
             if not shape.with_ledger:
                 return ()
             rows = (await link.execute(shape.select(whole=False).where(*recent).limit(10_000))).fetchall()
-            return tuple(map(shape.reader(), rows))
+            return tuple(shape.entries(rows))
 
         return await self._read(self._quick, work)
 
@@ -294,7 +294,7 @@ class OrderPlanReads(SQLReads, SQLActs, SQLPlanReads):
             statement = shape.select(whole=True).where(*pending, shape.mentions()).limit(_MOST_OF_ORDERS)
             given = listed if on_postgres else {name: json.dumps(texts) for name, texts in listed.items()}
             rows = (await link.execute(statement, given)).fetchall()
-            return tuple(map(shape.reader(), rows))
+            return tuple(shape.entries(rows))
 
         return await self._read(self._quick, work)
 

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from dlq_sink.values import is_plain, to_bytes
 
+from backends.criterion import Criterion
 from backends.detect import Attached
 from backends.ledger.schema import LedgerTables
 from backends.records import Entry, Filter, RowKey, parse_time
@@ -43,27 +44,36 @@ class SQLReads(EntryReads[OrderSelect]):
         self._stray = False
         self._queries: dict[tuple[object, ...], CompiledQuery] = {}
         self._filters: dict[Filter, FilterSQL] = {}
+        self._indexes: dict[Filter, tuple[Attached, tuple[tuple[str, Criterion], ...]]] = {}
         self._various: set[str] = set()  # columns of so many values that an index does not help a filter
 
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows:
         shape = await self._shape(link, as_text=as_text)
         rows = await self._page_rows(link, shape, where, window)
+        if rows is None:
+            return FoundRows([])
         if not rows or rows[0][2]:
             fitting = await self._refit(link, shape)
             if fitting != shape:
                 shape = fitting
-                rows = await self._page_rows(link, shape, where, window)
-        return FoundRows(list(map(shape.reader(), rows)), [row[3] for row in rows])
+                rows = await self._page_rows(link, shape, where, window) or []
+        return FoundRows(shape.entries(rows), [row[3] for row in rows])
 
-    async def _page_rows(self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow) -> list[Any]:
+    async def _page_rows(
+        self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow
+    ) -> list[Any] | None:
+        """None: whatever the ledger is like, no row can fit."""
         descending, most = window.descending, window.most
         made = self._filter_sql(where)
         spelled = await self._spelled(link, where) if window.until is None else ()  # a short stretch needs no index
+        if any(not one.values for one in spelled):
+            return None
         given = filter_values(made) | {"source": self._attached.found.shown}
         for one in spelled:
             given |= one.given
         ask = (made.unsure if window.unsure else made.may, *(one.key for one in spelled))
-        asked = (shape.with_ledger, shape.stray, shape.as_text, where.states, ask, made.surely, descending, most)
+        seen = (shape.with_ledger, shape.stray, shape.as_text, shape.unreadable)
+        asked = (*seen, where.states, ask, made.surely, descending, most)
         page = partial(shape.page, descending=descending, most=most, unsure=window.unsure, spelled=spelled)
         rows: list[Any] = []
         for stretch in _stretches(shape, window):
@@ -77,7 +87,7 @@ class SQLReads(EntryReads[OrderSelect]):
     async def _spelled(self, link: Connection, where: Filter) -> tuple[Spelled, ...]:
         """What the indexes of the table can answer of a filter. Looked up anew for each page: values may be added."""
         found: list[Spelled] = []
-        for name, asked in indexed(where, self._attached):
+        for name, asked in self._indexed(where):
             if name in self._various:
                 continue
             stored = [row[0] for row in await link.fetch(stored_values(self._attached, name), {})]
@@ -86,6 +96,14 @@ class SQLReads(EntryReads[OrderSelect]):
             elif (values := fitting(asked, stored)) is not None:
                 found.append(Spelled(len(found), name, values))
         return tuple(found)
+
+    def _indexed(self, where: Filter) -> tuple[tuple[str, Criterion], ...]:
+        known = self._indexes.get(where)
+        if known is None or known[0] is not self._attached:
+            if len(self._indexes) >= _MOST_QUERIES:
+                self._indexes.clear()
+            known = self._indexes[where] = (self._attached, tuple(indexed(where, self._attached)))
+        return known[1]
 
     async def _ask_edge(self, link: Connection, where: Filter, window: PageWindow) -> tuple[RowKey | None, int | None]:
         shape, descending = await self._shape(link), window.descending
@@ -119,7 +137,7 @@ class SQLReads(EntryReads[OrderSelect]):
         shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
         query = self._query(("ids", whole, shape.with_ledger, as_text), lambda: shape.by_ids(whole=whole))
         asked = {"ids": ids if shape.on_postgres else json.dumps(ids), "source": self.info.table}
-        return list(map(shape.reader(), await link.fetch(query, asked)))
+        return shape.entries(await link.fetch(query, asked))
 
     async def _odd(self, entry_id: str) -> Entry | None:
         """An entry whose id is not plain text, by the spelling that a page shows."""
@@ -132,7 +150,7 @@ class SQLReads(EntryReads[OrderSelect]):
         async def work(link: Connection, as_text: bool) -> list[Entry]:
             shape = await self._shape(link, as_text=as_text, look=self._ledger != "ready")
             query = self._query(("raw", shape.with_ledger), shape.by_bytes)
-            return list(map(shape.reader(), await link.fetch(query, {"raw": raw, "source": self.info.table})))
+            return shape.entries(await link.fetch(query, {"raw": raw, "source": self.info.table}))
 
         return next((entry for entry in await self._read(self._slow, work) if entry.id == entry_id), None)
 
@@ -213,10 +231,14 @@ class SQLReads(EntryReads[OrderSelect]):
 
     async def _shape(self, link: Connection, *, as_text: bool = False, look: bool = False) -> OrderSelect:
         """The SELECTs for the tables as last seen; with `look`, as they are now."""
-        shape = OrderSelect(self._attached, self._ledger == "ready", self._stray, as_text)
+        shape = OrderSelect(self._attached, self._ledger == "ready", self._stray, as_text, self._is_unreadable)
         return await self._refit(link, shape) if look or self._stray else shape
+
+    @property
+    def _is_unreadable(self) -> bool:
+        return self._ledger == "unreadable"
 
     async def _refit(self, link: Connection, shape: OrderSelect) -> OrderSelect:
         with_ledger = await self._has_ledger(link)
         self._stray = with_ledger and bool(await link.scalar(f"SELECT {shape.stray_sql()}"))
-        return OrderSelect(self._attached, with_ledger, self._stray, shape.as_text)
+        return OrderSelect(self._attached, with_ledger, self._stray, shape.as_text, self._is_unreadable)

@@ -90,13 +90,13 @@ async def open_sql_store(
     )
 
     async def attach(link: Connection) -> Attached:
-        attached = await detect(link.connection, target, table, read_only=read_only)
+        attached = await detect(await link.core(), target, table, read_only=read_only)
         if link.is_pooled:
             attached = replace(attached.with_finding(_POOLED), channel=None)
         for look_for in (ledger_finding, rows_left_finding):
-            if (finding := await look_for(link.connection, attached)) is not None:
+            if (finding := await look_for(await link.core(), attached)) is not None:
                 attached = attached.with_finding(finding)
-        return await with_roles(link.connection, attached)
+        return await with_roles(await link.core(), attached)
 
     lanes = quick, slow, tolerant, watch
     try:

@@ -157,9 +157,12 @@ class SQLWatch:
         beside = await self._lane.run(lambda link: _row(link, asked, given))
         if beside == (self._beside or nothing):
             return False
-        self._take(await self._lane.run(lambda link: with_later_intents(link.connection, self._attached)))
+        self._take(await self._lane.run(self._with_intents))
         self._beside = beside
         return True
+
+    async def _with_intents(self, link: Connection) -> Attached:
+        return await with_later_intents(await link.core(), self._attached)
 
     def _take(self, attached: Attached) -> None:
         """Work with what is known of the store now."""
@@ -202,10 +205,11 @@ class SQLWatch:
             heard.set()
 
         async def work(link: Connection) -> Any:
-            link.driver.add_termination_listener(on_end)
+            driver = await link.driver()
+            driver.add_termination_listener(on_end)
             for name in (channel, SCHEMA):
-                await link.driver.add_listener(name, on_note)
-            return link.driver
+                await driver.add_listener(name, on_note)
+            return driver
 
         driver = await self._lane.run(work, bare=True)
         yield

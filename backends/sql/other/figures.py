@@ -41,9 +41,9 @@ class FigureReads(OtherReads):
             return None
 
         async def work(link: Connection) -> tuple[QueueLoad, ...] | None:
-            if not await link.driver.fetchval(_readable(into)):
+            if not await (await link.driver()).fetchval(_readable(into)):
                 return None
-            rows = await link.driver.fetch(_counted(into))
+            rows = await (await link.driver()).fetch(_counted(into))
             return tuple(_load(row) for row in rows)
 
         return await self._slow.run(work)

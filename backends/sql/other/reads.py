@@ -121,7 +121,7 @@ class OtherReads(EntryReads[Select]):
             return
 
         async def work(link: Connection) -> Sequence[Any]:
-            held: Sequence[Any] = await link.driver.fetchrow(f"SELECT {', '.join(needed.values())}")
+            held: Sequence[Any] = await (await link.driver()).fetchrow(f"SELECT {', '.join(needed.values())}")
             return held
 
         held = await self._quick.run(work)

@@ -88,7 +88,7 @@ class IntegrationStore(OtherStore):
         sql = f"SELECT {self._table.text('originalRequest')} FROM {self._table.found.quoted} t WHERE {here}"
 
         async def work(link: Connection) -> str | None:
-            found: str | None = await link.driver.fetchval(sql, entry_id)
+            found: str | None = await (await link.driver()).fetchval(sql, entry_id)
             return found
 
         return await self._quick.run(work)

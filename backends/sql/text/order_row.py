@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dlq_sink.values import is_encodable, parse_time, readable
 
 from backends.detect import Attached
-from backends.entry import CLIP, OPEN_STATES, Entry, RowKey, State, stored_entry
+from backends.entry import CLIP, OPEN_STATES, Entry, RowKey, State, UnfrozenEntry
 from backends.layouts import orders
 from backends.ledger.names import HELD, SHOWN, shown_state, table_name
 from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES, spelled, stored_value
@@ -18,6 +18,7 @@ from backends.sql.postgres_columns import EQ, INFINITE, PLAIN_TYPES, TIME_TYPES,
 Part = Literal["all", "dated", "undated"]
 _TEXT = ("text", "character varying", "varchar")
 _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
+_NOBODY = ("", "")
 _LIVE, _PAPER = "console_live.state", "console_paper.state"
 _BOTH_OVER = f"{_LIVE} = 'accepted' AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')"
 
@@ -55,6 +56,7 @@ class OrderRow:
     with_ledger: bool
     stray: bool = False  # an entry in flight or in doubt was dismissed behind our back, and must still show
     as_text: bool = False  # read times as text, as some do not fit Python's types
+    unreadable: bool = False  # there is something of a ledger, but not one that this role can read
 
     @property
     def on_postgres(self) -> bool:
@@ -190,18 +192,47 @@ class OrderRow:
         cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]
         return f"({' OR '.join(cut)})" if cut else "false"
 
-    def reader(self) -> Callable[[Sequence[Any]], Entry]:
-        """A function from a row to an entry. Decides everything that is the same for all rows once."""
-        names, by_rowid, place_of = self.attached.info.columns, self.attached.by_rowid, placer(self.attached)
-        counted = "retry_count" in names
-        layout, first = orders.NAME, 5 if by_rowid else 4
+    def entries(self, rows: Iterable[Sequence[Any]]) -> list[Entry]:
+        """The rows as entries. A page has hundreds: what is the same for all is decided once, and little is called."""
+        names, by_rowid, layout = self.attached.info.columns, self.attached.by_rowid, orders.NAME
+        first, begins = 5 if by_rowid else 4, -3 if "retry_count" in names else -2
+        zoned, odd, shown = self.on_postgres and not self.as_text and self._is_zoned, self._odd_reader(), SHOWN.get
+        found: list[Any] = []
+        for row in rows:
+            values: Any = row[first:]  # of drivers' rows a tuple
+            identity, captured = values[0], values[1]
+            if type(identity) is not str or not identity.isascii():
+                values, identity, place = odd(row, values)
+            elif by_rowid:
+                place = (row[4],)
+            elif zoned and type(captured) is datetime and captured.tzinfo is not None:
+                place = (captured, identity)
+            else:
+                values, identity, place = odd(row, values)
+            made: Any = UnfrozenEntry()
+            made.layout = layout
+            made.id = identity
+            made.state = shown(row[0]) or shown_state(row[0])
+            made.version = values[begins:-1]
+            made.row_key = place
+            made.names = names
+            made.values = values
+            made.clipped = bool(row[1])
+            made.origin = "entry"
+            made.sender = _NOBODY
+            made.__class__ = Entry
+            found.append(made)
+        return found
 
-        respell = self.as_text and self.attached.column("captured_at").type.startswith("timestamp with time zone")
+    @property
+    def _is_zoned(self) -> bool:
+        return self.attached.column("captured_at").type.startswith("timestamp with time zone")
 
-        begins, shown = -3 if counted else -2, SHOWN.get
+    def _odd_reader(self) -> Callable[[Sequence[Any], tuple[Any, ...]], tuple[tuple[Any, ...], str, RowKey]]:
+        """A function from any row and its columns to the columns, the id and the row key of its entry."""
+        place_of, by_rowid, respell = placer(self.attached), self.attached.by_rowid, self.as_text and self._is_zoned
 
-        def read(row: Sequence[Any]) -> Entry:
-            values: tuple[Any, ...] = row[first:]  # type: ignore[assignment]  # of drivers' rows a tuple
+        def read(row: Sequence[Any], values: tuple[Any, ...]) -> tuple[tuple[Any, ...], str, RowKey]:
             if respell:
                 values = (values[0], parse_time(values[1]) or values[1], *values[2:])
             place = (row[4],) if by_rowid else place_of(values)
@@ -210,10 +241,7 @@ class OrderRow:
                 identity = _spelled(identity)
             if type(captured) is datetime and captured.tzinfo is None and captured in INFINITE:
                 values = (values[0], INFINITE[captured], *values[2:])
-            state = shown(row[0]) or shown_state(row[0])
-            return stored_entry(
-                layout, identity, state, values[begins:-1], place, names=names, values=values, clipped=bool(row[1])
-            )
+            return values, identity, place
 
         return read
 

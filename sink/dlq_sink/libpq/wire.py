@@ -10,7 +10,8 @@ import asyncio
 import re
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from dlq_sink.error import Unreachable
@@ -45,6 +46,7 @@ _WIDE = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _LONGEST_NUMBER = 1000
 _HEADER = struct.Struct("!BI")
 _ROW, _ANSWERED = ord("D"), frozenset(b"CsZE")
+_BIND, _SYNC = b"B", b"S" + struct.pack("!I", 4)
 # An error of class "program limit exceeded", and that the server is ready again.
 _FIELDS = b"SERROR\0VERROR\0C54000\0Mthe answer is oversized\0\0"
 _OVERSIZED = b"E" + struct.pack("!I", 4 + len(_FIELDS)) + _FIELDS + b"Z" + struct.pack("!I", 5) + b"E"
@@ -123,14 +125,15 @@ class LoginGuard(_Before):
         super().__init__(inner)
         self._watch = watch
         self._transport: Any = None
+        self.outgoing: Any = None  # what the driver writes to
         self._waiting = b""
         self._last: int | None = None  # the request before this one
         self._has_version = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = self.outgoing = OutgoingTransport(transport)
         if self._watch.check_peer(transport.get_extra_info("socket")):
-            self.inner.connection_made(transport)
+            self.inner.connection_made(self.outgoing)
         else:
             self._transport.abort()
 
@@ -279,15 +282,48 @@ def _is_wide(message: bytes) -> bool:
     return False
 
 
-class _TLSTransport:
-    """A TLS transport that puts the guard before the protocol which the driver sets on it."""
+class OutgoingTransport:
+    """A transport that can put messages of ours around the one that the driver is about to write.
 
-    def __init__(self, transport: Any, watch: LoginWatch) -> None:
+    Between them is no other Sync, so that the server takes all as one, and leaves out the rest once one of them fails.
+    """
+
+    def __init__(self, transport: Any) -> None:
         self._transport = transport
-        self._watch = watch
+        self._around: tuple[bytes, bytes] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    @contextmanager
+    def putting(self, before: bytes, after: bytes) -> Iterator[None]:
+        """Around the one statement that the driver runs meanwhile. Anything else that it writes is refused."""
+        self._around = before, after
+        try:
+            yield
+        finally:
+            self._around = None
+
+    def write(self, data: Any) -> None:
+        if self._around is not None:
+            data = self._put_around(bytes(data))
+        self._transport.write(data)
+
+    def _put_around(self, data: bytes) -> bytes:
+        assert self._around is not None
+        before, after = self._around
+        if not before or not data.startswith(_BIND) or not data.endswith(_SYNC):
+            raise ConnectionError("the driver writes something else than one statement")
+        self._around = b"", b""  # used up
+        return b"".join((before, data[: -len(_SYNC)], after, _SYNC))
+
+
+class _TLSTransport(OutgoingTransport):
+    """A TLS transport that puts the guard before the protocol which the driver sets on it."""
+
+    def __init__(self, transport: Any, watch: LoginWatch) -> None:
+        super().__init__(transport)
+        self._watch = watch
 
     def set_protocol(self, protocol: Any) -> None:
         guard = LoginGuard(protocol, self._watch)
@@ -316,18 +352,18 @@ class DialLoop:
             transport, protocol = await self._loop.create_connection(factory, *address, **how)
         else:
             guard = LoginGuard(factory(), self._watch)
-            transport, _ = await self._loop.create_connection(lambda: guard, *address, **how)
-            protocol = guard.inner
+            await self._loop.create_connection(lambda: guard, *address, **how)
+            transport, protocol = guard.outgoing, guard.inner
         _set_options(transport.get_extra_info("socket"), self._options)
         return transport, protocol
 
     async def create_unix_connection(self, factory: Callable[[], Any], _path: str) -> tuple[Any, Any]:
         """Not to the path it gives: the driver has no way to spell an abstract socket."""
         guard = LoginGuard(factory(), self._watch)
-        transport, _ = await self._loop.create_unix_connection(lambda: guard, self._path)
+        await self._loop.create_unix_connection(lambda: guard, self._path)
         if self._watch.problem is not None:
             raise ConnectionError
-        return transport, guard.inner
+        return guard.outgoing, guard.inner
 
     async def start_tls(self, transport: Any, protocol: Any, context: Any, **how: Any) -> Any:
         made = await self._loop.start_tls(transport, protocol, context, **how)

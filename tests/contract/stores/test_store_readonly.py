@@ -85,7 +85,7 @@ async def attempt(store: SQLStore, statement: str) -> None:
     """Behind our own back: straight on the reading connection."""
 
     async def work(link: Connection) -> Any:
-        return await link.connection.exec_driver_sql(statement)
+        return await (await link.core()).exec_driver_sql(statement)
 
     await store._quick.run(work)
 
