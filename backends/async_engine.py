@@ -1,6 +1,6 @@
 """SQLAlchemy's asynchronous engine without its ORM, which the engine's package loads too and nothing here uses.
 
-That saves every process 8 MB and some 40 ms.
+That saves a console some 5 MB, and every start some 40 ms.
 """
 
 from __future__ import annotations
