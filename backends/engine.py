@@ -12,8 +12,8 @@ from urllib.parse import quote
 import aiosqlite
 import sqlalchemy as sa
 from dlq_sink.values import utc_time
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from backends.async_engine import AsyncEngine, create_async_engine
 from backends.guarded_connection import connected
 from backends.postgres_session import ANSWER_SECONDS, SPELLING, has_pooler
 from backends.sqlite_guard import PRIME, keep_bytes, only_acting, only_reading

@@ -13,8 +13,6 @@ from dlq_sink.values import readable as readable
 from dlq_sink.values import storable as storable
 from dlq_sink.values import utc_time as utc_time
 
-from backends.actor import Actor as Actor
-from backends.actor import Person as Person
 from backends.criterion import Criterion, Pattern
 from backends.entry import CLIP as CLIP
 from backends.entry import ENGINE_SEND as ENGINE_SEND
@@ -27,6 +25,8 @@ from backends.entry import State as State
 from backends.entry import Version as Version
 from backends.entry import malformed as malformed
 from backends.entry import stored_entry as stored_entry
+from backends.ledger.actor import Actor as Actor
+from backends.ledger.actor import Person as Person
 from backends.store_info import STANDBY as STANDBY
 from backends.store_info import Finding as Finding
 from backends.store_info import StoreInfo as StoreInfo

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from backends.actor import Actor
+from backends.ledger.actor import Actor
 from console.clock import Clock
 from console.keymap import KEYS, Key
 from console.render.status import HeaderState

@@ -188,6 +188,21 @@ assert run(["doctor", "--db", {str(store)!r}, "--read-only"]) == 0
     assert not {name for name in loaded if name in ("venues.http", "venues.alpaca.client", "venues.kalshi.client")}
 
 
+def test_an_attached_console_holds_neither_an_orm_nor_a_server() -> None:
+    """Each would take megabytes for as long as the console is open."""
+    attached = "import backends.sql.store, console.app, console.cli.console, console.services.session\n"
+    loaded = _full(f"{attached}import console.services.index.keeper, console.services.index.status")
+    assert "sqlalchemy.ext.asyncio.engine" in loaded
+    assert not {"sqlalchemy.orm", "http.server", "console.cli.stats"} & loaded
+
+
+def test_whoever_wants_the_orm_gets_it_beside_ours() -> None:
+    ours = "from backends.async_engine import AsyncEngine as Ours\nimport sqlalchemy.ext.asyncio as package\n"
+    theirs = "from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker\n"
+    loaded = _full(f"{ours}{theirs}assert AsyncEngine is Ours\nassert package.AsyncSession is AsyncSession")
+    assert "sqlalchemy.orm" in loaded
+
+
 def test_a_read_of_sqlite_loads_no_other_driver_and_only_what_a_read_needs(tmp_path: Path) -> None:
     """What a read does not need costs every start of `dlq list` its time."""
     store = tmp_path / "orders.db"
@@ -199,7 +214,7 @@ def test_a_read_of_sqlite_loads_no_other_driver_and_only_what_a_read_needs(tmp_p
     )
     assert {"aiosqlite", "backends.sql.reads"} <= loaded
     other = {"asyncpg", "sqlalchemy.dialects.postgresql", "venues", "backends.ledger.examination"}
-    other |= {"console.services.replay", "console.services.triage.advice"}
+    other |= {"console.services.replay", "console.services.triage.advice", "sqlalchemy.orm"}
     assert not other & loaded, other & loaded
     ours = [name for name in loaded if name.partition(".")[0] in PACKAGES]
     assert len(ours) <= MOST_MODULES_OF_A_READ, f"{len(ours)} modules: {' '.join(sorted(ours))}"

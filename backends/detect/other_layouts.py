@@ -14,8 +14,8 @@ from backends.detect.outboxes import Outbox, candidates, outbox_findings, outbox
 from backends.layouts import integration, mask
 from backends.layouts.columns import LayoutColumns, Options, resolve
 from backends.layouts.orders import quoted
-from backends.records import Finding, StoreInfo
 from backends.sql.postgres_columns import spelled, type_name
+from backends.store_info import Finding, StoreInfo
 
 _SAMPLE = 100  # rows searched for stored credentials when attaching
 _INTEGERS = ("bigint", "integer", "smallint")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlq_sink.error import ActRefused
+
 from backends.detect.asked import CatalogConnection
 from backends.detect.postgres import COLUMN_TYPE, flags, told
 from backends.layouts import outbox
 from backends.layouts.orders import quoted
 from backends.ledger.names import SCHEMA
-from backends.records import Finding
-from backends.store import ActRefused
+from backends.store_info import Finding
 
 _TABLES = f"""
 SELECT n.nspname, c.relname,

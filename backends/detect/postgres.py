@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
+from dlq_sink.error import NotADLQ
+
 from backends.detect.asked import CatalogConnection
 from backends.detect.candidates import TELLING, Attached, Candidate, CatalogColumn, drift, order_report, type_drift
 from backends.layouts import orders
 from backends.layouts.columns import spelling
 from backends.ledger.names import SCHEMA
-from backends.records import STANDBY, Finding
-from backends.store import NotADLQ
+from backends.store_info import STANDBY, Finding
 
 # A domain by what it is made of: a cast to the domain itself would run its checks.
 COLUMN_TYPE = """CASE WHEN ty.typtype <> 'd' THEN format_type(a.atttypid, a.atttypmod) ELSE (

@@ -18,10 +18,11 @@ from backends.detect import other_layouts, postgres
 from backends.detect.asked import BareRows
 from backends.detect.candidates import choose
 from backends.detect.foreign_code import foreign_calls
+from backends.entry import Entry, State
 from backends.first_page.page import HELD, HELD_MOST, PENDING, FirstPage, made
 from backends.ledger.presence import look
 from backends.postgres_session import BEGIN_READING, END_READING, SPELLING
-from backends.records import Entry, Filter, State
+from backends.records import Filter
 from backends.sql.other.row import entries
 from backends.sql.other.select import Select
 from backends.sql.text.order_row import OrderRow, order_parts

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine.url import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from backends.async_engine import AsyncConnection, AsyncEngine
 from backends.driver_errors import driver_errors, is_conflict, is_lost, is_undecodable, store_errors
 from backends.postgres_session import BEGIN_READING, END_READING, is_pooled_connection
 from backends.sql.text.query import CompiledQuery

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from backends.async_engine import AsyncConnection
 from backends.detect import Attached
 from backends.layouts.orders import quoted
 from backends.ledger.functions import may_become_owner

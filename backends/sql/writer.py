@@ -19,8 +19,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from backends.async_engine import AsyncConnection, AsyncEngine
 from backends.detect import Attached
 from backends.driver_errors import driver_errors, is_denied, is_lost, store_errors, translate
 from backends.engine import BUSY_SECONDS

@@ -15,7 +15,7 @@ from dlq_sink.error import BadTarget
 
 from backends.target import parse_target
 from console import clock
-from console.cli.context import Context, is_terminal, with_password
+from console.cli.context import Context, is_terminal, keeper_of, with_password
 from console.cli.parser import UsageError
 from console.keymap import remapped
 from console.settings.config import StoreConfig, default_path
@@ -98,8 +98,6 @@ def _config_path(context: Context) -> tuple[str, bool]:
 
 
 def _keeper(context: Context, settings: StoreConfig) -> IndexProcess:
-    from console.cli.stats import keeper_of
-
     return keeper_of(context, settings.name if context.config.stores.get(settings.name) == settings else settings.url)
 
 

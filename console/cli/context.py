@@ -25,8 +25,9 @@ from console.settings.typed_store import typed_store
 from console.text.untrusted import safe, safe_block
 
 if TYPE_CHECKING:
-    from backends.actor import Actor
+    from backends.ledger.actor import Actor
     from backends.store import Store
+    from console.services.index.keeper import IndexProcess
     from console.services.replay.venue_pool import CredentialSource
     from console.services.resend.plan import ResendTools
     from console.services.session import SessionSettings, StoreSession
@@ -272,3 +273,14 @@ class Context:
         """Whether anything but --venue selects entries."""
         names = ("filter", *(dest for flag, (dest, _) in _FLAGS.items() if flag != "venue"))
         return any(getattr(self.args, name, None) is not None for name in names)
+
+
+def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
+    """The process that keeps this store's index. Passes the target by environment, as it may hold a password."""
+    from console.services.index.keeper import IndexProcess
+
+    words: list[str] = []
+    for option in ("config", "table"):
+        if value := getattr(context.args, option):
+            words += [f"--{option}", str(value)]
+    return IndexProcess(tuple(words), {**os.environ, "DLQ_DB": target or context.target})

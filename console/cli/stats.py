@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
@@ -23,18 +22,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from threading import Thread, Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backends.index import IndexUnavailable, Reader
 from backends.index.reader import NoIndex
 from backends.index.writer import EVERYTHING
 from backends.store import Store, StoreError
 from console import clock
-from console.cli.context import DONE, REJECTED, Context
+from console.cli.context import DONE, REJECTED, Context, keeper_of
 from console.cli.parser import UsageError
 from console.cli.printing.listing import document_list, form_of
 from console.cli.printing.table import TextColumn
-from console.services.index.keeper import IndexProcess, is_current, reader_of
+from console.services.index.keeper import is_current, reader_of
 from console.services.stats import tally
 from console.services.stats.alerts import Alert, alerts
 from console.services.stats.metrics import CONTENT_TYPE, Numbers, render
@@ -45,6 +44,9 @@ from console.settings.reasons import reasons_for
 from console.text.durations import parse_moment
 from console.text.untrusted import safe
 from console.web.door import is_our_host
+
+if TYPE_CHECKING:
+    from console.services.index.keeper import IndexProcess
 
 SMALL = 20_000  # up to this many entries are counted: quick, and always current
 
@@ -149,15 +151,6 @@ async def _is_worth_it(store: Store, reader: Reader) -> bool:
     if progress is None or sum(progress.states.values()) <= SMALL:
         return False
     return await is_current(store, progress)
-
-
-def keeper_of(context: Context, target: str | None = None) -> IndexProcess:
-    """The process that keeps this store's index. Passes the target by environment, as it may hold a password."""
-    words: list[str] = []
-    for option in ("config", "table"):
-        if value := getattr(context.args, option):
-            words += [f"--{option}", str(value)]
-    return IndexProcess(tuple(words), {**os.environ, "DLQ_DB": target or context.target})
 
 
 _KEPT_SECONDS = 1.0  # scrapes within this time share one answer

@@ -7,7 +7,7 @@ import pwd
 import sys
 from pathlib import Path
 
-from backends.actor import Actor
+from backends.ledger.actor import Actor
 from console import __version__
 
 _PROC = Path("/proc/self")

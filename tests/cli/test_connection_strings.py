@@ -10,10 +10,9 @@ import keyring
 import pytest
 
 from backends.target import PostgresTarget, parse_target
-from console.cli.context import Context, password_of
+from console.cli.context import Context, keeper_of, password_of
 from console.cli.parser import build_parser
 from console.cli.serve import console_command, console_environ
-from console.cli.stats import keeper_of
 from console.settings.config import load_config
 from console.settings.identity import current_actor
 from tests.cli.conftest import Dlq

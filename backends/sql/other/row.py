@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from backends.entry import CLIP, Entry, stored_entry
 from backends.layouts.mask import hints_in, masked_document, masked_text
 from backends.ledger.names import shown_state
-from backends.records import CLIP, Entry, stored_entry
 from backends.sql.other import naming
 from backends.sql.other.select import Select
 from backends.sql.postgres_columns import INFINITE, TIME_TYPES

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from backends.records import AuditEvent, StoreInfo
 from console import clock
 from console.cli.parser import UsageError
 from console.cli.printing.output import json_row, order_text, plain_entry
-from console.cli.printing.sheet import EntrySheet, document_lines
 from console.cli.printing.table import TextColumn, TextTable, table_width
 from console.render.entry_json import event_pairs
 from console.services import layout_fields as layout
@@ -21,6 +21,9 @@ from console.services.market.entry_value import VenueTypes
 from console.services.triage.triage import ClassifiedEntry
 from console.text.durations import age
 from console.text.untrusted import safe
+
+if TYPE_CHECKING:
+    from console.cli.printing.sheet import EntrySheet
 
 Form = Literal["plain", "json", "csv", "table"]
 _ENTRY_COLUMNS = (
@@ -54,8 +57,14 @@ class EntryListing:
     def __init__(self, form: Form, info: StoreInfo, types: VenueTypes) -> None:
         self._form = form
         self._types = types
-        self._sheet = EntrySheet(info)
+        self._info = info
         self._table = TextTable(_ENTRY_COLUMNS, table_width())
+
+    @cached_property
+    def _sheet(self) -> EntrySheet:
+        from console.cli.printing.sheet import EntrySheet  # the other forms do without
+
+        return EntrySheet(self._info)
 
     def head(self) -> Iterator[str]:
         if self._form == "csv":
@@ -122,6 +131,12 @@ _EVENT_COLUMNS = {
 }
 
 
+def _sheet_lines(documents: Iterable[Mapping[str, object]], columns: Iterable[str]) -> Iterable[str]:
+    from console.cli.printing.sheet import document_lines  # the other forms do without
+
+    return document_lines(documents, columns)
+
+
 class EventListing:
     """The lines of the audit trail, one event at a time. What only some kinds of event hold is JSON in CSV's `rest`."""
 
@@ -131,13 +146,13 @@ class EventListing:
 
     def head(self) -> Iterator[str]:
         if self._form == "csv":
-            yield next(iter(document_lines((), (*_EVENT_SHEET, "rest"))))
+            yield next(iter(_sheet_lines((), (*_EVENT_SHEET, "rest"))))
 
     def lines(self, event: AuditEvent) -> Iterator[str]:
         pairs = event_pairs(event)
         if self._form == "csv":
             rest = {key: value for key, value in pairs.items() if key not in _EVENT_SHEET}
-            _, line = document_lines(({**pairs, "rest": rest},), (*_EVENT_SHEET, "rest"))
+            _, line = _sheet_lines(({**pairs, "rest": rest},), (*_EVENT_SHEET, "rest"))
             yield line
         elif self._form == "table":
             yield from self._table.add([_event_text(pairs, key) for key in _EVENT_COLUMNS])
@@ -172,7 +187,7 @@ def document_list(
         yield from map(json_line, documents)
         return
     if form == "csv":
-        yield from document_lines(documents, documents[0] if documents else columns)
+        yield from _sheet_lines(documents, documents[0] if documents else columns)
         return
     table = TextTable(tuple(columns.values()), table_width())
     for document in documents:
