@@ -52,6 +52,11 @@ class FilterSQL:
         return self.may == self.surely
 
     @property
+    def may_be_sure(self) -> bool:
+        """Whether it depends on the row; else all rows are sure, or none."""
+        return bool(self.surely) and FALSE not in self.surely
+
+    @property
     def unsure(self) -> tuple[str, ...]:
         """Conditions of the rows that have to be judged in memory."""
         return (*self.may, f"NOT (({' AND '.join(self.surely) or TRUE}) IS TRUE)")

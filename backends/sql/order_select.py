@@ -19,7 +19,7 @@ from backends.ledger.presence import hinted_sql, present_sql
 from backends.ledger.schema import ledger
 from backends.records import OPEN_STATES, Filter, RowKey, State
 from backends.sql.connection import compiled
-from backends.sql.filter_sql import FALSE, Column, FilterSQL, filter_sql, placed
+from backends.sql.filter_sql import Column, FilterSQL, filter_sql, placed
 from backends.sql.postgres_columns import text_value
 from backends.sql.text.order_row import OrderRow, Part, identity_sql, order_columns, order_parts
 from backends.sql.text.query import CompiledQuery
@@ -142,19 +142,16 @@ class OrderSelect(OrderRow):
     def order(self) -> RowOrder:
         return RowOrder(self.attached)
 
-    def select(
-        self, *, whole: bool, unfit: ColumnElement[Any] | None = None, surely: ColumnElement[Any] | None = None
-    ) -> sa.Select[Any]:
-        """Selects state, whether a value is cut, whether the shape is outdated, whether the row surely fits, the rowid
-        if any, then all columns."""
-        columns: list[ColumnElement[Any]] = [self.state()]
-        columns.append(sa.literal_column("false" if whole else self.is_long()))
-        columns.append(unfit if unfit is not None else sa.literal_column("0"))
-        columns.append(surely if surely is not None else sa.literal_column("0"))
+    def select(self, *, whole: bool, marker: ColumnElement[Any] | None = None) -> sa.Select[Any]:
+        """Selects what `RowMark` tells, the rowid if any, then all columns."""
+        columns: list[ColumnElement[Any]] = [marker if marker is not None else self._marker(whole=whole)]
         if self.attached.by_rowid:
             columns += self.order.columns()
         columns += [sa.literal_column(self.stored(name, whole=whole)) for name in self.attached.info.columns]
         return self.source(sa.select(*columns))
+
+    def _marker(self, *, whole: bool) -> ColumnElement[Any]:
+        return sa.literal_column(self.marker(cut="" if whole else self.is_long()), sa.Text)
 
     def source(self, statement: sa.Select[Any]) -> sa.Select[Any]:
         if not self.with_ledger:
@@ -180,7 +177,7 @@ class OrderSelect(OrderRow):
         unsure: bool,
         spelled: Sequence[Spelled] = (),
     ) -> CompiledQuery:
-        statement = self.select(whole=False, unfit=self._unfit(where), surely=self._surely(where))
+        statement = self.select(whole=False, marker=self._page_marker(where))
         statement = statement.where(*self.conditions(where, unsure=unsure), *self.spelled(spelled))
         statement = self.order.apply(statement, stretch, descending=descending)
         # Not a parameter: Postgres plans better for a limit it knows.
@@ -262,13 +259,11 @@ class OrderSelect(OrderRow):
         made = row_filter(self.attached, where)
         return [*self._states(where.states), *self._placed(made, made.surely)]
 
-    def _surely(self, where: Filter) -> ColumnElement[Any]:
-        """True of a row that needs no second look."""
+    def _page_marker(self, where: Filter) -> ColumnElement[Any]:
         made = row_filter(self.attached, where)
-        if not made.surely or FALSE in made.surely:
-            return sa.literal_column("1" if not made.surely else "0")
-        [condition] = self._placed(made, [" AND ".join(f"({one})" for one in made.surely)])
-        return condition
+        unsure = f"(({' AND '.join(made.surely)}) IS NOT TRUE)" if made.may_be_sure else ""
+        [marker] = self._placed(made, [self.marker(cut=self.is_long(), unfit=self._unfit(where), unsure=unsure)])
+        return marker
 
     def _placed(self, made: FilterSQL, conditions: Sequence[str]) -> list[ColumnElement[Any]]:
         """With named parameters; a colon of the table's own name is none."""
@@ -285,12 +280,12 @@ class OrderSelect(OrderRow):
             return []
         return list(map(_verbatim, self.states_sql(states)))
 
-    def _unfit(self, where: Filter) -> ColumnElement[Any] | None:
+    def _unfit(self, where: Filter) -> str:
         """Evaluated once per query: has a ledger appeared, or was a held entry dismissed?"""
         if not self.with_ledger:
             asked = present_sql if self.unreadable else hinted_sql
-            return sa.literal_column(asked(on_postgres=self.on_postgres))
-        return sa.literal_column(self.stray_sql()) if where.states == OPEN_STATES and not self.stray else None
+            return asked(on_postgres=self.on_postgres)
+        return self.stray_sql() if where.states == OPEN_STATES and not self.stray else ""
 
     def stray_sql(self) -> str:
         """Whether a held entry is dismissed. Starts from the few open attempts, never from the store's table."""

@@ -22,7 +22,7 @@ from backends.sql.entry_reads import EntryReads, FoundRows, PageWindow
 from backends.sql.filter_sql import FilterSQL
 from backends.sql.order_select import OrderSelect, RowOrder, RowRange, filter_values, row_filter
 from backends.sql.postgres_columns import spelled
-from backends.sql.text.order_row import placer
+from backends.sql.text.order_row import RowMark, placer
 from backends.sql.text.query import CompiledQuery
 from backends.sql.text.spelling import Spelled, are_too_many, fitting, indexed, stored_values
 
@@ -52,12 +52,16 @@ class SQLReads(EntryReads[OrderSelect]):
         rows = await self._page_rows(link, shape, where, window)
         if rows is None:
             return FoundRows([])
-        if not rows or rows[0][2]:
+        if not rows or RowMark.of(rows[0][0]).unfit:
             fitting = await self._refit(link, shape)
             if fitting != shape:
                 shape = fitting
                 rows = await self._page_rows(link, shape, where, window) or []
-        return FoundRows(shape.entries(rows), [row[3] for row in rows])
+        return FoundRows(shape.entries(rows), self._sure(where, rows))
+
+    def _sure(self, where: Filter, rows: Sequence[Any]) -> list[bool]:
+        made = self._filter_sql(where)
+        return RowMark.are_sure(rows) if made.may_be_sure else [not made.surely] * len(rows)
 
     async def _page_rows(
         self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow

@@ -80,10 +80,10 @@ class IntentSelect:
         return self._select("'replayed'", [*wanted, *self._named(ids=ids, at=2)], whole=whole)
 
     def _select(self, kind: str, wanted: Sequence[str], *, whole: bool) -> str:
-        long = "false" if whole else self._shape.is_long()
+        long = "" if whole else self._shape.is_long()
         lease = f"CAST({self.table}.lease_until AS text)"
         columns = [self._value(name, whole=whole) for name in self.attached.info.columns]
-        chosen = ", ".join((kind, long, lease, self._sender("owner"), self._sender("host"), *columns))
+        chosen = ", ".join((kind, long or "false", lease, self._sender("owner"), self._sender("host"), *columns))
         order = f"{self.table}.captured_at, {self.table}.dlq_id"
         return f"SELECT {chosen} FROM {self.table} WHERE {' AND '.join(wanted)} ORDER BY {order}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dlq_sink.values import is_encodable, parse_time, readable
 
@@ -19,6 +19,7 @@ Part = Literal["all", "dated", "undated"]
 _TEXT = ("text", "character varying", "varchar")
 _UNCUT = frozenset({"dlq_id", "retry_count", "dismissed"})
 _NOBODY = ("", "")
+_MARKED = "!"  # no state begins so
 _LIVE, _PAPER = "console_live.state", "console_paper.state"
 _BOTH_OVER = f"{_LIVE} = 'accepted' AND ({_PAPER} IS NULL OR {_PAPER} = 'accepted')"
 
@@ -48,6 +49,28 @@ def order_parts(attached: Attached, *, descending: bool) -> list[Part]:
     return ["undated", "dated"] if descending else ["dated", "undated"]
 
 
+class RowMark(NamedTuple):
+    """What the first column of a row tells."""
+
+    state: str  # as stored
+    cut: bool = False  # a long value is
+    unfit: bool = False  # the statement no longer fits the tables
+    unsure: bool = False  # the database cannot tell whether the row fits the filter
+
+    @classmethod
+    def of(cls, told: Any) -> RowMark:
+        """Of a ledger that is damaged it may be anything."""
+        if type(told) is not str or not told.startswith(_MARKED):
+            return cls(told)
+        cut, unfit, unsure = (one == "1" for one in told[1:4])
+        return cls(told[4:], cut, unfit, unsure)
+
+    @classmethod
+    def are_sure(cls, rows: Iterable[Sequence[Any]]) -> list[bool]:
+        known = SHOWN
+        return [row[0] in known or not cls.of(row[0]).unsure for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class OrderRow:
     """One attached table, as its SELECTs name it."""
@@ -72,7 +95,7 @@ class OrderRow:
 
     def newest(self, states: frozenset[State], part: Part, most: int) -> str:
         """Selects the first rows in these states, newest first."""
-        columns = [self.state_sql, self.is_long(), "0", "0"]
+        columns = [self.marker(cut=self.is_long())]
         columns += order_columns(self.attached) if self.attached.by_rowid else ()
         columns += [self.stored(name, whole=False) for name in self.attached.info.columns]
         ordered, conditions = order_columns(self.attached), list(self.states_sql(states))
@@ -160,6 +183,18 @@ class OrderRow:
         held = f"SELECT o.entry_id FROM {self.attempts} o WHERE o.state IN ({listed}) AND o.holds = 1"
         return f"{self.identity} IN ({held} AND {self.of_this_source})"
 
+    def marker(self, *, cut: str = "", unfit: str = "", unsure: str = "") -> str:
+        """The first column of a row: its state, and in front of it what `RowMark` tells of few rows.
+
+        One column, as every further one takes time in the database, on the way and in the driver.
+        """
+        asked = [one for one in (cut, unfit, unsure) if one]
+        if not asked:
+            return self.state_sql
+        told = " || ".join(f"CASE WHEN {one} THEN '1' ELSE '0' END" if one else "'0'" for one in (cut, unfit, unsure))
+        state = f"({self.state_sql})"
+        return f"CASE WHEN {' OR '.join(asked)} THEN '{_MARKED}' || {told} || {state} ELSE {state} END"
+
     def stored(self, name: str, *, whole: bool) -> str:
         value = self._value(name)
         if whole or not self._may_be_cut(name):
@@ -190,12 +225,12 @@ class OrderRow:
 
     def is_long(self) -> str:
         cut = [self._exceeds(name) for name in self.attached.info.columns if self._may_be_cut(name)]
-        return f"({' OR '.join(cut)})" if cut else "false"
+        return f"({' OR '.join(cut)})" if cut else ""
 
     def entries(self, rows: Iterable[Sequence[Any]]) -> list[Entry]:
         """The rows as entries. A page has hundreds: what is the same for all is decided once, and little is called."""
         names, by_rowid, layout = self.attached.info.columns, self.attached.by_rowid, orders.NAME
-        first, begins = 5 if by_rowid else 4, -3 if "retry_count" in names else -2
+        first, begins = 2 if by_rowid else 1, -3 if "retry_count" in names else -2
         zoned, odd, shown = self.on_postgres and not self.as_text and self._is_zoned, self._odd_reader(), SHOWN.get
         found: list[Any] = []
         for row in rows:
@@ -204,20 +239,24 @@ class OrderRow:
             if type(identity) is not str or not identity.isascii():
                 values, identity, place = odd(row, values)
             elif by_rowid:
-                place = (row[4],)
+                place = (row[1],)
             elif zoned and type(captured) is datetime and captured.tzinfo is not None:
                 place = (captured, identity)
             else:
                 values, identity, place = odd(row, values)
+            state, clipped = shown(row[0]), False
+            if state is None:
+                mark = RowMark.of(row[0])
+                state, clipped = shown_state(mark.state), mark.cut
             made: Any = UnfrozenEntry()
             made.layout = layout
             made.id = identity
-            made.state = shown(row[0]) or shown_state(row[0])
+            made.state = state
             made.version = values[begins:-1]
             made.row_key = place
             made.names = names
             made.values = values
-            made.clipped = bool(row[1])
+            made.clipped = clipped
             made.origin = "entry"
             made.sender = _NOBODY
             made.__class__ = Entry
@@ -235,7 +274,7 @@ class OrderRow:
         def read(row: Sequence[Any], values: tuple[Any, ...]) -> tuple[tuple[Any, ...], str, RowKey]:
             if respell:
                 values = (values[0], parse_time(values[1]) or values[1], *values[2:])
-            place = (row[4],) if by_rowid else place_of(values)
+            place = (row[1],) if by_rowid else place_of(values)
             identity, captured = values[0], values[1]
             if type(identity) is not str or not (identity.isascii() or is_encodable(identity)):
                 identity = _spelled(identity)
