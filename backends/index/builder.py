@@ -14,7 +14,7 @@ from datetime import datetime
 
 from backends.index.rows import MINUTE, IndexedEntry, Labeller, micros, spell, unspell
 from backends.index.search_text import searchable
-from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter, listed
+from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter
 from backends.records import STATES, Page, RowKey, State
 from backends.store import StoreError
 
@@ -283,13 +283,13 @@ class IndexBuilder:
         finally:
             await writing
 
-    async def _read_texts(self, block: Sequence[tuple[int, str]]) -> str:
+    async def _read_texts(self, block: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
         ids, page = [entry_id for _, entry_id in block], self._filing.pace.page
         texts: dict[str, str] = {}
         for start in range(0, len(ids), page):
             found = await self._store.many(tuple(ids[start : start + page]))
             texts.update((entry_id, searchable(entry)) for entry_id, entry in found.items())
-        return listed((n, texts[entry_id]) for n, entry_id in reversed(block) if entry_id in texts)
+        return [(n, texts[entry_id]) for n, entry_id in reversed(block) if entry_id in texts]
 
     async def _catch_up(self) -> None:
         meta = await self._filing.meta()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 6
+VERSION = 7
 ORIGIN = 1 << 40  # the build numbers existing entries downwards from here; later entries go upwards
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
@@ -48,7 +48,9 @@ TABLES = (
         at INTEGER NOT NULL, venue INTEGER NOT NULL, open INTEGER NOT NULL, PRIMARY KEY (at, venue)) WITHOUT ROWID""",
     "CREATE TABLE looked (fingerprint TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
     # Stores neither content nor positions: the store has the text, and every hit is checked against it.
-    "CREATE VIRTUAL TABLE text USING fts5(t, content='', columnsize=0, detail=none, tokenize='trigram')",
+    # Texts and terms come folded.
+    """CREATE VIRTUAL TABLE text USING fts5(
+        t, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1')""",
     "INSERT INTO text (text, rank) VALUES ('hashsize', 4194304)",
     # Twice the default: a third less writing when rows come a few at a time, at no cost to searches.
     "INSERT INTO text (text, rank) VALUES ('automerge', 8)",

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol, TypeVar
 
 from backends.index.delta import Delta, Filed, Key, Sum, VenueKey, VenueSum
@@ -24,9 +25,8 @@ _OPEN = frozenset(_STATE_NUMBER[state] for state in OPEN_STATES)
 _DEPTHS = """INSERT INTO venue_depth SELECT ?, venue, sum(count) FROM venue
     WHERE state IN (SELECT value FROM json_each(?)) GROUP BY venue"""
 _COLUMNS = ", ".join(Filed._fields)
-# In one call of the database, which then lets the other threads run: a thread that comes back for each row would wait
-# for them each time.
-_TEXTS = "INSERT INTO text (rowid, t) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
+_TEXT = "INSERT INTO text (rowid, t) VALUES (?, ?)"
+_STEP = 500  # texts; batches of a multiple of it are written in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class IndexBatch:
     below: Sequence[IndexedEntry] = ()
     states: Sequence[tuple[Filed, State, int]] = ()  # (the filed row, its new state and retries)
     gone: Sequence[Filed] = ()
-    texts: str = ""  # a JSON object number → text, in the order of the numbers
+    texts: Sequence[tuple[int, str]] = ()  # number and text, in the order of the numbers
     meta: Mapping[str, str] | None = None
 
 
@@ -87,8 +87,7 @@ class IndexWriter:
             self._drop(batch.gone, delta)
             self._add(batch, delta)
             self._write(delta)
-            if batch.texts:
-                self._connection.execute(_TEXTS, (batch.texts,))
+            self._write_texts(batch.texts)
             if batch.meta:
                 self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
         return {STATES[state]: change for state, change in delta.states.items() if change}
@@ -117,12 +116,18 @@ class IndexWriter:
         places = ", ".join("?" * len(Filed._fields))
         self._connection.executemany(f"INSERT INTO entry ({_COLUMNS}) VALUES ({places})", rows)
         if batch.above:
-            self._connection.execute(
-                _TEXTS, (listed(zip(numbers[len(batch.below) :], [text for _, text in batch.above], strict=True)),)
-            )
+            self._write_texts(list(zip(numbers[len(batch.below) :], [text for _, text in batch.above], strict=True)))
         delta.arrived(rows, marks)
         moved = {"next_low": str(low), "next_high": str(high + len(batch.above))}
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", moved.items())
+
+    def _write_texts(self, texts: Sequence[tuple[int, str]]) -> None:
+        """A build's in one call of the database, which then lets the other threads run: a thread that comes back for
+        each row would wait for them each time. Other numbers of rows would each leave a statement in memory."""
+        if texts and len(texts) % _STEP == 0:
+            self._connection.execute(_TEXT + ", (?, ?)" * (len(texts) - 1), list(chain.from_iterable(texts)))
+        else:
+            self._connection.executemany(_TEXT, texts)
 
     def _filed(self, mark: IndexedEntry, n: int) -> Filed:
         entry_id, state, label, venue, account, market, retries, captured, notional, purse = mark
@@ -228,11 +233,6 @@ class IndexWriter:
         self._connection.executemany(f"DELETE FROM {table} WHERE {here} AND count = 0", lessened)
 
 
-def listed(texts: Iterable[tuple[int, str]]) -> str:
-    """Texts by number, as `IndexBatch` takes them."""
-    return json.dumps(dict(texts), ensure_ascii=False)
-
-
 T = TypeVar("T")
 EVERYTHING = Filter(states=frozenset(STATES))
 
@@ -297,10 +297,10 @@ class Filing:
 
     async def put_older(
         self, prepared: Sequence[tuple[IndexedEntry, str]], meta: Mapping[str, str]
-    ) -> tuple[range, str]:
+    ) -> tuple[range, list[tuple[int, str]]]:
         """File entries below everything filed, newest first. Returns their numbers, and their texts by number."""
 
-        def write() -> tuple[range, str]:
+        def write() -> tuple[range, list[tuple[int, str]]]:
             known = self._writer.known([mark.id for mark, _ in prepared])
             low = int(self._writer.meta()["next_low"])
             fresh = {mark.id: (mark, text) for mark, text in prepared if mark.id not in known}
@@ -308,7 +308,7 @@ class Filing:
             below = [mark for mark, _ in fresh.values()]
             self._writer.apply(IndexBatch(below=below, states=_differing(seen, known), meta=meta))
             numbers = range(low - len(fresh), low)
-            return numbers, listed(zip(numbers, [text for _, text in reversed(fresh.values())], strict=True))
+            return numbers, list(zip(numbers, [text for _, text in reversed(fresh.values())], strict=True))
 
         return await self._run(write)
 

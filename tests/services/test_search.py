@@ -212,6 +212,23 @@ async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:
     await rig.aclose()
 
 
+async def test_repeated_words_blanks_and_new_lines_never_hide_an_entry(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    errors = ["".join(rng.choices("abA \n", (4, 3, 1, 3, 1), k=30)) for _ in range(40)]
+    rig = sqlite_rig(tmp_path)
+    await rig.make([order_row(n, error=error) for n, error in enumerate(errors)])
+    index = await indexed(await rig.open(), tmp_path)
+    await index.settle()
+    by_index, by_scan = Search(index.store, index.reader), Search(index.store, None)
+    for _ in range(150):
+        error, at = rng.choice(errors), rng.randrange(25)
+        term = error[at : at + rng.randint(1, 5)]
+        if term.strip():
+            assert await found(by_index, term) == await found(by_scan, term) != [], repr(term)
+    await index.reader.aclose()
+    await rig.aclose()
+
+
 def test_random_terms_never_miss_in_the_trigrams() -> None:
     """Whatever holds a term also holds every trigram of it: the index may only ever say too much."""
     rng = random.Random(2)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from backends.index import Candidates, IndexQuestion, IndexUnavailable, Progress, Reader
 from backends.index.reader import NoIndex
-from backends.index.search_text import GRAM, either, expression
+from backends.index.search_text import beginning, either, expression
 from backends.records import Entry, Filter, RowKey
 from backends.store import Store
 from console.services.browse.filter_match import fits
@@ -195,8 +195,8 @@ class _Hunt:
         terms = required_texts(self._where)
         parts = [part for part in (expression(terms),) if part]
         for term in terms:
-            if 0 < len(term) < GRAM:
-                grams = await self._reader.grams(term, limit=_MOST_GRAMS, deadline=time.monotonic() + self._left * 0.3)
+            if short := beginning(term):
+                grams = await self._reader.grams(short, limit=_MOST_GRAMS, deadline=time.monotonic() + self._left * 0.3)
                 if grams is not None and not grams:
                     return None
                 if grams is not None:
