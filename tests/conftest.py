@@ -32,6 +32,8 @@ _ROOM = 4 << 30
 if "TMPDIR" not in os.environ and os.path.ismount(_IN_MEMORY) and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = _IN_MEMORY
 
+gc.disable()  # until the tests are collected: next to nothing of what that makes is ever garbage
+
 _STATE = tempfile.mkdtemp(prefix="dlq-state-")
 _numbers = itertools.count()
 
@@ -53,6 +55,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -17,8 +17,6 @@ from tests.support.snapshots.play import Play
 from tests.support.snapshots.states import Size
 from tests.support.snapshots.text import Compare, compare, file_of, take_text
 
-_LOOKED_AT: set[str] = set()  # the scenes that were looked at in every size: once is enough
-
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,9 +47,7 @@ def text_compare(request: pytest.FixtureRequest) -> Compare:
     """Compares the screen with the stored text; `--snapshot-update` stores the screen instead."""
     update = bool(request.config.getoption("update_snapshots"))
 
-    def check(name: str, app: ConsoleApp, size: Size, play: Play) -> None:
-        first = name not in _LOOKED_AT
-        _LOOKED_AT.add(name)
-        compare(file_of(name, size), take_text(app, size, play, at_every_size=first), update=update)
+    def check(name: str, app: ConsoleApp, size: Size, play: Play, *, at_every_size: bool) -> None:
+        compare(file_of(name, size), take_text(app, size, play, at_every_size=at_every_size), update=update)
 
     return check

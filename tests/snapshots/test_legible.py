@@ -49,7 +49,7 @@ def test_every_state_is_legible_at_every_size(
     wrong = legible.Wrong()
 
     async def play(pilot: object) -> None:
-        await then(rested, scene.play, wrong.look(scene.name))(pilot)  # type: ignore[arg-type]
+        await then(rested, scene.play, wrong.look())(pilot)  # type: ignore[arg-type]
         app.exit()
 
     app = scene.console(store(scene.data)).console()

@@ -42,20 +42,14 @@ def complaints(text: str) -> list[str]:
 _SIGNS = (("a repr", _REPR), ("an exponent", _EXPONENT), ("no separators", _UNSEPARATED))
 
 
-_LOOKED_AT: set[str] = set()  # the scenes that were looked at in every size: once is enough
-
-
 class Wrong:
     """Looks at the screen of a scene that is kept as a picture, and puts it back; `found`: what is wrong with it."""
 
     def __init__(self) -> None:
         self.found = ""
 
-    def look(self, name: str) -> Play:
+    def look(self) -> Play:
         async def play(pilot: Pilot[Any]) -> None:
-            if name in _LOOKED_AT:
-                return
-            _LOOKED_AT.add(name)
             width, height = app_of(pilot).size
             try:
                 await check(pilot)

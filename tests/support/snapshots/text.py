@@ -20,7 +20,7 @@ from tests.support.snapshots.play import Play
 from tests.support.snapshots.states import Size
 
 HOME = Path(__file__).parents[2] / "snapshots" / "__text__"
-Compare = Callable[[str, ConsoleApp, Size, Play], None]
+Compare = Callable[..., None]
 _LETTERS = "." + string.ascii_letters + string.digits
 _WEIGHTS = ("bold", "dim", "italic", "underline", "reverse", "strike")
 
