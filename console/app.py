@@ -30,8 +30,8 @@ from console.services.layout_fields import LAYOUTS
 from console.settings.config import StoreConfig
 from console.terminal import output_guard as guard
 from console.terminal.alarm import InDoubtAlarm
-from console.theme.palette import chosen
-from console.theme.textual_themes import THEMES, colourless
+from console.theme.palette import chosen, following
+from console.theme.textual_themes import colourless, depth_of, themes
 
 if TYPE_CHECKING:
     from console.render.evidence.settlement import SettleDraft
@@ -70,7 +70,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.header_state = header_state_of(setup, setup.store)
         self.venue_types = setup.config.venue_types
         self.key_names = {key.id: key.shown for key in setup.keys}
-        for theme in THEMES:
+        depth = depth_of(self.console.color_system)
+        self.set_class(depth == "16", "-sixteen-colours")
+        for theme in themes(depth):
             self.register_theme(theme)
         self.theme = f"dlq-{chosen(setup.config.theme)}"
         if self.no_color:
@@ -291,11 +293,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.exit(0)
 
     def next_theme(self) -> None:
-        names = [theme.name for theme in THEMES]
-        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+        self.theme = f"dlq-{following(self.theme.removeprefix('dlq-'))}"
 
     def use_theme(self, name: str) -> bool:
-        known = f"dlq-{name}" in {theme.name for theme in THEMES}
+        known = chosen(name) == name
         if known:
             self.theme = f"dlq-{name}"
         return known

@@ -26,6 +26,9 @@ for _signal in (signal.SIGINT, signal.SIGHUP):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# The screens have other colours where the terminal that the suite runs in has fewer; the stored pictures have all.
+os.environ["COLORTERM"] = "truecolor"
+
 # The tests' databases wait for the disk more than they compute; in memory they do the same without the wait.
 _IN_MEMORY = "/dev/shm"
 _ROOM = 4 << 30

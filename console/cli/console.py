@@ -117,7 +117,7 @@ def _first_frame(setup: AppSetup, *, served: bool) -> Iterator[Settings | None]:
         yield None
         return
     header_state = header_state_of(setup, setup.store)._replace(label=page.label, layout=page.layout)
-    palette = PALETTES[chosen(setup.config.theme)]
+    palette = PALETTES["true" if look.colours == "none" else look.colours][chosen(setup.config.theme)]
     with prelude.painted(prelude.frame(page, header_state, setup.clock(), look, palette)) as before:
         yield before
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from console.keymap import Key
 from console.render import value
-from console.render.line import Cell, Line, clip, joined, line, spread, trusted, untrusted, width
+from console.render.line import Cell, Line, clip, joined, line, spread, trusted, untrusted, width, wrap
 from console.services.layout_fields import LAYOUTS
 from console.text.durations import long_age
 from console.text.untrusted import safe
@@ -78,6 +78,33 @@ def value_label(label: str, room: int) -> str:
 
 
 def status(header_state: HeaderState, now: datetime, size: int) -> Line:
+    """The status in one line; what does not fit beside the counts is cut."""
+    *above, last = status_lines(header_state, now, size)
+    return last if not above else clip(joined([*above, last]), size)
+
+
+def status_lines(header_state: HeaderState, now: datetime, size: int) -> list[Line]:
+    """Counts, trend and alerts; before them what is wrong, on lines of its own where it has no room beside them."""
+    alarms = _alarms(header_state, now)
+    counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
+    if header_state.running is not None:
+        room = size - width(joined([*alarms, counts])) - 4
+        alarms.append(_running(header_state.running, header_state.waiting, room))
+    if not alarms:
+        return [_calm(header_state, counts, trend, size)]
+    told = joined(alarms)
+    if width(told) + width(counts) + 4 > size:
+        wrapped = [*wrap(told, size)]
+        cut = [clip((*wrapped[_MOST_ALARMS - 1], trusted(" …", "danger")), size)] if len(wrapped) > _MOST_ALARMS else []
+        return [*wrapped[: _MOST_ALARMS - len(cut)], *cut, spread(counts, trend, size)]
+    left = joined([told, counts])
+    return [spread(left, trend if width(left) + width(trend) < size else (), size)]
+
+
+_MOST_ALARMS = 3  # lines
+
+
+def _alarms(header_state: HeaderState, now: datetime) -> list[Line]:
     alarms: list[Line] = []
     if header_state.lost is not None:
         age = data_age(header_state, now)
@@ -87,15 +114,7 @@ def status(header_state: HeaderState, now: datetime, size: int) -> Line:
         alarms.append(_halt(header_state.halt))
     if header_state.cut is not None:
         alarms.append(line(untrusted(header_state.cut, "warning", limit=120)))
-    counts, trend = _counts(header_state, now), _sparkline(header_state.trend)
-    if header_state.running is not None:
-        room = size - width(joined([*alarms, counts])) - 4
-        alarms.append(_running(header_state.running, header_state.waiting, room))
-    if not alarms:
-        return _calm(header_state, counts, trend, size)
-    # The counts are never cut: first the trend goes, then the alarm is cut.
-    left = joined([clip(joined(alarms), max(12, size - width(counts) - 4)), counts])
-    return spread(left, trend if width(left) + width(trend) < size else (), size)
+    return alarms
 
 
 def data_age(header_state: HeaderState, now: datetime) -> str:

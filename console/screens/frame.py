@@ -5,7 +5,7 @@ Turns keys into calls of `do_<id>` by the registry of keys alone, so that no sto
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from textual import events
@@ -18,8 +18,8 @@ from textual.widget import Widget
 
 from backends.store import StoreError
 from console import keymap as keys
-from console.render.line import Line, Tone, cell_at, line, trusted, untrusted, width
-from console.render.status import footer, status, title, waits_segment
+from console.render.line import Line, Tone, cell_at, line, trusted, untrusted, width, wrap
+from console.render.status import footer, status_lines, title, waits_segment
 from console.widgets.canvas import Canvas
 from console.widgets.prompt_line import PromptLine
 from console.widgets.text_pane import TextPane
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SMALLEST = (80, 24)
 _REST_SECONDS = 0.25  # keys typed in one go end with a pause this long
 _ALWAYS = ("back", "stop")  # these keys always work, so that nobody is locked in
+_MOST_FOOTER = 4  # lines
 _LEAVING = ("ctrl+c", "ctrl+q")
 _TITLE_STYLES: dict[str, str] = {"strong": "bold reverse"}
 
@@ -108,7 +109,7 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         """Repaint the frame."""
         if not self.is_mounted:
             return
-        header_state, size = self.console.header_state, max(10, self.size.width - 4)
+        header_state, size = self.console.header_state, self._inside
         self.set_class(header_state.mode == "live", "-live")
         self.set_class(header_state.read_only, "-read-only")
         self._entitle(
@@ -116,8 +117,8 @@ class FramedScreen(Screen[None], inherit_bindings=False):
         )
         asked = waits_segment(header_state.asked, keys.named("approve", self.console.setup.keys).shown)
         room = size - width(asked) - 3 if asked else size
-        told = status(header_state, self.console.now(), room)
-        self._status.show((*told, trusted("   "), *asked) if asked else told)
+        *above, told = status_lines(header_state, self.console.now(), room)
+        _show_all(self._status, [*above, (*told, trusted("   "), *asked) if asked else told])
         self._show_footer()
 
     def _entitle(self, above: Line, below: str) -> None:
@@ -143,18 +144,28 @@ class FramedScreen(Screen[None], inherit_bindings=False):
     def _show_footer(self) -> None:
         """Show the keys, or the last result until the next key; nothing while another screen is on top."""
         if self.app.screen is not self:
-            self._footer.show(())
+            _show_all(self._footer, [()])
             return
         if self.is_typing:
             hints = (one.hint for one in self.query(PromptLine) if one.is_asking)
-            self._footer.show(self.noticed or next(hints, ()))
+            self._tell(self.noticed or next(hints, ()))
             return
         there = {key.id: key for key in self.console.keys_at(self.key_context)}
-        size = max(10, self.size.width - 4)
+        size = self._inside
         shown = [there[name] for name in (*self.hints(), "help") if name in there]
         wanted = [key for key in shown if not (key.dangerous and self.is_small)]
         small = line(trusted("too small to act: 80x24 at least", "warning")) if self.is_small else ()
-        self._footer.show(footer(wanted, size, lead=self.noticed or small or self.lead()))
+        lead = self.noticed or small or self.lead()
+        self._tell(footer(wanted, size, lead=lead) if width(lead) <= size else lead)
+
+    @property
+    def _inside(self) -> int:
+        """The columns inside the frame."""
+        return max(10, self.size.width - 4)
+
+    def _tell(self, cells: Line) -> None:
+        """Show this in the footer, which grows where one line does not hold it: a cut sentence hides its remedy."""
+        _show_all(self._footer, [*wrap(cells, self._inside)][:_MOST_FOOTER])
 
     def _click_key(self, x: int) -> None:
         """A click on a hint of the footer is its key; a hint is the key's cell and that of its label."""
@@ -263,6 +274,13 @@ class FramedScreen(Screen[None], inherit_bindings=False):
     def do_back(self) -> None:
         if len(self.app.screen_stack) > 1:
             self.dismiss()
+
+
+def _show_all(canvas: Canvas, lines: Sequence[Line]) -> None:
+    """Show the lines in a canvas as high as they are; setting a height lays the screen out anew."""
+    if len(lines) != len(canvas.lines):
+        canvas.styles.height = len(lines)
+    canvas.show(*lines)
 
 
 def _content(cells: Line) -> Content:

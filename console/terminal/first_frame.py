@@ -12,7 +12,7 @@ import sys
 import termios
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from backends.first_page import FirstPage
 from console.render.line import Cell, Line, clip, width
@@ -20,7 +20,7 @@ from console.render.row import header, row_line
 from console.render.status import HeaderState, status, title
 from console.services.triage.classified_entry import classified
 from console.text.untrusted import is_forbidden
-from console.theme.palette import ROLES, Palette
+from console.theme.palette import ROLES, Depth, Palette, ink_and_ground
 
 ENTER = "\x1b[?1049h"
 Settings = list[Any]  # a terminal's settings from termios
@@ -35,7 +35,7 @@ class Look(NamedTuple):
 
     columns: int
     rows: int
-    colours: str  # "true", "256" or "none"
+    colours: Depth | Literal["none"]
 
 
 def look_of(environ: Mapping[str, str], size: os.terminal_size) -> Look | None:
@@ -44,8 +44,10 @@ def look_of(environ: Mapping[str, str], size: os.terminal_size) -> Look | None:
         return None
     if "NO_COLOR" in environ:
         return Look(size.columns, size.lines, "none")
-    true = environ.get("COLORTERM", "") in ("truecolor", "24bit")
-    return Look(size.columns, size.lines, "true" if true else "256")
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return Look(size.columns, size.lines, "true")
+    has_256 = environ["TERM"].strip().lower().rpartition("-")[2] in ("256color", "kitty")  # as Rich decides later
+    return Look(size.columns, size.lines, "256" if has_256 else "16")
 
 
 def frame(page: FirstPage, header_state: HeaderState, now: datetime, look_: Look, palette: Palette) -> str:
@@ -88,34 +90,36 @@ class _Brush:
         return f"{self._border}{left}{middle}{rest}{bar if shown else ''}{right}"
 
     def row(self, cells: Line, inner: int, *, cursor: bool) -> str:
-        ground = self._palette.cursor if cursor else None
-        painted = "".join(self._cell(cell, ground) for cell in clip(cells, inner))
-        fill = self._cell(Cell(" " * (inner - width(clip(cells, inner)))), ground)
+        painted = "".join(self._cell(cell, cursor=cursor) for cell in clip(cells, inner))
+        fill = self._cell(Cell(" " * (inner - width(clip(cells, inner)))), cursor=cursor)
         side = f"{self._border}{self._corners[5]}"
-        space = self._cell(Cell(" "), None)
+        space = self._cell(Cell(" "), cursor=False)
         return f"{side}{space}{painted}{fill}{space}{side}"
 
-    def _cell(self, cell: Cell, ground: str | None) -> str:
-        role, bold = ROLES[cell.tone]
-        return f"{self._sgr(getattr(self._palette, role), bold=bold, ground=ground)}{_harmless(cell.text)}"
+    def _cell(self, cell: Cell, *, cursor: bool) -> str:
+        ink, ground = ink_and_ground(self._palette, cell.tone, cursor=cursor)
+        return f"{self._sgr(ink, bold=ROLES[cell.tone][1], ground=ground)}{_harmless(cell.text)}"
 
     def _sgr(self, colour: str, *, bold: bool, ground: str | None = None) -> str:
         weight = "0;1" if bold else "0"
         if self._colours == "none":
             return f"\x1b[{weight}m"
-        fore, back = (_colour(one, self._colours) for one in (colour, ground or self._palette.ground))
-        return f"\x1b[{weight};38;{fore};48;{back}m"
+        fore, back = _colour(colour, self._colours), _colour(ground or self._palette.ground, self._colours, under=10)
+        return f"\x1b[{weight};{fore};{back}m"
 
 
-def _colour(hex_text: str, colours: str) -> str:
+def _colour(hex_text: str, colours: str, *, under: int = 0) -> str:
+    """The numbers that set a colour of the palette for this terminal as ink, or as ground if `under` is 10."""
     red, green, blue = (int(hex_text[n : n + 2], 16) for n in (1, 3, 5))
     if colours == "true":
-        return f"2;{red};{green};{blue}"
-    if max(red, green, blue) - min(red, green, blue) < 16:
-        grey = round((red + green + blue) / 3)
-        return f"5;{16 if grey < 8 else 231 if grey > 248 else 232 + (grey - 8) * 24 // 247}"
-    steps = [0 if one < 48 else 1 if one < 115 else (one - 35) // 40 for one in (red, green, blue)]
-    return f"5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"
+        return f"{38 + under};2;{red};{green};{blue}"
+    if colours == "16":  # the sixteen have the parts 0 and 170, the bright ones 85 and 255
+        bright = 60 if 85 in (red, green, blue) or min(red, green, blue) == 255 else 0
+        return str(30 + under + bright + sum(bit for bit, part in ((1, red), (2, green), (4, blue)) if part > 127))
+    if red == green == blue and 0 < red < 255:
+        return f"{38 + under};5;{231 + round(red / 255 * 25)}"  # as Rich rounds them
+    steps = [0 if one < 48 else (one - 35) // 40 for one in (red, green, blue)]
+    return f"{38 + under};5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"
 
 
 def _harmless(text: str) -> str:

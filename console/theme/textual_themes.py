@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.filter import LineFilter, Monochrome
 from textual.theme import Theme
 
-from console.theme.palette import PALETTES, Palette
+from console.theme.palette import PALETTES, Depth, Palette
 
 
 def _theme(name: str, palette: Palette) -> Theme:
@@ -35,7 +35,16 @@ def _theme(name: str, palette: Palette) -> Theme:
     )
 
 
-THEMES = tuple(_theme(name, palette) for name, palette in PALETTES.items())
+_DEPTHS: dict[str | None, Depth] = {"standard": "16", "windows": "16", "256": "256"}
+
+
+def depth_of(colour_system: str | None) -> Depth:
+    """How many colours there are, by Rich's name for it."""
+    return _DEPTHS.get(colour_system, "true")
+
+
+def themes(depth: Depth) -> tuple[Theme, ...]:
+    return tuple(_theme(name, palette) for name, palette in PALETTES[depth].items())
 
 
 class Colourless(LineFilter):

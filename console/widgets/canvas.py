@@ -11,7 +11,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from console.render.line import Line, Tone, clip
-from console.theme.palette import PALETTES, ROLES
+from console.theme.palette import PALETTES, ROLES, ink_and_ground
+from console.theme.textual_themes import depth_of
 
 
 class Canvas(Widget):
@@ -65,10 +66,10 @@ class Canvas(Widget):
         """Look the tone up in the theme; a CSS rule per tone would slow down every widget."""
         known = self._styles_of.get((tone, cursor, theme))
         if known is None:
-            palette = PALETTES[theme.removeprefix("dlq-")]
-            role, bold = ROLES[tone]
-            ground = palette.cursor if cursor else None
-            known = self.rich_style + Style(color=getattr(palette, role), bold=bold or None, bgcolor=ground)
+            palette = PALETTES[depth_of(self.app.console.color_system)][theme.removeprefix("dlq-")]
+            ink, ground = ink_and_ground(palette, tone, cursor=cursor)
+            bold = ROLES[tone][1]
+            known = self.rich_style + Style(color=ink, bold=bold or None, bgcolor=ground if cursor else None)
             if tone == "match":  # told without colour, too
                 known += Style(underline=True)
             if self.app.no_color:

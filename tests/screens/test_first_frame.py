@@ -7,6 +7,7 @@ import pty
 import re
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pyte
 import pytest
@@ -16,19 +17,20 @@ from backends.target import parse_target
 from console.app_setup import header_state_of
 from console.terminal import first_frame as prelude
 from console.text.untrusted import is_forbidden
-from console.theme.palette import PALETTES
+from console.theme.palette import PALETTES, Depth
 from tests.support.app import NOW, Stage, make_store, order, screen_text, settled
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOSTILE = "x\x1b]52;c;aGk=\x07\u202e[@click=app.quit]\x00\x9b2J"
 
 
-def painted(stage: Stage, size: tuple[int, int], colours: str = "true") -> str:
+def painted(stage: Stage, size: tuple[int, int], colours: Depth | Literal["none"] = "true") -> str:
     page = read_first_page(parse_target(str(stage.path)), limit=120)
     assert page is not None
     setup = stage.setup()
     header_state = header_state_of(setup, setup.store)._replace(label=page.label)
-    return prelude.frame(page, header_state, NOW, prelude.Look(*size, colours), PALETTES["dark"])
+    palette = PALETTES["true" if colours == "none" else colours]["dark"]
+    return prelude.frame(page, header_state, NOW, prelude.Look(*size, colours), palette)
 
 
 def shown(text: str, size: tuple[int, int]) -> list[str]:
@@ -58,8 +60,8 @@ async def test_the_screens_paint_the_same_rows_in_the_same_places(
     assert all(len(line) == size[0] for line in first)
 
 
-@pytest.mark.parametrize("colours", ["true", "256", "none"])
-def test_nothing_in_it_acts(tmp_path: Path, colours: str) -> None:
+@pytest.mark.parametrize("colours", ["true", "256", "16", "none"])
+def test_nothing_in_it_acts(tmp_path: Path, colours: Depth | Literal["none"]) -> None:
     hostile = order(1, error=HOSTILE, market_id=HOSTILE.replace("\0", ""), account_id=HOSTILE.replace("\0", ""))
     text = painted(Stage(make_store(tmp_path / "orders.db", [hostile])), (120, 40), colours)
     bare = _ESCAPES.sub("", text).replace("\r\n", "")
@@ -76,7 +78,8 @@ def test_live_has_another_border(tmp_path: Path) -> None:
     page = read_first_page(parse_target(str(stage.path)), limit=10)
     assert page is not None
     header_state = header_state_of(setup, setup.store)._replace(mode="live")
-    live = shown(prelude.frame(page, header_state, NOW, prelude.Look(80, 24, "true"), PALETTES["dark"]), (80, 24))
+    look = prelude.Look(80, 24, "true")
+    live = shown(prelude.frame(page, header_state, NOW, look, PALETTES["true"]["dark"]), (80, 24))
     assert paper[0].startswith("╭")
     assert live[0].startswith("┏")
     assert "LIVE" in live[0]
@@ -86,7 +89,8 @@ def test_live_has_another_border(tmp_path: Path) -> None:
     ("environ", "size", "colours"),
     [
         ({"TERM": "xterm", "COLORTERM": "truecolor"}, (80, 24), "true"),
-        ({"TERM": "xterm"}, (80, 24), "256"),
+        ({"TERM": "xterm-256color"}, (80, 24), "256"),
+        ({"TERM": "xterm"}, (80, 24), "16"),
         ({"TERM": "xterm", "NO_COLOR": "1"}, (80, 24), "none"),
         ({"TERM": "dumb"}, (80, 24), None),
         ({}, (80, 24), None),

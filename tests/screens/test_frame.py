@@ -323,3 +323,35 @@ async def test_mismatches_of_the_action_are_named(tmp_path: Path) -> None:
         await press(pilot, "enter", "right_square_bracket")
         assert "✗" in screen_text(app)
         assert "quantity" in screen_text(app)
+
+
+async def test_why_the_store_is_lost_is_whole_in_the_smallest_terminal(stage: Stage) -> None:
+    why = "postgres db1/trading ended the connection or is not ready; is the server up, and are host and port right?"
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        app.update_header(lost=why)
+        await settled(pilot)
+        assert why in _as_one(app)
+        assert "pending " in screen_text(app)
+        app.update_header(lost=None)
+        await settled(pilot)
+        assert "STORE LOST" not in screen_text(app)
+        assert screen_text(app).split("\n")[3].lstrip("│ ").startswith("AGE"), "the table has its place again"
+
+
+async def test_a_warning_longer_than_a_line_is_whole(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "slash")
+        await answer(pilot, "oparator:bob")
+        sentence = 'did you mean operator? Or put it in quotes to search it as text: "oparator:bob"'
+        await until(pilot, lambda: sentence in _as_one(app))
+        await press(pilot, "escape")
+        assert "quotes" not in screen_text(app)
+
+
+def _as_one(app: Any) -> str:
+    """The screen without its frame, as one line."""
+    return " ".join(line.strip("│ ") for line in screen_text(app).split("\n"))

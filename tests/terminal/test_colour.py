@@ -53,3 +53,24 @@ def test_otherwise_colours_leave(tmp_path: Path, venue: Exchange) -> None:
     with Desk.at(tmp_path, venue, [fresh(1)]).open() as terminal:
         terminal.shows("pending 1 ")
         assert colours(bytes(terminal.raw))
+
+
+def test_sixteen_colours_keep_live_red_behind_a_gate(tmp_path: Path, venue: Exchange) -> None:
+    """A dimmed red would be the nearest of sixteen: yellow, the colour of a warning."""
+    environ = {"TERM": "xterm", "COLORTERM": ""}
+    with Desk.at(tmp_path, venue, [fresh(1, error="RuntimeError: HTTP 429 after 3 attempts")]).open(
+        environ=environ
+    ) as terminal:
+        terminal.shows("pending 1 ", "row 1 · 1 open")
+        terminal.press("m")
+        terminal.opened("type live")
+        terminal.type("live\r")
+        terminal.shows("LIVE")
+        terminal.hides("esc cancels")
+        terminal.raw.clear()
+        terminal.press("D")
+        terminal.opened("Dismiss 1")
+        numbers = {int(n) for codes in colours(bytes(terminal.raw)) for n in codes.split(b";")}
+        assert 91 in numbers, "red"
+        assert not numbers & {33, 43, 93, 103}, "yellow"
+        assert not numbers & {38, 48}, "none of 256"

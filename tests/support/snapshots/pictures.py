@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import struct
 import tempfile
@@ -65,6 +66,7 @@ def scene(name: str) -> Scene:
 
 
 def main() -> None:
+    os.environ["COLORTERM"] = "truecolor"  # whatever the terminal has that this is run in
     HOME.mkdir(exist_ok=True)
     for name, of in PICTURES.items():
         with tempfile.TemporaryDirectory() as folder:
