@@ -13,6 +13,10 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("TEXTUAL")]:
         del os.environ[name]  # TEXTUAL_PRESS and its kin could press keys for the operator
     _fill_closed_streams()
+    if sys.argv[1:] and not sys.argv[1].startswith("-"):
+        from console.priority import give_way_early  # not for the console itself, whose first frame is waited for
+
+        give_way_early(sys.argv[1:])
     from console.cli.main import output_lost, run
 
     code = run(sys.argv[1:], own_process=True)

@@ -184,6 +184,13 @@ class Context:
         known = self.config.stores.get(self.target)
         return known or typed_store(self.target)
 
+    def is_on_server(self) -> bool:
+        """Whether the store's target names a database server."""
+        try:
+            return isinstance(parse_target(self.store_config.url), PostgresTarget)
+        except (BadTarget, UsageError):
+            return False  # told when the store is opened
+
     @property
     def venue_types(self) -> dict[str, str]:
         return self.config.venue_types

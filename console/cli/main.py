@@ -26,9 +26,6 @@ from console.text.untrusted import safe
 _CRASHED, _NO_OUTPUT, _NO_READER = 70, 74, 141
 _MOST_MEMORY = 520_000_000
 _LOOKING = frozenset({"list", "show", "export", "doctor", "audit", "groups", "check", "metrics", "report", "archive"})
-# Verbs that go through whole stores and that no order waits for.
-_GIVING_WAY = frozenset({"index", "audit", "groups", "export", "archive", "report", "check", "metrics"})
-_NICE = 10
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -70,9 +67,6 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     args = build_parser(argv).parse_args(argv)
     if own_process and args.verb in _LOOKING and not getattr(args, "listen", None):
         _limit_memory()
-    if own_process and args.verb in _GIVING_WAY and not getattr(args, "with_parent", False):
-        with suppress(OSError):
-            os.nice(_NICE)  # an engine on the same machine comes first
     config = load_config(args.config, os.environ)
     if config.keymap:  # a misspelt id is an error of the config for every verb
         from console.keymap import remapped
@@ -81,6 +75,10 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     if config.views:
         _check_views(config)
     context = Context(args, config, current_actor(args.operator))
+    if own_process and args.verb is not None and not getattr(args, "with_parent", False):
+        from console.priority import give_way
+
+        give_way(args.verb, context.is_on_server)
     if args.verb is None:
         from console.cli.console import open_console
 

@@ -72,7 +72,7 @@ async def test_a_first_act_works_out_its_ledger_before_it_holds_the_file(
 GIVING_WAY = """
 import os, sys
 from console.cli.main import run
-for verb in ("list", "groups"):
+for verb in ("list", "groups", "groups"):
     assert run([verb, "--db", sys.argv[1]], own_process=True) == 0
     print(os.getpriority(os.PRIO_PROCESS, 0), file=sys.stderr)
 """
@@ -89,4 +89,60 @@ def test_verbs_that_read_whole_stores_give_way_to_an_engine_on_the_same_machine(
         env=os.environ | {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")},
     )
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert ran.stderr.split() == [str(own), str(min(19, own + 10))]
+    lower = str(min(19, own + 10))
+    assert ran.stderr.split() == [str(own), lower, lower]
+
+
+EARLY = """
+import os, sys
+from console.priority import give_way_early
+give_way_early(sys.argv[1:])
+print(os.getpriority(os.PRIO_PROCESS, 0), "console.cli.main" in sys.modules)
+"""
+SERVER, FILE = "postgresql://ops@db/trading", "orders.db"
+
+
+@pytest.mark.parametrize(
+    ("words", "gives_way"),
+    [
+        (("groups", "--db", FILE), True),
+        (("audit", "verify", "--db", SERVER), True),
+        (("dismiss", "--db", SERVER, "--filter", "error:429"), True),
+        (("restore", "x", "--db", SERVER), True),
+        (("dismiss", "--db", FILE, "--filter", "error:429"), False),  # it holds the file that the engine waits for
+        (("index", "--follow", "--with-parent", "--db", FILE), False),  # its parent says so
+        (("replay", "x", "--db", SERVER), False),
+        (("halt", "--db", SERVER), False),
+        ((), False),
+    ],
+)
+def test_a_verb_gives_way_before_it_loads_the_program_but_not_while_it_holds_a_file(
+    words: tuple[str, ...], gives_way: bool
+) -> None:
+    environ = {name: held for name, held in os.environ.items() if name != "DLQ_DB"}
+    ran = subprocess.run([sys.executable, "-c", EARLY, *words], capture_output=True, text=True, check=True, env=environ)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert ran.stdout.split() == [str(min(19, own + 10) if gives_way else own), "False"]
+
+
+WATCHED = """
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "console.cli.main":
+            print(os.getpriority(os.PRIO_PROCESS, 0), file=sys.stderr)
+sys.meta_path.insert(0, Watch())
+from console.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("words", "gives_way"), [(("groups",), True), (("list",), False), ((), False)])
+def test_the_program_is_loaded_at_the_priority_of_its_verb(
+    tmp_path: Path, words: tuple[str, ...], gives_way: bool
+) -> None:
+    whole = [sys.executable, "-c", WATCHED, *words, "--db", str(tmp_path / "none.db")]
+    environ = os.environ | {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+    ran = subprocess.run(whole, capture_output=True, text=True, check=False, env=environ, stdin=subprocess.DEVNULL)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert ran.stderr.split()[0] == str(min(19, own + 10) if gives_way else own)

@@ -162,6 +162,17 @@ def nicer(by: int) -> int:
     return min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
 
 
+def _put_last(pid: int, priority: int) -> None:
+    """Set here, not by the child: lower than what `dlq index` gives itself when a person runs it and waits."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PROCESS, pid, priority)
+        if sys.platform == "linux":  # key presses then preempt the index at once
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError):
+        # Where Linux shares the processor between sessions, a priority counts only inside one: so the session's, too.
+        Path(f"/proc/{pid}/autogroup").write_text(str(priority), encoding="ascii")
+
+
 class IndexProcess:
     """The process that keeps the index while a console is open: `dlq index --follow` on the same store.
 
@@ -188,11 +199,7 @@ class IndexProcess:
             env=self._environ,
             start_new_session=True,
         )
-        # Set here, not by the child: lower than what `dlq index` gives itself when a person runs it and waits.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, nicer(self._nice))
-            if sys.platform == "linux":  # key presses then preempt the index at once
-                os.sched_setscheduler(self._process.pid, os.SCHED_IDLE, os.sched_param(0))
+        _put_last(self._process.pid, nicer(self._nice))
 
     @property
     def pid(self) -> int | None:

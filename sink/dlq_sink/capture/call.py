@@ -16,6 +16,7 @@ from dlq_sink.terms import FIELD_OF, PARAMS, TERM_OF, fold
 from dlq_sink.witness.client_id import needs_id, new_client_id, with_id
 
 _OWNERS = ("self", "cls")
+_OF_OTHER_ORDERS = frozenset({"id", "ids", "orderid", "orderids", "orders", "clientorderids"})
 _PLAIN = (str, int, float, Decimal, UUID, date, Enum, Mapping, list, tuple, set, frozenset)
 
 
@@ -28,6 +29,11 @@ class OrderCall:
     kwargs: dict[str, Any]
     bound: inspect.BoundArguments | None = None
     name: str | None = None  # the parameter that is the order; None: the parameters themselves say it
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the action itself is an argument; else it only tells what the arguments say."""
+        return any(held is self.action for held in (*self.args, *self.kwargs.values()))
 
     def give_id(self, venue: str) -> None:
         """A client order id for an order that has none, if this call can carry one to the venue."""
@@ -51,11 +57,18 @@ class OrderCall:
                 self.action = {**self.action, name: given}
                 return True
         for name, held in self.bound.arguments.items():
-            if fold(name) == PARAMS and (held is None or isinstance(held, Mapping)):
+            if fold(name) == PARAMS and (held is None or isinstance(held, Mapping)) and self._is_one_order:
                 self.bound.arguments[name] = {**(held or {}), "clientOrderId": given}
-                self.action = {**self.action, name: self.bound.arguments[name]}
+                self.action = {**self.action, name: {**(self.action.get(name) or {}), "clientOrderId": given}}
                 return True
         return False
+
+    @property
+    def _is_one_order(self) -> bool:
+        """Not a call for several orders, or for another one: there an id would name an order, and a wrong one."""
+        names = {fold(str(name)) for name in self.action}
+        said = {FIELD_OF.get(name) or TERM_OF.get(name) for name in names}
+        return bool(said & {"side", "quantity", "notional"}) and not names & _OF_OTHER_ORDERS
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlq_sink.capture.answer import order_id_of
 from dlq_sink.capture.call import read_call, signature_of
+from dlq_sink.capture.ccxt_call import meaning_of
 from dlq_sink.capture.report import AuditLog, Metrics, OnEvent, Reporter
 from dlq_sink.capture.request import venue_name
 from dlq_sink.capture.submit import attempt
@@ -46,14 +47,16 @@ class DeadLetters:
         self._sent: dict[str, Submission] = {}  # by client order id: sent, and not answered for yet
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        signature = signature_of(function)
+        signature, meaning = signature_of(function), meaning_of(function)
 
         @functools.wraps(function)
         def submit(*args: Any, **kwargs: Any) -> Any:
             call = read_call(signature, args, kwargs, self._order)
+            if meaning is not None and call.name is None:
+                call.action = meaning(call.action)
             if self._witness:
                 call.give_id(venue_name(self._venue))
-            one = self._submission(call.action)
+            one = self._submission(call.action, is_sent=call.is_sent)
             return attempt(one, function, lambda: function(*call.args, **call.kwargs), self._answered)
 
         submit.rejected = self.rejected  # type: ignore[attr-defined]
@@ -75,13 +78,14 @@ class DeadLetters:
         if one is not None:
             one.ok(venue_order_id)
 
-    def _submission(self, action: Any, *, witness: bool | None = None) -> Submission:
+    def _submission(self, action: Any, *, witness: bool | None = None, is_sent: bool = True) -> Submission:
         return Submission(
             self._sink,
             action,
             venue=self._venue,
             account=self._account,
             witness=self._witness if witness is None else witness,
+            is_sent=is_sent,
             reporter=self._reporter,
         )
 

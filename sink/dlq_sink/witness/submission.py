@@ -43,10 +43,13 @@ class Submission:
         venue: object = "",
         account: str | None = None,
         witness: bool = True,
+        is_sent: bool = True,
         reporter: Reporter | None = None,
     ) -> None:
+        """`is_sent`: the action itself goes to the venue, and an id that is put into it with it."""
         self.dlq_id = new_dlq_id()
         self.action = action
+        self._can_carry = is_sent
         self._client_id: str | None = None
         self.venue_order_id: str | None = None
         self.entry: DeadLetteredOrder | None = None  # what it became, if it was not placed
@@ -76,7 +79,7 @@ class Submission:
             return self
         fields = fields_in(self.action)
         said = said_in(fields)
-        if needs_id(said):
+        if self._can_carry and needs_id(said):
             self._take_out = put(self.action, new_client_id(venue_name(self._venue)))
             fields = fields_in(self.action)
             said = said_in(fields)

@@ -70,6 +70,34 @@ CALLS = [
     for kind, price, params in forms
 ]
 
+SWAPPED = "BTC/USDT:USDT"
+# ccxt's other methods: what each says by its name, and its arguments without the params.
+NAMED: list[tuple[str, tuple[Any, ...]]] = [
+    ("create_limit_buy_order", ("BTC/USDT", 2, 50000)),
+    ("create_limit_sell_order", ("BTC/USDT", 2, 50000)),
+    ("create_limit_order", ("BTC/USDT", "sell", 2, 50000)),
+    ("create_market_buy_order", ("BTC/USDT", 2)),
+    ("create_market_sell_order", ("BTC/USDT", 2)),
+    ("create_market_order", ("BTC/USDT", "sell", 2)),
+    ("create_market_buy_order_with_cost", ("BTC/USDT", 1000)),
+    ("create_market_sell_order_with_cost", ("BTC/USDT", 1000)),
+    ("create_market_order_with_cost", ("BTC/USDT", "buy", 1000)),
+    ("create_post_only_order", ("BTC/USDT", "limit", "buy", 2, 50000)),
+    ("create_post_only_order", (SWAPPED, "limit", "sell", 2, 50000)),
+    ("create_reduce_only_order", (SWAPPED, "limit", "sell", 2, 50000)),
+    ("create_reduce_only_order", (SWAPPED, "market", "buy", 2)),
+    ("create_stop_order", ("BTC/USDT", "limit", "buy", 2, 50000, 49000)),
+    ("create_stop_limit_order", ("BTC/USDT", "sell", 2, 50000, 49000)),
+    ("create_stop_market_order", (SWAPPED, "sell", 2, 49000)),
+    ("create_trigger_order", (SWAPPED, "limit", "buy", 2, 50000, 49000)),
+    ("create_take_profit_order", (SWAPPED, "market", "sell", 2, None, 61000)),
+    ("create_stop_loss_order", (SWAPPED, "market", "sell", 2, None, 49000)),
+    ("create_trailing_percent_order", (SWAPPED, "market", "sell", 2, None, 1.5)),
+    ("create_trailing_percent_order", (SWAPPED, "market", "sell", 2, None, 1.5, 48000)),
+    ("create_trailing_amount_order", (SWAPPED, "market", "sell", 2, None, 10)),
+    ("create_order_with_take_profit_and_stop_loss", (SWAPPED, "limit", "buy", 2, 50000, 61000, 45000)),
+]
+
 
 @pytest.fixture(scope="module")
 def exchanges() -> Iterator[tuple[Exchange, Exchange]]:
@@ -176,14 +204,20 @@ def test_requests_of_alpaca_py(tmp_path: Path, exchanges: tuple[Exchange, Exchan
     sink.close()
 
 
+def binance_at(url: str, nowhere: str) -> tuple[Any, Any]:
+    """One that reaches the exchange, and one that knows its markets and reaches nobody."""
+    meant, lost = ccxt.binance(KEYS), ccxt.binance(KEYS)
+    meant.urls["api"] = {name: url + urlsplit(path).path for name, path in meant.urls["api"].items()}
+    meant.load_markets()
+    lost.set_markets(meant.markets, meant.currencies)
+    lost.urls["api"] = {name: nowhere + urlsplit(path).path for name, path in lost.urls["api"].items()}
+    return meant, lost
+
+
 def test_calls_of_ccxt(tmp_path: Path, exchanges: tuple[Exchange, Exchange], nowhere: str) -> None:
     direct, again = exchanges
     sink = SQLiteDLQ(tmp_path / "orders.db")
-    meant, lost = ccxt.binance(KEYS), ccxt.binance(KEYS)
-    meant.urls["api"] = {name: direct.url + urlsplit(url).path for name, url in meant.urls["api"].items()}
-    meant.load_markets()
-    lost.set_markets(meant.markets, meant.currencies)
-    lost.urls["api"] = {name: nowhere + urlsplit(url).path for name, url in lost.urls["api"].items()}
+    meant, lost = binance_at(direct.url, nowhere)
     submit = dead_letters(sink, venue="ccxt:binance")(lost.create_order)
     made: dict[str, tuple[Any, ...]] = {}
     for number, (*given, params) in enumerate(CALLS):
@@ -215,4 +249,36 @@ def test_calls_of_ccxt(tmp_path: Path, exchanges: tuple[Exchange, Exchange], now
             verdicts["refused"] += 1
     assert verdicts["equal"] >= 25
     assert sum(verdicts.values()) == len(CALLS) >= 40
+    sink.close()
+
+
+def test_methods_of_ccxt_whose_name_is_part_of_the_order(
+    tmp_path: Path, exchanges: tuple[Exchange, Exchange], nowhere: str
+) -> None:
+    direct, again = exchanges
+    sink = SQLiteDLQ(tmp_path / "orders.db")
+    meant, lost = binance_at(direct.url, nowhere)
+    meant.has["createStopMarketOrder"] = True  # else ccxt sends none, although it can make the request
+    made: dict[str, tuple[str, tuple[Any, ...]]] = {}
+    for number, (name, given) in enumerate(NAMED):
+        client_id = f"named-{number}"
+        submit = dead_letters(sink, venue="ccxt:binance")(getattr(lost, name))
+        assert submit(*given, params={"clientOrderId": client_id}) is None
+        made[client_id] = (name, given)
+        with suppress(ccxt.BaseError):  # it makes no request, or the exchange refuses what it has read
+            getattr(meant, name)(*given, params={"clientOrderId": client_id})
+    outcomes = replayed(desk(tmp_path, again.url))
+    theirs = {line["client_order_id"]: line for line in direct.posts if line["venue"] == "binance"}
+    ours = {line["client_order_id"]: line for line in again.posts if line["venue"] == "binance"}
+    equal = set()
+    for client_id, call in made.items():
+        if client_id in ours:
+            assert client_id in theirs, call
+            assert binance_meaning(ours[client_id]) == binance_meaning(theirs[client_id]), call
+            equal.add(call[0])
+        else:
+            assert outcomes[client_id]["outcome"] == "refused", (call, outcomes[client_id])
+            assert outcomes[client_id]["detail"], call
+    assert equal >= {"create_limit_buy_order", "create_market_order", "create_post_only_order"}
+    assert equal >= {"create_reduce_only_order", "create_stop_limit_order", "create_trigger_order"}
     sink.close()
