@@ -20,6 +20,7 @@ from backends.sqlite_guard import PRIME, keep_bytes, only_acting, only_reading
 from backends.target import PostgresTarget, SQLiteTarget, Target
 
 BUSY_SECONDS = 5.0
+_WRITER_CACHE_KB = 16_000  # a bulk act looks up its ids at random: most of the index on them fits
 _NOON_2000 = 2451545.0  # as a Julian day
 _pooled: set[str] = set()  # where a pooler answered, so that the next connection need not find out
 
@@ -57,6 +58,7 @@ def writer_engine(target: Target) -> AsyncEngine:
             async with _closing_if_it_fails(connection):
                 await connection.execute("PRAGMA synchronous = FULL")
                 await connection.execute("PRAGMA foreign_keys = OFF")
+                await connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KB}")
                 await connection.set_authorizer(only_acting)
             return connection
 

@@ -143,6 +143,7 @@ class ActResult:
     done: tuple[str, ...]
     changed: tuple[tuple[str, str], ...]  # (id, what it is now) of entries that somebody else changed
     contended: bool = False  # somebody else has written since our last act
+    held: float | None = None  # seconds for which nobody else could write, where a write keeps everybody out
 
 
 @dataclass(frozen=True, slots=True)

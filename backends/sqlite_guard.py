@@ -73,6 +73,8 @@ def only_acting(action: int, first: str | None, second: str | None, *_: str | No
             return sqlite3.SQLITE_DENY
         case sqlite3.SQLITE_FUNCTION if second == "load_extension":
             return sqlite3.SQLITE_DENY
+        case sqlite3.SQLITE_PRAGMA if (first, second) == ("wal_checkpoint", "PASSIVE"):
+            return sqlite3.SQLITE_OK
         case sqlite3.SQLITE_PRAGMA:
             return only_reading(action, first, second)
         case _:

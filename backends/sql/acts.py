@@ -86,7 +86,7 @@ def _postgres(attached: Attached, seen: str, *, dismiss: bool) -> sa.TextClause:
         f"UPDATE {table} SET dismissed = {value} "
         f"FROM ROWS FROM ({arrays}) AS p(id{', retries' if counted else ''}) "
         f"WHERE {identity} {EQ} p.id AND {seen}{same} "
-        f"AND {_free_on_postgres('p.id')} RETURNING {identity}"
+        f"AND {_nobody_or_free_on_postgres('p.id')} RETURNING {identity}"
     )
 
 
@@ -130,8 +130,16 @@ def _free_on_postgres(identity: str) -> str:
     )
 
 
+def _nobody_or_free_on_postgres(identity: str) -> str:
+    """Looks once whether anything is held, and only then at each entry."""
+    source = f"x.source {EQ} CAST(:source AS pg_catalog.text)"
+    held = f"SELECT 1 FROM {SCHEMA}.attempt x WHERE {source} AND x.holds {EQ} 1"
+    claimed = f"SELECT 1 FROM {SCHEMA}.claim x WHERE {source} AND x.released IS NULL"
+    return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free_on_postgres(identity)}))"
+
+
 def _nobody_or_free(identity: str) -> str:
-    """For SQLite: looks once whether anything is held, and only then at each entry."""
+    """The same for SQLite."""
     held = "SELECT 1 FROM console_attempt x WHERE x.source = :source AND x.holds = 1"
     claimed = "SELECT 1 FROM console_claim x WHERE x.source = :source AND x.released IS NULL"
     return f"(NOT (EXISTS ({held}) OR EXISTS ({claimed})) OR ({_free(identity)}))"
@@ -162,28 +170,49 @@ class Move:
     actor: Actor
     why: ActContext
 
-    async def whole(self, tx: Transaction) -> tuple[list[str], bool]:
+    async def whole(self, tx: Transaction) -> tuple[list[str], Transaction]:
         """For SQLite: change the rows while composing an event that names all of them, as mostly all change."""
         before = tx.driver.total_changes
         moving = asyncio.ensure_future(tx.rows(counting(self.statement), self._asked))
         try:
+            await asyncio.sleep(0.001)  # the driver's thread cannot begin while this one computes
             event = await tx.compose(self.kind, self.ids, self.actor, self.why, detail=self._detail(self.ids))
         finally:
             await moving
         if tx.driver.total_changes - before != len(self.ids):
             raise SomeMoved
         await tx.append(event)
-        return self.ids, tx.contended
+        return self.ids, tx
 
-    async def part(self, tx: Transaction) -> tuple[list[str], bool]:
+    async def part(self, tx: Transaction) -> tuple[list[str], Transaction]:
         """Change what can be changed, and return the ids."""
         async with tx.as_owners_do():
             done = [str(row[0]) for row in await tx.execute(self.statement, self._asked)]
-        if len(done) != len(set(done)):
-            raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
+        _check_single(done)
         if done:
             await tx.audit(self.kind, done, self.actor, self.why, detail=self._detail(done))
-        return done, tx.contended
+        return done, tx
+
+    async def beside(self, tx: Transaction) -> tuple[list[str], Transaction]:
+        """The same for Postgres: while the server changes the rows, composes an event that names all of them."""
+        async with tx.as_owners_do():
+            moving = asyncio.ensure_future(tx.execute(self.statement, self._asked))
+            try:
+                await asyncio.sleep(0)  # sends the statement
+                evidence = tx.evidence(self.ids, self.why, self._detail(self.ids))
+            finally:
+                found = await moving
+        done = [str(row[0]) for row in found]
+        _check_single(done)
+        if len(done) < len(self.ids):
+            evidence = tx.evidence(done, self.why, self._detail(done))
+        if done:
+            await tx.tell(self.kind, self.actor, evidence)
+        return done, tx
+
+    def prepare(self) -> None:
+        """What takes time and needs no transaction."""
+        _ = self.ids, self._asked
 
     @cached_property
     def ids(self) -> list[str]:
@@ -200,6 +229,11 @@ class Move:
         columns = [name for name in ("dlq_id", "retry_count", "dismissed") if name in self.attached.info.columns]
         entries = [[entry_id, *spelled[seen[entry_id]]] for entry_id in done]
         return {"entries": entries, "before": columns, "after": {"dismissed": self.kind == "dismiss"}}
+
+
+def _check_single(done: Sequence[str]) -> None:
+    if len(done) != len(set(done)):
+        raise ActRefused("the store holds several rows of one dlq_id: nothing was changed")
 
 
 def _plain(value: object) -> object:
@@ -289,6 +323,7 @@ class SQLLog:
         await self.writing.run(work)
 
 
+_IN_LOG = 2000  # entries in SQLite's log after which it is written back; SQLite itself waits for 1000 pages
 _MANY = 100  # from this many entries on, SQLite returns their number instead of their ids
 
 
@@ -296,6 +331,7 @@ class SQLActs(SQLLog):
     def __init__(self, attached: Attached, book: LedgerTables, reads: SQLReads, writer: StoreWriter | None) -> None:
         SQLLog.__init__(self, attached, book, writer)
         self._reads = reads
+        self._in_log = 0
         self._on_postgres = attached.info.dialect == "postgresql"
         self._flip = {dismiss: statement(attached, dismiss=dismiss) for dismiss in (True, False)}
         self._has_unique_id = all(finding.code != "no-unique-id" for finding in attached.info.findings)
@@ -309,18 +345,26 @@ class SQLActs(SQLLog):
     async def _flip_all(self, selection: Selection, actor: Actor, why: ActContext, *, dismiss: bool) -> ActResult:
         kind = "dismiss" if dismiss else "restore"
         move = Move(self._attached, selection, self._flip[dismiss], kind, actor, why)
-        done, contended = await self._moved(move)
+        done, tx = await self._moved(move)
         left = set(move.ids) - set(done) if len(done) < len(move.ids) else set()
         missed = Selection(tuple(pick for pick in selection.picks if pick[0] in left)) if left else Selection(())
-        return ActResult(tuple(done), tuple(await self._now(missed)), contended)
+        return ActResult(tuple(done), tuple(await self._now(missed)), tx.contended, tx.held)
 
-    async def _moved(self, move: Move) -> tuple[list[str], bool]:
-        if self._on_postgres or not self._has_unique_id or len(move.ids) < _MANY:
+    async def _moved(self, move: Move) -> tuple[list[str], Transaction]:
+        move.prepare()
+        if self._on_postgres:
+            return await self.writing.run(move.beside)
+        if not self._has_unique_id or len(move.ids) < _MANY:
             return await self.writing.run(move.part)
         try:
-            return await self.writing.run(move.whole)
+            done, tx = await self.writing.run(move.whole)
         except SomeMoved:
             return await self.writing.run(move.part)
+        self._in_log += len(done)
+        if self._in_log >= _IN_LOG and not tx.contended:
+            self._in_log = 0
+            self.writing.write_back()
+        return done, tx
 
     async def _now(self, missed: Selection) -> list[tuple[str, str]]:
         """The state of each entry that could not be changed."""

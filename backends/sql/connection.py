@@ -159,13 +159,16 @@ class ShieldedTasks:
         self._closed = False
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.shield(self.start(work))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if self._closed:
             work.close()
             raise Unreachable(f"{self._label} was closed")
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
+        return task
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

@@ -11,8 +11,9 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -62,6 +63,7 @@ class Transaction:
     hash: bytes | None = None  # of its last audit event, which proves that it took place
     seq: int = 0
     contended: bool = False  # SQLite: somebody else wrote since our last act
+    held: float | None = None  # SQLite: seconds for which it kept others from writing, once it has ended
     tail: tuple[int, bytes] | None = None  # the end of the chain, if known
     wrote_owners: bool = False  # Postgres: triggers of the owner's table may wait for the commit
 
@@ -107,8 +109,17 @@ class Transaction:
         if not self.on_postgres:
             await self.append(await self.compose(kind, ids, actor, why, detail=detail, also=also))
             return
-        marks = sorted(set(chain.marks(self.source, ids)))
-        await self.call("append_event", actor, self.about(ids, why, detail), kind=kind, marks=list(map(str, marks)))
+        await self.tell(kind, actor, self.evidence(ids, why, detail))
+
+    def evidence(
+        self, ids: Sequence[str], why: ActContext, detail: Mapping[str, object] | None = None
+    ) -> tuple[str, list[str]]:
+        """For Postgres: what an event tells of these entries, and their marks."""
+        return self.about(ids, why, detail), list(map(str, sorted(set(chain.marks(self.source, ids)))))
+
+    async def tell(self, kind: str, actor: Actor, evidence: tuple[str, list[str]]) -> None:
+        about, marks = evidence
+        await self.call("append_event", actor, about, kind=kind, marks=marks)
 
     def about(self, ids: Sequence[str], why: ActContext, detail: Mapping[str, object] | None = None) -> str:
         """For Postgres: what an event tells beside who and when, which the database itself sets."""
@@ -266,6 +277,7 @@ class StoreWriter:
             if not self._ready:
                 await self._get_ready(connection)
             await (connection.begin() if self._on_postgres else self._driver.execute_fetchall("BEGIN IMMEDIATE"))
+            began = time.monotonic()
             transaction = await self._begin(connection, store_id)
             result = await work(transaction)
         except BaseException as problem:
@@ -275,6 +287,7 @@ class StoreWriter:
             if transaction.wrote_owners:
                 await self._driver.execute(OWN_PATH)  # for triggers that are deferred to the commit
             await (connection.commit() if self._on_postgres else self._driver.commit())
+            transaction.held = None if self._on_postgres else time.monotonic() - began
             self._tail = transaction.tail
         except driver_errors() as problem:
             await self._drop()  # also ends a transaction that the store still holds open
@@ -284,6 +297,20 @@ class StoreWriter:
         self._ready = True
         self.head = transaction.tail or self.head
         return result
+
+    def write_back(self) -> None:
+        """For SQLite: starts to copy what is committed from the log to the file; others may write meanwhile.
+
+        Else a later commit does so, and whoever measures how long it kept others out counts that too.
+        """
+        with suppress(Unreachable):  # closed meanwhile: the log has it all
+            self._tasks.start(self._write_back())
+
+    async def _write_back(self) -> None:
+        async with self._lock:
+            if self._connection is not None:
+                with suppress(*driver_errors()):
+                    await self._driver.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def _open(self) -> AsyncConnection:
         self._connection = await self._engine.connect()

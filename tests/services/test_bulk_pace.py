@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,10 @@ from dlq_sink.sqlite import _ASKING_SECONDS
 from backends import open_store
 from backends.guarded_connection import GuardedConnection
 from backends.ledger.schema import create_statements
+from backends.records import Filter, Selection
 from console.services.triage.bulk_pace import BulkPace
 from tests.support.sink import entry
-from tests.support.store import ACTOR, why
+from tests.support.store import ACTOR, sqlite_rig, why
 
 
 def test_a_bulk_act_takes_smaller_steps_once_somebody_else_wrote() -> None:
@@ -32,6 +36,21 @@ def test_a_bulk_act_takes_smaller_steps_once_somebody_else_wrote() -> None:
     for _ in range(20):
         pace.next(1.0, contended=False)
     assert pace.size == 50
+
+
+def test_alone_a_step_comes_near_the_longest_that_the_file_may_be_held() -> None:
+    pace = BulkPace(holds_all=True)
+    for _ in range(20):
+        pace.next(pace.size * 0.000_010, contended=False)  # ten microseconds an entry: 2000 in 20 ms
+    assert 1500 < pace.size <= 2000
+
+
+def test_what_an_act_leaves_free_counts_as_a_pause_only_while_nobody_else_writes() -> None:
+    pace = BulkPace(holds_all=True)
+    whole = pace.pause_after(0.010)
+    assert 0 < pace.pause_after(0.010, 0.003) < whole
+    pace.next(0.010, contended=True)
+    assert pace.pause_after(0.010, 0.003) == pace.pause_after(0.010) > whole
 
 
 def test_between_two_steps_a_sink_that_waits_gets_the_file() -> None:
@@ -67,6 +86,22 @@ async def test_a_first_act_works_out_its_ledger_before_it_holds_the_file(
     await store.note(one.dlq_id, ACTOR, why(note="seen"))
     await store.aclose()
     assert held == [1]
+
+
+async def test_a_step_tells_how_long_it_kept_others_out_and_leaves_no_long_log(tmp_path: Path) -> None:
+    """A commit that had to write back a long log would count as a time in which nobody else could write."""
+    rig = sqlite_rig(tmp_path)
+    await rig.make(2500)
+    store = await rig.open()
+    began = time.monotonic()
+    result = await store.dismiss(Selection.of((await store.page(Filter(), limit=5000)).entries), ACTOR, why())
+    assert len(result.done) == 2500
+    assert result.held is not None
+    assert 0 < result.held < time.monotonic() - began
+    await store.note(result.done[0], ACTOR, why(note="waits for what the act left to do"))
+    with closing(sqlite3.connect(f"file:{rig.target}?immutable=1", uri=True)) as file:  # the file without its log
+        assert file.execute("SELECT count(*) FROM order_dlq WHERE dismissed = 1").fetchone() == (2500,)
+    await rig.aclose()
 
 
 GIVING_WAY = """

@@ -6,6 +6,7 @@ _LEAST, _MOST = 50, 5000  # entries in a transaction
 _FIRST = 100  # in the first, when nobody knows yet who else writes
 _LONGEST_SECONDS = 0.020  # that a transaction may hold the write lock
 _LONGEST_BESIDE = 0.010  # the same once somebody else wrote: an engine that comes meanwhile waits as long
+_AIM = 0.8  # of the longest, while nobody else writes: each transaction costs a sync
 _BUSY_SHARE = 0.6  # of the time, once somebody else wrote
 _GAP_SECONDS = 0.002  # at least between two transactions: a sink that waits for the file asks every millisecond
 _FIRST_OF_ROWS, _LONGEST_OF_ROWS = 500, 0.050  # where only the rows themselves are locked: no engine waits for those
@@ -26,13 +27,20 @@ class BulkPace:
         self._beside = self._beside or contended
         if took > self._longest:
             self.size = max(_LEAST, self.size // 2)
+        elif self._holds_all and not self._beside:
+            self.size = min(_MOST, max(self.size, int(self.size * min(2.0, _AIM * self._longest / max(took, 1e-6)))))
         elif took < self._longest / 2:
             self.size = min(_MOST, self.size * 2)
 
-    def pause_after(self, took: float) -> float:
-        """Seconds; also while nobody else was seen, since who waits for the file cannot be seen."""
-        share = took * (1 - _BUSY_SHARE) / _BUSY_SHARE if self._beside else 0.0
-        return max(share, _GAP_SECONDS if self._holds_all else 0.0)
+    def pause_after(self, took: float, idle: float = 0.0) -> float:
+        """Seconds; also while nobody else was seen, since who waits for the file cannot be seen.
+
+        `idle`: for how long an act leaves the store to others before and after its transaction.
+        """
+        gap = _GAP_SECONDS if self._holds_all else 0.0
+        if not self._beside:
+            return max(gap / 2, gap - idle)
+        return max(took * (1 - _BUSY_SHARE) / _BUSY_SHARE, gap)
 
     @property
     def _longest(self) -> float:

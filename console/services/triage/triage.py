@@ -405,16 +405,17 @@ class Triage:
             began = time.monotonic()
             result = await act(chunk, self.actor, replace(why, at=self._clock()))  # type: ignore[misc]  # one of two store methods
             took = time.monotonic() - began
+            held = took if result.held is None else result.held
             done += result.done
             changed += result.changed
             start += len(chunk)
-            pace.next(took, contended=result.contended)
+            pace.next(held, contended=result.contended)
             if progress is not None:
                 progress(start, len(selection))
             if start < len(selection):
                 import asyncio  # the first rows are classified without a loop
 
-                await asyncio.sleep(pace.pause_after(took))
+                await asyncio.sleep(pace.pause_after(held, took - held))
         return Done(tuple(done), tuple(changed), stopped, why.operation)
 
 
