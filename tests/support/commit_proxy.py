@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Literal
 from urllib.parse import urlsplit
 
+from tests.support.talks import Talks
+
 Mode = Literal["pass", "lose-commit", "lose-answer", "swallow-commit"]
 
 
@@ -22,35 +24,27 @@ class Proxy:
         self.struck = asyncio.Event()
         self.accepting = True
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._talks = Talks()
         self._left: list[asyncio.StreamWriter] = []
 
     async def start(self) -> str:
         """→ the target through the proxy."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._talks.held_by(self._serve), "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         return self._target.replace(f":{self._port}/", f":{port}/")
 
     async def stop(self) -> None:
         assert self._server is not None
-        self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._talks.end(self._server)
         for writer in self._left:
             writer.close()
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         if not self.accepting:
-            writer.close()
             return
         upstream_reader, upstream = await asyncio.open_connection(self._host, self._port)
-        self._left += [writer, upstream]
+        self._left.append(upstream)
         answers = asyncio.ensure_future(self._answers(upstream_reader, writer))
         with suppress(OSError, asyncio.IncompleteReadError):
             keep_server = await self._questions(reader, upstream)

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.support.talks import Talks
+
 CLEARTEXT = struct.pack("!cii", b"R", 8, 3)
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
@@ -43,7 +45,7 @@ class FakePostgres:
         self.port = 0
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
+        with suppress(OSError, asyncio.IncompleteReadError):  # a client that does not trust it breaks off
             first = await reader.readexactly(8)
             self.raw += len(first)
             if first == _SSL_REQUEST:
@@ -58,24 +60,25 @@ class FakePostgres:
             await writer.drain()
             while more := await reader.read(1000):
                 self.received += more
-        writer.close()
 
     @asynccontextmanager
     async def on_port(self) -> AsyncIterator[FakePostgres]:
-        server = await asyncio.start_server(self.talk, "127.0.0.1", 0)
+        talks = Talks()
+        server = await asyncio.start_server(talks.held_by(self.talk), "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
         finally:
-            server.close()
+            await talks.end(server)
 
     @asynccontextmanager
     async def on_socket(self, path: Path | str) -> AsyncIterator[FakePostgres]:
-        server = await asyncio.start_unix_server(self.talk, path)
+        talks = Talks()
+        server = await asyncio.start_unix_server(talks.held_by(self.talk), path)
         try:
             yield self
         finally:
-            server.close()
+            await talks.end(server)
 
 
 def certificate(folder: Path, *names: str) -> tuple[Path, Path]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import parse_qsl
 
+from tests.support.talks import Talks
+
 
 @dataclass(frozen=True, slots=True)
 class Received:
@@ -85,10 +87,10 @@ class Loopback:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self.url = ""
-        self._open: set[asyncio.Task[None]] = set()
+        self._talks = Talks()
 
     async def __aenter__(self) -> Loopback:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._talks.held_by(self._serve), "127.0.0.1", 0, ssl=self._tls)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"{'https' if self._tls else 'http'}://{self._name}:{port}"
         return self
@@ -97,33 +99,21 @@ class Loopback:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._talks.end(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
         self.connections += 1
-        try:
-            while (request := await self._read(reader)) is not None:
-                self.requests.append(request)
-                self.arrived.set()
-                answer = self.handler(request)
-                content = await answer if isinstance(answer, Awaitable) else answer
-                if content is None:
-                    break
-                writer.write(content)
-                await writer.drain()
-                if request.headers.get("connection") == "close":
-                    break
-        except (ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._open.discard(task)
-            writer.close()
+        while (request := await self._read(reader)) is not None:
+            self.requests.append(request)
+            self.arrived.set()
+            answer = self.handler(request)
+            content = await answer if isinstance(answer, Awaitable) else answer
+            if content is None:
+                break
+            writer.write(content)
+            await writer.drain()
+            if request.headers.get("connection") == "close":
+                break
 
     async def _read(self, reader: asyncio.StreamReader) -> Received | None:
         try:

@@ -49,6 +49,7 @@ class Server:
         talk = asyncio.get_running_loop().create_task(self._talk(reader, writer))
         self._talks.add(talk)
         talk.add_done_callback(self._talks.discard)
+        talk.add_done_callback(lambda _: writer.close())  # itself it closes nothing if it never began
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -21,6 +21,7 @@ from backends.target import PostgresTarget, parse_target
 from tests.support.fake_postgres import certificate
 from tests.support.postgres import Postgres
 from tests.support.postgres_kinds import StandbyPostgres, TLSPostgres, debian_binaries
+from tests.support.talks import Talks
 
 pytestmark = pytest.mark.xdist_group("targets")  # its servers start once
 SECRET = "CANARY-pa55"
@@ -200,21 +201,24 @@ async def relayed(path: str, port: int) -> AsyncIterator[None]:
     """A unix socket behind which a real server is: it listens on TCP alone."""
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while some := await reader.read(65536):
-                writer.write(some)
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError):
+                while some := await reader.read(65536):
+                    writer.write(some)
+                    await writer.drain()
+        finally:
+            writer.close()
 
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(pipe(reader, far[1]), pipe(far[0], writer))
 
-    server = await asyncio.start_unix_server(join, path)
+    talks = Talks()
+    server = await asyncio.start_unix_server(talks.held_by(join), path)
     try:
         yield
     finally:
-        server.close()
+        await talks.end(server)
 
 
 async def test_a_unix_socket_by_its_folder(primary: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from tests.support.practice_wire import (
 )
 from venues.practice import BEHAVIOURS, DEMO_SYMBOLS, Fault, FaultError, PracticeExchange
 from venues.practice.faults import FaultTable, demo_fault
+from venues.practice.server import Server
 from venues.practice.wire import WireRequest
 
 EXAMPLES = int(os.environ.get("DLQ_EXAMPLES", "60"))
@@ -274,3 +277,16 @@ def test_no_order_breaks_it(wrong: dict[str, object], dialect: Dialect) -> None:
     plan = exchange.handle(WireRequest(ask.method, ask.target, "", headers, json.dumps(good).encode()))
     assert plan.reply.status < 500
     assert order_ids(json.loads(plan.reply.body)) == [order.order_id for order in exchange.orders]
+
+
+async def test_a_connection_of_the_last_moment_ends_with_the_exchange() -> None:
+    """A talk that is cancelled before its first step runs no line of its own."""
+    server = Server(lambda _: pytest.fail("nothing was asked"), lambda: datetime.now(UTC))
+    await server.start(0)
+    near, far = socket.socketpair()
+    with far:
+        reader, writer = await asyncio.open_connection(sock=near)
+        server._connected(reader, writer)
+        await server.stop()
+        assert writer.is_closing()
+        await writer.wait_closed()

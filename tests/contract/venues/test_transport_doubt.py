@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.http_server import Answer, Loopback, Received, never, reply
+from tests.support.talks import Talks
 from tests.support.venue.transport import TIMEOUT, sent
 from venues import Unknown
 from venues.http import MAX_REPLY, Reply, Result
@@ -70,14 +71,16 @@ async def test_the_deadline_holds_against_a_trickle(first: bytes) -> None:
                 continue
             except ConnectionError:
                 break
-        writer.close()
 
-    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
-    async with server:
+    talks = Talks()
+    server = await asyncio.start_server(talks.held_by(trickle), "127.0.0.1", 0)
+    try:
         began = time.monotonic()
         result = await sent(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         assert time.monotonic() - began < TIMEOUT + 30
         stop.set()
+    finally:
+        await talks.end(server)
     assert isinstance(result, Unknown)
 
 

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tests.support.talks import Talks
+
 VERSION = 178
 CONTRACT = slice(2, 14)  # of a placeOrder message
 NAMES = {
@@ -90,10 +92,10 @@ class Tws:
         self.heard = asyncio.Event()
         self.url = ""
         self._server: asyncio.Server | None = None
-        self._talks: set[asyncio.Task[None]] = set()
+        self._talks = Talks()
 
     async def __aenter__(self) -> Tws:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._talks.held_by(self._talk), "127.0.0.1", 0)
         self.url = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
@@ -102,25 +104,10 @@ class Tws:
 
     async def stop(self) -> None:
         assert self._server is not None
-        self._server.close()
-        for talk in tuple(self._talks):
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
+        await self._talks.end(self._server)
 
     def booked(self, reference: str) -> list[Booked]:
         return [order for order in self.orders if order.fields["reference"] == reference]
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
-        self._talks.add(talk)
-        try:
-            await self._talk(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._talks.discard(talk)
-            writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(*fields: object) -> None:
