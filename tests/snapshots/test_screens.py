@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.app import ConsoleApp
+from console.screens.queue import listing
 from tests.support.snapshots.legible import Wrong
 from tests.support.snapshots.play import rested, then
 from tests.support.snapshots.states import Scene, Size, scenes
@@ -50,6 +51,15 @@ def test_screen(
 def test_text(scene: Scene, size: Size, opened: Callable[[Scene], ConsoleApp], text_compare: Compare) -> None:
     play = then(rested, scene.play)
     text_compare(scene.name, opened(scene), size, play, at_every_size=size == scene.sizes[0])
+
+
+def test_a_scene_acts_only_on_what_its_pane_has_read(
+    opened: Callable[[Scene], ConsoleApp], text_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read after the act, the entry would have an event more."""
+    monkeypatch.setattr(listing, "_PANE_SECONDS", 1.0)
+    scene = next(scene for scene in scenes() if scene.name == "replay-override")
+    text_compare(scene.name, opened(scene), scene.sizes[0], then(rested, scene.play), at_every_size=False)
 
 
 def test_names_are_one_each() -> None:

@@ -36,6 +36,8 @@ def keys(text: str) -> Play:
     async def play(pilot: Pilot[Any]) -> None:
         for token in _KEY.findall(text):
             key = token[1:-1] if len(token) > 1 else _NAMES.get(token, token)
+            if token.isupper():
+                await rested(pilot)  # an act may leave an event, which a pane that reads later would count
             await pilot.press(key)
             await settled(pilot)
         await rested(pilot)
@@ -145,6 +147,7 @@ def batch(
         if not away:
             app.show_batch()
             await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen.is_mounted)
+            await until(pilot, lambda: bool(run.entries))  # its rows name orders, which it reads after it opened
         await rested(pilot)
 
     return play
