@@ -65,9 +65,8 @@ faults: $(STAMP) ## kill it everywhere: the whole fault matrix, every account's 
 mutants: $(STAMP) ## wrong changes to the send path, one at a time in a copy of the tree: the tests must see each of them
 	@$(BIN)/python -m tests.faults.mutants --workers $(WORKERS)
 
-bench: $(STAMP) ## every figure beside its peer, as ratios of one run (needs a quiet machine and some minutes; ROWS=1000000 for larger stores)
-	@status=0; for one in stores bulk layouts filters replay index triage verbs screen sink; do \
-	  test -f bench/$$one.py || continue; echo; echo "== bench.$$one"; case $$one in filters|screen) rows="$(if $(ROWS),--rows $(ROWS))";; *) rows=;; esac; $(BIN)/python -m bench.$$one $$rows || status=1; done; exit $$status
+bench: $(STAMP) ## every figure beside its peer, as ratios of one run, and a table with the bounds (needs a quiet machine; SHORT=1 for minutes, ROWS=1000000 for larger stores)
+	@$(BIN)/python -m bench $(if $(SHORT),--short) $(if $(ROWS),--rows $(ROWS))
 
 browser: $(STAMP) ## the console in headless Chromium (Debian: apt install chromium)
 	@DLQ_BROWSER=1 $(BIN)/python -m pytest tests/browser

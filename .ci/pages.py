@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench import bound  # noqa: E402
 from console import keymap  # noqa: E402
 from console.cli.usage.text import main_help, verb_help  # noqa: E402
 from console.cli.usage.verb import VERBS  # noqa: E402
@@ -30,6 +31,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/configuration.md", "settings"): setting.page,
     ("docs/commands.md", "commands"): commands,
     ("docs/keys.md", "keys"): keymap.table,
+    ("docs/figures.md", "bounds"): bound.page,
 }
 
 

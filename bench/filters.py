@@ -1,13 +1,12 @@
 """Measures filters on a large store of either engine: what an index can answer against the bare SQL, the rest in steps.
 
-`python -m bench.filters [--rows 1000000]`
+`python -m bench.filters [--rows 1000000] [--short]`
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sqlite3
 import statistics
 import tempfile
@@ -23,12 +22,12 @@ import asyncpg
 from backends import open_store
 from backends.layouts import orders
 from backends.store import Store
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from console.services.browse.filter_syntax import parse_expression
 from console.services.browse.search import Search
 from tests.support.postgres import Postgres
 
-ROWS = 200_000
+ROWS, SHORT = 1_000_000, 50_000
 VENUES = ("alpaca", "kalshi", "ccxt:binance", "ibkr", "hyperliquid")
 START = datetime(2026, 4, 18, tzinfo=UTC)
 NOW = START + timedelta(days=30)
@@ -102,7 +101,7 @@ async def answered(engine: str, store: Store, bare: Bare) -> list[bool]:
         sql = f"SELECT * FROM {TABLE} WHERE {condition.format(**words)} ORDER BY {order} LIMIT 200"
         ours, plain = partial(store.page, where, limit=200, newest_first=True), partial(bare, sql)
         mine, theirs = await in_turn(ours, plain)
-        good.append(show(Figure(f"{engine}, {line}: a page", mine, theirs, 1.5, peer_name="bare SQL")).good)
+        good.append(show(Figure("filters.page", mine, theirs, "ms", f"{engine}, {line}")).good)
     return good
 
 
@@ -121,8 +120,8 @@ async def stepped(engine: str, store: Store) -> list[bool]:
             looked += got.covered
         whole, newest = time.perf_counter() - began, newest or time.perf_counter() - began
         print(f"     {line}: the first word covers {told:,} rows, all {looked:,} take {whole:.1f} s", flush=True)
-        good.append(limit(f"{engine}, {line}: how far it looked is told", first * 1000, 300))
-        good.append(limit(f"{engine}, {line}: matches among the newest 10,000", newest * 1000, 1000))
+        good.append(limit("filters.told", first * 1000, f"{engine}, {line}"))
+        good.append(limit("filters.newest", newest * 1000, f"{engine}, {line}"))
     return good
 
 
@@ -169,11 +168,8 @@ async def measured(engine: str, target: str, bare: Bare, execute: Callable[[str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=ROWS)
-    rows = parser.parse_args().rows
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {rows:,} rows", flush=True)
-    finish([*asyncio.run(on_sqlite(rows)), *asyncio.run(on_postgres(rows))])
+    rows = options(argparse.ArgumentParser(), ROWS, SHORT).rows
+    finish("filters", [*asyncio.run(on_sqlite(rows)), *asyncio.run(on_postgres(rows))])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The local index beside version 0.1 on the same file: its build, its groups, its memory, and a night to catch up with.
 
-`python -m bench.index [--rows 40000] [--full]`: --full measures a million. The peer are the files of version 0.1 with
+`python -m bench.index [--rows 1000000] [--short]`. The peer are the files of version 0.1 with
 the same interpreter; without that commit in the clone its figures are skipped by name. Processor time is compared, as a
 busy machine distorts the clock more; the clock stands beside it.
 """
@@ -23,16 +23,15 @@ from pathlib import Path
 from backends import open_store
 from backends.records import Actor, Filter, Selection
 from bench import data
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from bench.terminal import ROOT
 from bench.verbs import peer_files
 from console import clock
 from console.services.triage.triage import Triage
 
 PEER = "195838f"  # version 0.1
-THIRD, QUARTER = 1 / 3, 1 / 4
-MEGABYTES = 70
-NIGHT, ACTS, NIGHT_SECONDS = 50_000, 10_000, 10.0
+ROWS, SHORT = 1_000_000, 40_000
+NIGHT, ACTS = 50_000, 10_000
 ACTOR = Actor("bench", "bench", "here", "bench")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -109,17 +108,15 @@ def beside(tree: Path, store: Path, folder: Path, rows: int) -> list[bool]:
     """Old and new in turn."""
     peer, ours = build(tree, store, folder / "peer"), build(ROOT, store, folder / "ours")
     good = [
-        show(Figure(f"index of {rows:,}: processor time", ours.cpu, peer.cpu, THIRD, "s", "0.1")).good,
-        show(
-            Figure(f"  groups of {rows:,} complete: processor time", ours.groups_cpu, peer.cpu, QUARTER, "s", "0.1")
-        ).good,
+        show(Figure("index.build", ours.cpu, peer.cpu, "s", f"{rows:,} rows")).good,
+        show(Figure("index.groups", ours.groups_cpu, peer.cpu, "s", f"{rows:,} rows")).good,
     ]
     print(f"     by the clock: {ours.seconds:.1f} s ÷ 0.1 {peer.seconds:.1f} s = {ours.seconds / peer.seconds:.2f}; "
           f"groups {ours.groups:.1f} s ÷ 0.1 whole {ours.groups / peer.seconds:.2f}, groups {peer.groups:.1f} s "
           f"= {ours.groups / peer.groups:.2f}")  # fmt: skip
-    good.append(limit("  first groups after, as a share of 0.1's build", ours.first / peer.seconds, 0.1, ""))
+    good.append(show(Figure("index.first", ours.first, peer.seconds, "s", f"{rows:,} rows")).good)
     print(f"     first groups after {ours.first:.1f} s; 0.1's process took {peer.peak:.0f} MB")
-    good.append(limit("  memory of the process, at its largest", ours.peak, MEGABYTES, "MB"))
+    good.append(limit("index.memory", ours.peak, "the build"))
     return good
 
 
@@ -139,18 +136,15 @@ async def away(store: Path, rows: int) -> None:
 def night(store: Path, folder: Path, rows: int) -> list[bool]:
     asyncio.run(away(store, rows))
     caught = build(ROOT, store, folder / "ours")
-    name = f"catching up with {NIGHT:,} new and {ACTS:,} acts: processor time"
-    print(f"     by the clock {caught.seconds:.1f} s, the start of the process included")
-    return [limit(name, caught.cpu, NIGHT_SECONDS, "s"), limit("  memory", caught.peak, MEGABYTES, "MB")]
+    return [
+        limit("index.night", caught.cpu),
+        limit("index.night-clock", caught.seconds),  # the start of the process included
+        limit("index.memory", caught.peak, "catching up"),
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=40_000)
-    parser.add_argument("--full", action="store_true", help="a million entries")
-    args = parser.parse_args()
-    rows = 1_000_000 if args.full else args.rows
-    print(f"load average {os.getloadavg()[0]:.1f}")
+    rows = options(argparse.ArgumentParser(description=__doc__), ROWS, SHORT).rows
     results: list[bool] = []
     data.CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=data.CACHE) as name:
@@ -162,7 +156,7 @@ def main() -> None:
             print(f"skipped, as this clone has no commit {PEER}: the build beside version 0.1")
             build(ROOT, store, folder / "ours")
         results += night(store, folder, rows)
-    finish(results)
+    finish("index", results)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Messages and calls beside orders, of one Postgres in one run: the list, a page of 200, the counts.
 
-`python -m bench.layouts [--count 1000000]`. `dlq list` has the order layout as its peer; a page has the bare driver
-with the same columns and joins, as the order layout's own pages have, and is told beside an order page, turn by turn.
+`python -m bench.layouts [--rows 1000000] [--short]`. `dlq list` has the order layout as its peer; a page has the
+bare driver with the same columns and joins, as the order layout's own pages have, and is told beside an order page,
+turn by turn.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import subprocess
 import sys
@@ -28,18 +28,16 @@ from backends.sql.other.select import Select
 from backends.sql.other.store import OtherStore
 from backends.store import Store
 from bench.data import fill_postgres
-from bench.figure import Figure, alternately, finish, limit, show
+from bench.figure import Figure, alternately, finish, options, show
 from console import clock
 from tests.support.postgres import Postgres
 
 ACTOR: Final = Actor("bench", "bench", "here", "bench")
 VIEWS: Final = {"open": Filter(), "all": Filter(states=frozenset(STATES))}
 PAGE: Final = 200
-LIST_BOUND: Final = 1.25
-DRIVER_BOUND: Final = 3.0
+ROWS, SHORT = 1_000_000, 50_000
 STREAMED: Final = 100_000
 SETTLED: Final = 0.1  # of the entries, as many as the order layout has dismissed
-COUNT_SECONDS: Final = 1.0  # at a million
 store_dsn: dict[str, str] = {}
 _MESSAGES = """
 INSERT INTO outbox_dlq (original_id, queue, payload, headers, deliveries_count, created_at, failed_at, failure_reason,
@@ -164,9 +162,8 @@ async def pages(kind: str, store: OtherStore, peer: Store, count: int) -> list[b
             async def orders_page(where: Filter = where, place: RowKey | None = there[name]) -> object:
                 return await peer.page(where, limit=PAGE, after=place)
 
-            title = f"{kind} page of {PAGE}, {view}, {name}, {count:,} rows"
             got = await alternately(ours, theirs)
-            good.append(show(Figure(title, *got, DRIVER_BOUND, peer_name="driver")).good)
+            good.append(show(Figure("layouts.page", *got, "ms", f"{kind}, {view}, {name}")).good)
             mine, order = await alternately(ours, orders_page, 100)
             print(f"     {'':<58} {mine:10.3f} ms  ÷ an order page {order:.3f} = {mine / order:6.2f}", flush=True)
     await driver.close()
@@ -184,11 +181,10 @@ def lists(kind: str, count: int) -> list[bool]:
     """`dlq list` as it is typed: to its first 200 entries, and as a stream."""
     turns = [(listed(kind, "--limit", "200"), listed("orders", "--limit", "200")) for _ in range(7)]
     ours, theirs = (statistics.median(times) for times in zip(*turns, strict=True))
-    title = f"{kind}: dlq list --limit 200, {count:,} rows"
-    first = show(Figure(title, ours, theirs, LIST_BOUND, "s", "orders"))
+    first = show(Figure("layouts.list", ours, theirs, "s", f"{kind}, --limit 200"))
     many = str(min(STREAMED, count // 2))
     ours, theirs = listed(kind, "--limit", many), listed("orders", "--limit", many)
-    stream = show(Figure(f"{kind}: dlq list --limit {many} (n=1)", ours, theirs, LIST_BOUND, "s", "orders"))
+    stream = show(Figure("layouts.list", ours, theirs, "s", f"{kind}, --limit {many} (n=1)"))
     return [first.good, stream.good]
 
 
@@ -202,8 +198,8 @@ async def counts(kind: str, store: Store, count: int) -> list[bool]:
             began = time.perf_counter()
             await store.counts(where)
             took.append(time.perf_counter() - began)
-        bound = max(0.2, COUNT_SECONDS * count / 1_000_000)
-        good.append(limit(f"{kind} counts, {name}, {count:,} rows, {SETTLED:.0%} settled", min(took), bound, "s"))
+        allowed = max(0.2, count / 1_000_000)
+        good.append(show(Figure("layouts.counts", min(took), allowed, "s", f"{kind}, {name}")).good)
     return good
 
 
@@ -222,16 +218,13 @@ async def measure(server: Postgres, count: int) -> list[bool]:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser()
-    words.add_argument("--count", type=int, default=1_000_000)
-    args = words.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.count:,} rows", flush=True)
+    rows = options(argparse.ArgumentParser(), ROWS, SHORT).rows
     server = Postgres(durable=True).start()
     try:
-        good = asyncio.run(measure(server, args.count))
+        good = asyncio.run(measure(server, rows))
     finally:
         server.stop()
-    finish(good)
+    finish("layouts", good)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """A batch against the practice exchange: how much of a rate limit it uses, how fast it is without one, what plans cost.
 
-`python -m bench.replay`; fsyncs are on, at the store and at the venue. Each figure is a bound of one run.
+`python -m bench.replay [--rows 10000] [--short]`, the rows of the large plan. Store and venue sync what they write.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import cProfile
-import os
 import pstats
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,7 +23,7 @@ from typing import Any
 from backends import open_store
 from backends.records import Actor
 from backends.store import Store
-from bench.figure import Figure, alternately, finish, limit, show
+from bench.figure import Figure, alternately, finish, limit, options, show
 from console import clock
 from console.services.replay import flow_control as breaker
 from console.services.replay.batch import ReplayBatch
@@ -41,6 +40,7 @@ from venues import Credentials
 ACTOR = Actor("bench", "bench", "here", "bench")
 BATCH = 400
 ALONE = 100
+PLANNED = 10_000
 RATED = 150
 PER_MINUTE = 1800
 ORDERS, MARKETS = 50, 10
@@ -153,7 +153,7 @@ def unlimited() -> list[bool]:
         print(f"     {name:<10} {len(times):5} calls, median {middle:6.2f} ms, all {sum(times):6.2f} s")
     print(f"     {BATCH / done.seconds:.0f} accepted orders a second")
     print(f"     {done.requests / BATCH:.2f} requests and {1000 * done.processor / BATCH:.2f} ms of processor an order")
-    return [limit("seconds for 100 accepted orders, looked up, no rate limit", 100 * done.seconds / BATCH, 1.0, "s")]
+    return [limit("replay.batch", 100 * done.seconds / BATCH)]
 
 
 def one_by_one() -> list[bool]:
@@ -168,7 +168,7 @@ def one_by_one() -> list[bool]:
     print(
         f"     {1000 * done.seconds / ALONE:.1f} ms an entry, {1000 * done.inside / ALONE:.1f} ms of it store and venue"
     )
-    return [limit("share of time outside store and venue", outside, 20, "%")]
+    return [limit("replay.outside", outside)]
 
 
 def rated() -> list[bool]:
@@ -178,12 +178,12 @@ def rated() -> list[bool]:
     allowed = (done.requests - 1) * 60 / PER_MINUTE
     used = allowed / done.seconds * 100
     print(f"     {done.requests} requests in {done.seconds:.2f} s at {PER_MINUTE} a minute: {used:.1f} % of the rate")
-    return [limit("time over what the rate limit allows", (done.seconds / allowed - 1) * 100, 5, "%")]
+    return [limit("replay.rate", (done.seconds / allowed - 1) * 100)]
 
 
-def planning() -> list[bool]:
-    small, large = plan_seconds(1_000) * 1000, plan_seconds(10_000) * 1000
-    return [show(Figure("plan of 10,000 entries against ten of 1,000", large, small * 10, 1.5)).good]
+def planning(rows: int) -> list[bool]:
+    small, large = plan_seconds(rows // 10) * 1000, plan_seconds(rows) * 1000
+    return [show(Figure("replay.plan", large, small * 10, "ms", f"{rows:,} entries")).good]
 
 
 def looking() -> list[bool]:
@@ -192,8 +192,7 @@ def looking() -> list[bool]:
         full, blind, one = asyncio.run(look_times(folder, exchange))
     print(f"     plan {blind:.1f} ms without looks, {full:.1f} ms with them; one look at one market {one:.1f} ms")
     allowed = 1.5 * blind + MARKETS * one
-    name = f"plan of {ORDERS} orders in {MARKETS} markets"
-    return [show(Figure(name, full, allowed, 1.0, peer_name="1.5 plans + a look each")).good]
+    return [show(Figure("replay.looks", full, allowed, "ms")).good]
 
 
 async def look_times(folder: Path, exchange: Exchange) -> tuple[float, float, float]:
@@ -228,13 +227,16 @@ async def look_times(folder: Path, exchange: Exchange) -> tuple[float, float, fl
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--profile"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--profile", action="store_true", help="where a batch spends its time, and nothing else")
+    args = options(parser, PLANNED, PLANNED)
+    if args.profile:
         with ground() as (folder, exchange), cProfile.Profile() as profile:
             asyncio.run(batch(folder, exchange, BATCH, 10**9))
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    finish([*unlimited(), *one_by_one(), *rated(), *planning(), *looking()])
+    rows = min(args.rows, PLANNED)
+    finish("replay", [*unlimited(), *one_by_one(), *rated(), *planning(rows), *looking()])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The console in a real terminal beside an empty Textual app and VisiData: start, keys, memory, idling. One run.
 
-`python -m bench.screen [--rows 1000000] [start keys busy indexing memory idle]`; a million rows take some minutes more.
+`python -m bench.screen [--rows 1000000] [--short] [start keys busy indexing memory idle]`; a million take longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from backends.layouts import orders
 from bench import data, shapes
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from bench.terminal import ROOT, Timed
 from tests.support.command import Console
 from tests.support.exchange import in_process
@@ -32,13 +32,9 @@ DOWN, PAGE_DOWN = b"\x1b[B", b"\x1b[6~"
 ID = re.compile(rb"dlq_[0-9a-z]{16}")
 FIRST_ROW = shapes.ORDER
 ATTACHED = rb"pending [0-9,]+"  # the rows come first, from the file itself; what is counted, from the attached store
-ROWS = 100_000
+ROWS, SHORT = 100_000, 40_000
 SMALL = shapes.ROWS
 LOADED = 100_000  # VisiData reads all before its keys are quick
-ROUNDS = 9
-KEYS = 60
-BUSY_KEYS = 150
-IDLE_SECONDS = 30
 ENTRIES = 50  # the cap of a batch
 _EMPTY = (
     "from textual.app import App\n"
@@ -51,7 +47,8 @@ _EMPTY = (
 
 
 class Bench:
-    def __init__(self, folder: Path, rows: int, server: Postgres) -> None:
+    def __init__(self, folder: Path, rows: int, server: Postgres, *, short: bool) -> None:
+        self.rounds, self.keys, self.busy_keys, self.idle_seconds = (5, 20, 50, 15) if short else (9, 60, 150, 30)
         self.folder = folder
         self.shapes = shapes.sqlite_shapes(folder) | shapes.postgres_shapes(server)
         self.rows = rows
@@ -87,7 +84,7 @@ def start(bench: Bench) -> list[bool]:
     for name, shape in bench.shapes.items():
         programs[name] = (partial(bench.console, shape.target), shape.first_row)
     took: dict[str, list[float]] = {name: [] for name in (*programs, "keys")}
-    for _ in range(ROUNDS):
+    for _ in range(bench.rounds):
         for name, (program, wanted) in programs.items():
             with program() as timed:
                 took[name].append(timed.until(wanted) * 1000)
@@ -95,14 +92,14 @@ def start(bench: Bench) -> list[bool]:
             timed.press(b"?")
             took["keys"].append(timed.until(b"command palette|type a command") * 1000)
     median = {name: statistics.median(times) for name, times in took.items()}
-    name, empty = f"exec → first row, {bench.rows:,} rows", "empty Textual"
+    size = f"{bench.rows:,} rows"
     print(f"     exec → a key typed at once has been answered{'':>16} {median['keys']:10.3f} ms", flush=True)
-    of_shapes = [Figure(f"… of {one}", median[one], median["empty"], 1.5, peer_name=empty) for one in bench.shapes]
+    of_shapes = [Figure("screen.first-row-shapes", median[one], median["empty"], "ms", one) for one in bench.shapes]
     return [
-        show(Figure(name, median["large"], median["empty"], 1.0, peer_name=empty)).good,
+        show(Figure("screen.first-row", median["large"], median["empty"], "ms", size)).good,
         *[show(figure).good for figure in of_shapes],
-        show(Figure(name, median["large"], median["visidata"], 0.8, peer_name="VisiData")).good,
-        show(Figure(name, median["large"], median["small"], 1.1, peer_name="1k rows")).good,
+        show(Figure("screen.first-row-peer", median["large"], median["visidata"], "ms", size)).good,
+        show(Figure("screen.first-row-growth", median["large"], median["small"], "ms", size)).good,
     ]
 
 
@@ -115,11 +112,10 @@ def keys(bench: Bench) -> list[bool]:
         peer.settle(3.0)
         good = []
         for name, key in (("Down", DOWN), ("PgDn", PAGE_DOWN)):
-            taken = [(ours.paint(key), peer.paint(key)) for _ in range(KEYS)]
+            taken = [(ours.paint(key), peer.paint(key)) for _ in range(bench.keys)]
             frames, lasts = ([statistics.median(one[who][at] for one in taken) for who in (0, 1)] for at in (0, 1))
             print(f"     {name} → its first frame, p50: {frames[0]:.1f} ms, VisiData {frames[1]:.1f}", flush=True)
-            figure = Figure(f"{name} → last paint, p50", lasts[0], lasts[1], 0.4, peer_name="VisiData")
-            good.append(show(figure).good)
+            good.append(show(Figure("screen.keys", lasts[0], lasts[1], "ms", name)).good)
     return good
 
 
@@ -128,18 +124,18 @@ def worst(times: Sequence[float]) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * 0.99))]
 
 
-def press_on(timed: Timed, title: str) -> list[bool]:
+def press_on(timed: Timed, key_of_bound: str, presses: int) -> list[bool]:
     """Keys while something else goes on: until the entry under the cursor is another on the screen."""
     good, seen = [], b""
     for name, key in (("Down", DOWN), ("PgDn", PAGE_DOWN)):
         times = []
-        for _ in range(BUSY_KEYS):
+        for _ in range(presses):
             took, seen = timed.shown(key, ID, seen)
             times.append(took)
             timed.settle(0.02, 0.1)
         slowest = " ".join(f"{took:.0f}" for took in sorted(times)[-5:])
-        print(f"     {name} → paint {title}: p50 {statistics.median(times):.1f} ms, slowest {slowest}", flush=True)
-        good.append(limit(f"{name} → paint {title}, p99 of {BUSY_KEYS}", worst(times), 50))
+        print(f"     {name} → paint: p50 {statistics.median(times):.1f} ms, slowest {slowest}", flush=True)
+        good.append(limit(key_of_bound, worst(times), f"{name}, {presses} times"))
     return good
 
 
@@ -193,10 +189,10 @@ def busy(bench: Bench) -> list[bool]:
             timed.settle(0.2, 1)
             timed.press(b"\x1b\x1b")
             timed.settle(0.2, 1)
-            good = press_on(timed, "in a batch, beside an engine")
+            good = press_on(timed, "screen.busy", bench.busy_keys)
         sent = len(exchange.posts)
     print(f"     orders sent meanwhile{'':>38} {sent:10}", flush=True)
-    return [*good, sent > 1]
+    return [*good, limit("screen.busy-idle", int(sent <= 1))]
 
 
 def indexing(bench: Bench) -> list[bool]:
@@ -209,7 +205,7 @@ def indexing(bench: Bench) -> list[bool]:
         timed.settle(0.5, 3)
         build = subprocess.Popen(words, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            good = press_on(timed, "while the index is built")
+            good = press_on(timed, "screen.indexing", bench.busy_keys)
             during = build.poll() is None
         finally:
             build.terminate()
@@ -234,10 +230,10 @@ def memory(bench: Bench) -> list[bool]:
             for _ in range(20):
                 timed.paint(PAGE_DOWN, 0.05)
             resident[name] = timed.resident
-    name = f"resident memory, {bench.rows:,} rows"
+    size = f"{bench.rows:,} rows"
     return [
-        show(Figure(name, resident["large"], resident["small"], 1.15, unit="MB", peer_name="1k rows")).good,
-        show(Figure(name, resident["large"], resident["empty"], 2.5, unit="MB", peer_name="empty Textual")).good,
+        show(Figure("screen.memory-growth", resident["large"], resident["small"], "MB", size)).good,
+        show(Figure("screen.memory", resident["large"], resident["empty"], "MB", size)).good,
     ]
 
 
@@ -249,13 +245,13 @@ def idle(bench: Bench) -> list[bool]:
         timed.until(ATTACHED)
         timed.settle(3.0, 20)
         before, written = timed.busy, 0
-        end = datetime.now(UTC) + timedelta(seconds=IDLE_SECONDS)
+        end = datetime.now(UTC) + timedelta(seconds=bench.idle_seconds)
         while (left := (end - datetime.now(UTC)).total_seconds()) > 0:
             written += len(timed.read(left))
-        spent = (timed.busy - before) / IDLE_SECONDS
+        spent = (timed.busy - before) / bench.idle_seconds
     return [
-        limit(f"idle for {IDLE_SECONDS} s: processor time a second", spent, 5),
-        limit(f"idle for {IDLE_SECONDS} s: bytes to the terminal", written, 0, "B"),
+        limit("screen.idle", spent, f"{bench.idle_seconds} s"),
+        limit("screen.idle-bytes", written, f"{bench.idle_seconds} s"),
     ]
 
 
@@ -265,17 +261,15 @@ SECTIONS = {"start": start, "keys": keys, "busy": busy, "indexing": indexing, "m
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("sections", nargs="*", metavar="|".join(SECTIONS))
-    parser.add_argument("--rows", type=int, default=ROWS)
-    args = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.rows:,} rows", flush=True)
+    args = options(parser, ROWS, SHORT)
     with tempfile.TemporaryDirectory(dir=data.CACHE if data.CACHE.exists() else None) as folder:
         server = Postgres().start()
         try:
-            bench = Bench(Path(folder), args.rows, server)
+            bench = Bench(Path(folder), args.rows, server, short=args.short)
             results = [good for name in args.sections or SECTIONS for good in SECTIONS[name](bench)]
         finally:
             server.stop()
-        finish(results)
+        finish("screen", results)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ writes, and the p99 of so few is one of its two longest, whatever the rest did.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import random
@@ -21,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,18 +32,27 @@ from dlq_sink import DeadLetteredOrder, PostgresDLQ, SQLiteDLQ, intent, new_dlq_
 from dlq_sink.order_table import COLUMNS
 from dlq_sink.rows import values
 
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from tests.support.postgres import Postgres
 
 ROOT = Path(__file__).parents[1]
-ROWS = int(os.environ.get("DLQ_BENCH_ROWS", "40000"))
+ROWS, SHORT = 40_000, 20_000
 SHIFT = 2000
-SECONDS = float(os.environ.get("DLQ_BENCH_SECONDS", "4"))  # alone, in each round
-ROUNDS = int(os.environ.get("DLQ_BENCH_ROUNDS", "9"))  # and until there are enough writes, alone and beside
-ENOUGH = int(os.environ.get("DLQ_BENCH_WRITES", "1000"))  # of which ten are slower than the p99
+SECONDS = 4.0  # alone, in each round
 PACE = 0.02  # seconds between two writes of the engine
 ORDER = {"symbol": "AAPL", "side": "buy", "qty": 10, "type": "limit", "limit_price": 180.5, "client_order_id": "c-1"}
 Sink = SQLiteDLQ | PostgresDLQ
+
+
+@dataclass(frozen=True)
+class Size:
+    rows: int
+    rounds: int  # and until there are enough writes, alone and beside
+    enough: int
+
+
+WHOLE = Size(ROWS, 9, 1000)  # of a thousand writes ten are slower than the p99
+BRIEF = Size(SHORT, 4, 300)
 
 
 def entry(number: int = 0, shift: str = "now") -> DeadLetteredOrder:
@@ -77,7 +88,7 @@ def importing() -> bool:
         return lambda: subprocess.run([sys.executable, "-c", f"import {name}"], check=True, cwd=ROOT)
 
     ours, peer = turns(run("dlq_sink"), run("sqlite3"), 31)
-    return show(Figure("python -c 'import dlq_sink'", ours, peer, 1.5, peer_name="import sqlite3")).good
+    return show(Figure("sink.import", ours, peer, "ms")).good
 
 
 def witnessed(sink: Sink) -> None:
@@ -146,8 +157,8 @@ class Engine:
         self.beside.append(self._writing(over.is_set, []))
 
     @property
-    def has_enough(self) -> bool:
-        return min(len(together(self.alone)), len(together(self.beside))) >= ENOUGH
+    def fewest(self) -> int:
+        return min(len(together(self.alone)), len(together(self.beside)))
 
     def _writing(self, is_over: Callable[[], bool], commits: list[float]) -> list[float]:
         """Takes bare commits in between, alone and beside, so that all are measured at the same pace."""
@@ -195,9 +206,9 @@ class WorstConsole:
             self.problems.append(f"{words[0]}: exit {ran.returncode}: {(ran.stderr or ran.stdout).strip()[:200]}")
 
 
-def side_by_side(engine: Engine, console: WorstConsole) -> None:
-    for turn in range(ROWS // SHIFT):
-        if turn >= ROUNDS and engine.has_enough:
+def side_by_side(engine: Engine, console: WorstConsole, size: Size) -> None:
+    for turn in range(size.rows // SHIFT):
+        if turn >= size.rounds and engine.fewest >= size.enough:
             return
         engine.run_alone()
         over = threading.Event()
@@ -207,74 +218,84 @@ def side_by_side(engine: Engine, console: WorstConsole) -> None:
         acting.join()
 
 
-def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
+def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object], size: Size) -> list[bool]:
     engine = Engine(sink, bare)
     with tempfile.TemporaryDirectory() as folder:
         console = WorstConsole(target, Path(folder))
-        side_by_side(engine, console)
+        side_by_side(engine, console, size)
     alone, beside = together(engine.alone), together(engine.beside)
     counted = f"{len(alone)} writes alone, {len(beside)} beside a console, load average {os.getloadavg()[0]:.1f}"
     print(f"     {kind}: {counted}; longest alone {max(alone):.1f} ms; {engine.failures[:1]}", flush=True)
     print(f"     the console did {dict(console.done)} {console.problems[:2]}", flush=True)
     dismissed = sum(one.dismissed for one in sink.list(include_dismissed=True))
     results = [
-        limit(f"{kind}: failed writes", len(engine.failures), 0, ""),
-        limit(f"{kind}: verbs of the console that failed", len(console.problems), 0, ""),
-        limit(f"{kind}: entries it said it dismissed and did not", console.done["dismiss"] * SHIFT - dismissed, 0, ""),
-        limit(f"{kind}: verbs it did not come to", 3 - len({"dismiss", "index", "audit"} & set(console.done)), 0, ""),
+        limit("sink.failures", len(engine.failures), kind),
+        limit("sink.console-failures", len(console.problems), f"{kind}, verbs that failed"),
+        limit(
+            "sink.console-failures",
+            console.done["dismiss"] * SHIFT - dismissed,
+            f"{kind}, entries it said it dismissed",
+        ),
+        limit(
+            "sink.console-failures", 3 - len({"dismiss", "index", "audit"} & set(console.done)), f"{kind}, not reached"
+        ),
     ]
     part, name = (0.9, "p90") if kind == "sqlite" else (0.99, "p99")
     print(f"     {kind}: {name} alone, one half of the rounds ÷ the other: {engine.noise(part):.2f}", flush=True)
     ours, peer = share(beside, part), share(alone, part)
-    results.append(show(Figure(f"{kind}: {name} of a write beside a console", ours, peer, 1.5, peer_name="alone")).good)
+    results.append(show(Figure(f"sink.{name}", ours, peer, "ms")).good)
     if kind == "sqlite":
         commit = statistics.median(engine.commits)
-        results.append(show(Figure("sqlite: the longest write", max(beside), commit, 50, peer_name="one commit")).good)
+        results.append(show(Figure("sink.longest", max(beside), commit, "ms")).good)
     return results
 
 
-def measured(kind: str, sink: Sink, target: str, bare: Callable[[], object]) -> list[bool]:
+def measured(kind: str, sink: Sink, target: str, bare: Callable[[], object], size: Size) -> list[bool]:
     ours, commit = turns(lambda: witnessed(sink), bare, 600)
-    results = [show(Figure(f"{kind}: witness of one order", ours, commit, 1.3, peer_name="one commit")).good]
-    return results + disturbed(kind, sink, target, bare)
+    results = [show(Figure("sink.witness", ours, commit, "ms", kind)).good]
+    return results + disturbed(kind, sink, target, bare, size)
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or ["import", "sqlite", "postgres"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="import|sqlite|postgres")
+    args = options(parser, ROWS, SHORT)
+    size = replace(BRIEF if args.short else WHOLE, rows=args.rows)
+    wanted = args.parts or ["import", "sqlite", "postgres"]
     results = [importing()] if "import" in wanted else []
     if "sqlite" in wanted:
-        results += on_sqlite()
+        results += on_sqlite(size)
     if "postgres" in wanted:
-        results += on_postgres()
-    finish(results)
+        results += on_postgres(size)
+    finish("sink", results)
 
 
-def on_sqlite() -> list[bool]:
+def on_sqlite(size: Size) -> list[bool]:
     with tempfile.TemporaryDirectory(dir=ROOT) as folder:
         path = Path(folder) / "orders.db"
         with SQLiteDLQ(path) as sink, bare_sqlite(Path(folder) / "bare.db") as bare:
-            for number in range(0, ROWS, 500):
+            for number in range(0, size.rows, 500):
                 with sink._transaction() as link:
                     for one in range(number, number + 500):
                         sink._insert_row(link, values(earlier(one)))
-            return measured("sqlite", sink, str(path), bare)
+            return measured("sqlite", sink, str(path), bare, size)
 
 
-def on_postgres() -> list[bool]:
+def on_postgres(size: Size) -> list[bool]:
     server = Postgres(durable=True).start()
     try:
         dsn = server.dsn("postgres")
         with PostgresDLQ(dsn) as store, bare_postgres(dsn) as bare:
-            asyncio.run(filled(dsn))
-            return measured("postgres", store, dsn, bare)
+            asyncio.run(filled(dsn, size.rows))
+            return measured("postgres", store, dsn, bare, size)
     finally:
         server.stop()
 
 
-async def filled(dsn: str) -> None:
+async def filled(dsn: str, count: int) -> None:
     link = await asyncpg.connect(dsn)
     rows: list[tuple[Any, ...]] = []
-    for number in range(ROWS):
+    for number in range(count):
         one = earlier(number)
         rows.append(tuple(getattr(one, name) for name in COLUMNS))
     await link.copy_records_to_table("order_dlq", records=rows, columns=list(COLUMNS))

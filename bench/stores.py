@@ -1,6 +1,6 @@
-"""The store layer against the bare driver: pages, streaming, bulk dismiss beside a writing engine, audit, noticing.
+"""The store layer against the bare driver: pages, streaming, audit, noticing.
 
-`python -m bench.stores [--rows 1000000]`; every figure is a ratio or a bound of one run.
+`python -m bench.stores [--rows 1000000] [--short]`; every figure is a ratio or a bound of one run.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import os
 import random
 import sqlite3
 import subprocess
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import time
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +24,17 @@ import asyncpg
 from backends import open_store
 from backends.layouts import orders
 from backends.ledger.audit_chain import GENESIS, Verifier, canonical, link
-from backends.records import STATES, ActContext, Actor, Filter, RowKey, Selection
+from backends.records import STATES, ActContext, Actor, Filter, RowKey
 from backends.store import Store
 from bench.data import fill_postgres, sqlite_copy, sqlite_file
-from bench.figure import Figure, alternately, finish, limit, show
+from bench.figure import Figure, alternately, finish, limit, options, show
 from console import clock
-from console.services.triage.triage import Triage
 from tests.support.postgres import Postgres
 
 ACTOR = Actor("bench", "bench", "here", "bench")
 ALL = Filter(states=frozenset(STATES))
 PAGE = 200
+ROWS, SHORT = 1_000_000, 50_000
 COLUMNS = ", ".join(f"d.{name}" for name in orders.COLUMNS)
 TABLE = orders.DEFAULT_TABLE
 
@@ -72,7 +70,7 @@ async def sqlite_pages(rows: int) -> dict[str, Figure]:
                 return await bare.execute_fetchall(sql)
 
             got = await alternately(ours, peer)
-            figures[name] = Figure(f"SQLite page of {PAGE}, {name}, {rows:,} rows", *got, 3, peer_name="aiosqlite")
+            figures[name] = Figure("stores.page-sqlite", *got, "ms", f"{name}, {rows:,} rows")
         await bare.close()
         await store.aclose()
         return figures
@@ -98,7 +96,7 @@ async def postgres_pages(dsn: str, rows: int) -> dict[str, Figure]:
             return await statement.fetch(*(place or ()))
 
         got = await alternately(ours, peer)
-        figures[name] = Figure(f"Postgres page of {PAGE}, {name}, {rows:,} rows", *got, 3, peer_name="asyncpg")
+        figures[name] = Figure("stores.page-postgres", *got, "ms", f"{name}, {rows:,} rows")
     await bare.close()
     await store.aclose()
     return figures
@@ -106,9 +104,7 @@ async def postgres_pages(dsn: str, rows: int) -> dict[str, Figure]:
 
 def growth(kind: str, large: dict[str, Figure], small: dict[str, Figure]) -> list[bool]:
     return [
-        show(
-            Figure(f"{kind} page {name}: large ÷ small store", large[name].ours, small[name].ours, 1.5, peer_name="1k")
-        ).good
+        show(Figure("stores.growth", large[name].ours, small[name].ours, "ms", f"{kind}, {name}")).good
         for name in large
     ]
 
@@ -126,111 +122,6 @@ def list_rss(target: str) -> float:
     return int(done.stderr.split()[-1]) / 1024
 
 
-ENGINE = """
-import sqlite3, sys, time
-path, out = sys.argv[1:]
-connection = sqlite3.connect(path)
-waits, failed, number = [], 0, 0
-print("ready", flush=True)
-began = time.monotonic()
-import select
-while not select.select([sys.stdin], [], [], 0)[0]:
-    number += 1
-    due = began + number / 50
-    time.sleep(max(0, due - time.monotonic()))
-    at = time.monotonic()
-    try:
-        connection.execute("INSERT INTO order_dlq (dlq_id, captured_at, venue_name, market_id, side, quantity, "
-            "order_type, error) VALUES (?, '2026-04-01T00:00:00+00:00', 'alpaca', 'AAPL', 'buy', 1.0, 'market', 'x')",
-            (f"engine_{number}",))
-        connection.commit()
-    except sqlite3.OperationalError:
-        failed += 1
-        connection.rollback()
-    waits.append(time.monotonic() - at)
-waits.sort()
-print(failed, waits[int(len(waits) * 0.99)] * 1000, len(waits), flush=True)
-"""
-
-
-async def dismiss_all(target: str, count: int) -> float:
-    """Seconds to dismiss this many pending entries through the service, selection not counted."""
-    store = await open_store(target)
-    triage = Triage(store, ACTOR, clock.now)
-    await make_ledger(store)
-    picks: list[Any] = []
-    place: RowKey | None = None
-    while len(picks) < count:
-        page = await store.page(Filter(), limit=5000, after=place)
-        picks += [(entry.id, entry.version) for entry in page.entries]
-        place = page.entries[-1].row_key
-    began = time.perf_counter()
-    done = await triage.dismiss(Selection(tuple(picks[:count])), reason="test")
-    took = time.perf_counter() - began
-    assert len(done.done) == count, (len(done.done), done.changed[:3])
-    await store.aclose()
-    return took
-
-
-def raw_sqlite(path: Path, count: int) -> float:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA synchronous = FULL")
-        ids = [row[0] for row in connection.execute(f"SELECT rowid FROM {TABLE} WHERE dismissed = 0 LIMIT {count}")]
-        began = time.perf_counter()
-        connection.execute(f"UPDATE {TABLE} SET dismissed = 1 WHERE dismissed = 0 AND rowid <= {ids[-1]}")
-        connection.commit()
-        return time.perf_counter() - began
-
-
-def bulk_sqlite(rows: int, count: int) -> list[bool]:
-    with tempfile.TemporaryDirectory() as folder:
-        ours, peers = [], []
-        for turn in range(3):
-            path = sqlite_copy(rows, Path(folder) / f"a{turn}.db")
-            ours.append(asyncio.run(dismiss_all(str(path), count)))
-            path.unlink()
-            path = sqlite_copy(rows, Path(folder) / f"b{turn}.db")
-            peers.append(raw_sqlite(path, count))
-            path.unlink()
-        good = [
-            show(
-                Figure(f"SQLite bulk dismiss of {count:,} with audit", min(ours), min(peers), 2, "s", "raw UPDATE")
-            ).good
-        ]
-        path = sqlite_copy(rows, Path(folder) / "engine.db")
-        engine = subprocess.Popen(
-            [sys.executable, "-c", ENGINE, str(path), "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert engine.stdout is not None
-        engine.stdout.readline()
-        beside = asyncio.run(dismiss_all(str(path), count))
-        said, _ = engine.communicate("stop\n")
-        failed, p99, written = said.split()
-        good.append(
-            show(Figure("  the same beside an engine writing at 50/s", beside, min(peers), 2, "s", "raw UPDATE")).good
-        )
-        good.append(limit(f"  engine: failed writes of {written}", float(failed), 0, ""))
-        good.append(limit("  engine: p99 wait for a write", float(p99), 250))
-        return good
-
-
-async def raw_postgres(dsn: str, count: int) -> float:
-    connection = await asyncpg.connect(dsn)
-    ids = await connection.fetch(
-        f"SELECT captured_at, dlq_id FROM {TABLE} WHERE NOT dismissed ORDER BY 1, 2 LIMIT {count}"
-    )
-    last = ids[-1]
-    began = time.perf_counter()
-    await connection.execute(
-        f"UPDATE {TABLE} SET dismissed = true WHERE NOT dismissed AND (captured_at, dlq_id) <= ($1, $2)",
-        last[0],
-        last[1],
-    )
-    took = time.perf_counter() - began
-    await connection.close()
-    return took
-
-
 async def fresh_postgres(server: Postgres, name: str, rows: int) -> str:
     admin = await asyncpg.connect(server.dsn("postgres"))
     await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
@@ -238,13 +129,6 @@ async def fresh_postgres(server: Postgres, name: str, rows: int) -> str:
     await admin.close()
     await fill_postgres(server.dsn(name), rows)
     return server.dsn(name)
-
-
-def bulk_postgres(server: Postgres, rows: int, count: int) -> bool:
-    dsn = asyncio.run(fresh_postgres(server, "bulk", rows))
-    ours = asyncio.run(dismiss_all(dsn, count))
-    peer = asyncio.run(raw_postgres(dsn, count))
-    return show(Figure(f"Postgres bulk dismiss of {count:,} with audit", ours, peer, 2.5, "s", "raw UPDATE")).good
 
 
 def bodies(count: int) -> list[bytes]:
@@ -319,7 +203,7 @@ async def audit(server: Postgres, events: int) -> list[bool]:
             connection.commit()
         ours, floor = await verify(str(path)), bare_chain(texts)
         ours, floor = min(ours, await verify(str(path))), min(floor, bare_chain(texts))
-        good.append(show(Figure(f"SQLite audit verify of {events:,} events", ours, floor, 3, "s", "bare sha256")).good)
+        good.append(show(Figure("stores.audit", ours, floor, "s", f"SQLite, {events:,} events")).good)
     dsn = await fresh_postgres(server, "audit", 1000)
     store = await open_store(dsn)
     await make_ledger(store)
@@ -330,7 +214,7 @@ async def audit(server: Postgres, events: int) -> list[bool]:
     await connection.close()
     ours, floor = await verify(dsn), bare_chain(texts)
     ours, floor = min(ours, await verify(dsn)), min(floor, bare_chain(texts))
-    good.append(show(Figure(f"Postgres audit verify of {events:,} events", ours, floor, 3, "s", "bare sha256")).good)
+    good.append(show(Figure("stores.audit", ours, floor, "s", f"Postgres, {events:,} events")).good)
     return good
 
 
@@ -363,7 +247,7 @@ async def noticed(server: Postgres) -> list[bool]:
                 connection.execute(f"UPDATE {TABLE} SET retry_count = retry_count + 1 WHERE rowid = {number + 1}")
 
             seen = await noticing(str(path), write)
-        good = [limit("SQLite: a foreign write noticed, slowest of 20", seen[-1], 250)]
+        good = [limit("stores.notice", seen[-1], "SQLite")]
     dsn = await fresh_postgres(server, "watch", 1000)
     bare = await asyncpg.connect(dsn)
 
@@ -374,21 +258,18 @@ async def noticed(server: Postgres) -> list[bool]:
         )
 
     seen = await noticing(dsn, write_postgres)
-    good.append(limit("Postgres by LISTEN, slowest of 20", seen[-1], 250))
+    good.append(limit("stores.notice", seen[-1], "Postgres by LISTEN"))
     await bare.execute(f"DROP TRIGGER {TABLE}_notify ON {TABLE}")
     seen = await noticing(dsn, write_postgres)
-    good.append(limit("Postgres by polling, slowest of 20", seen[-1], 500))
+    good.append(limit("stores.notice-polling", seen[-1], "Postgres"))
     await bare.close()
     return good
 
 
 def main() -> None:
     words = argparse.ArgumentParser()
-    words.add_argument("--rows", type=int, default=1_000_000)
-    words.add_argument("--dismiss", type=int, default=100_000)
-    words.add_argument("--only", choices=("pages", "stream", "bulk", "audit", "notice"))
-    args = words.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} load {os.getloadavg()[0]:.1f}, {args.rows:,} rows", flush=True)
+    words.add_argument("--only", choices=("pages", "stream", "audit", "notice"))
+    args = options(words, ROWS, SHORT)
     server = Postgres(durable=True).start()
     good: list[bool] = []
     try:
@@ -396,17 +277,14 @@ def main() -> None:
             good += _pages(server, args.rows)
         if args.only in (None, "stream"):
             large, small = list_rss(str(sqlite_file(args.rows))), list_rss(str(sqlite_file(1000)))
-            good.append(show(Figure("`list --json` peak memory: large ÷ small", large, small, 1.3, "MB", "1k")).good)
-        if args.only in (None, "bulk"):
-            good += bulk_sqlite(args.rows, args.dismiss)
-            good.append(bulk_postgres(server, args.rows, args.dismiss))
+            good.append(show(Figure("stores.stream-memory", large, small, "MB")).good)
         if args.only in (None, "audit"):
             good += asyncio.run(audit(server, args.rows))
         if args.only in (None, "notice"):
             good += asyncio.run(noticed(server))
     finally:
         server.stop()
-    finish(good)
+    finish("stores", good)
 
 
 def _pages(server: Postgres, rows: int) -> list[bool]:

@@ -1,6 +1,6 @@
 """Figures for triage at scale: build, upkeep, groups, search; an engine writes all the while. Ratios of one run.
 
-`python -m bench.triage [--count 1000000] [--engine sqlite|postgres|both] [--keep DIR] [build upkeep groups search]`
+`python -m bench.triage [--rows 1000000] [--short] [--engine sqlite|postgres] [--keep DIR] [build upkeep groups search]`
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backends.index import Reader
 from backends.records import Filter
 from backends.store import Store
 from bench import data
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from console import clock
 from console.services.browse.search import Search
 from console.services.index.keeper import cache_of
@@ -37,6 +37,7 @@ from tests.support.store import ACTOR
 
 ROOT = Path(__file__).parent.parent
 SECTIONS = ("build", "upkeep", "groups", "search")
+ROWS, SHORT = 1_000_000, 40_000
 RATE = 50  # rows a second, as an engine in trouble writes them
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -47,12 +48,14 @@ class Bench:
     target: str
     folder: Path
     count: int
+    watched: float = 60  # seconds of upkeep
     told: dict[str, Any] = field(default_factory=dict)
     good: list[bool] = field(default_factory=list)
 
-    def limit(self, name: str, value: float, bound: float, unit: str) -> None:
-        self.told[name] = value
-        self.good.append(limit(f"{self.engine} {name}", value, bound, unit))
+    def limit(self, key: str, value: float, of: str = "") -> None:
+        of = ", ".join(filter(None, (self.engine, of)))
+        self.told[f"{key}, {of}"] = value
+        self.good.append(limit(key, value, of))
 
     def tell(self, name: str, value: object, *, unit: str = "") -> None:
         self.told[name] = value
@@ -125,7 +128,7 @@ def _writer_told(bench: Bench, section: str, writer: subprocess.Popen[str]) -> N
     out, _ = writer.communicate("stop\n")
     told = json.loads(out)
     bench.tell(f"{section}: engine's writes", told["writes"])
-    bench.limit(f"{section}: engine's failures", told["failures"], 0, "")
+    bench.limit("triage.engine-failures", told["failures"], section)
     bench.tell(f"{section}: engine's write p99", told["p99_ms"], unit="ms ")
     bench.tell(f"{section}: engine's write max", told["max_ms"], unit="ms ")
 
@@ -139,7 +142,7 @@ async def upkeep(bench: Bench) -> None:
     writer = bench.writer()
     await asyncio.sleep(5)
     cpu, began = cpu_seconds(keeper.pid), time.perf_counter()
-    await asyncio.sleep(60)
+    await asyncio.sleep(bench.watched)
     share = (cpu_seconds(keeper.pid) - cpu) / (time.perf_counter() - began)
     lags = []
     for _ in range(20):
@@ -148,7 +151,7 @@ async def upkeep(bench: Bench) -> None:
         while newest.entries[0].id not in await reader.known([newest.entries[0].id]):
             await asyncio.sleep(0.02)
         lags.append(time.perf_counter() - seen)
-    bench.limit("upkeep: share of a core at 50 rows/s", share * 100, 5.0, "%")
+    bench.limit("triage.upkeep", share * 100)
     bench.tell("upkeep: a new row is in the index after (median)", statistics.median(lags), unit="s ")
     _writer_told(bench, "upkeep", writer)
     keeper.terminate()
@@ -169,13 +172,13 @@ async def groups(bench: Bench) -> None:
         seen = await view.view()
         assert seen.source == "index"
         await reader.aclose()
-    bench.limit("groups: first view, median of 7", statistics.median(first) * 1000, 100.0, "ms")
+    bench.limit("triage.groups", statistics.median(first) * 1000)
     bench.tell("groups: first view, worst of 7", max(first) * 1000, unit="ms ")
     bench.tell("groups: again, median", statistics.median(later) * 1000, unit="ms ")
     bench.tell("groups: how many", len(seen.groups))
     on_the_fly = await _took(lambda: Groups(triage, None, clock.now).counted(Query(Filter())))
-    name = f"{bench.engine} groups: first view ÷ counted from the entries (n=1)"
-    bench.good.append(show(Figure(name, statistics.median(first), on_the_fly, 0.01, "s", "counted")).good)
+    share = Figure("triage.groups-share", statistics.median(first), on_the_fly, "s", bench.engine, bench.count)
+    bench.good.append(show(share).good)
     bench.told["groups: counted from the entries"] = on_the_fly
     newest = await Groups(triage, None, clock.now).view()
     bench.tell("groups: without an index, covered in 100 ms", newest.covered)
@@ -209,7 +212,7 @@ async def search(bench: Bench) -> None:
         timed = [(await indexed.find(Filter(terms=(term,)))) for _ in range(5) for term in terms]
         times = sorted(one.seconds * 1000 for one in timed)
         complete = sum(one.complete for one in timed) / len(timed)
-        bench.limit(f"search {name}: p95", times[int(0.95 * (len(times) - 1))], 100.0, "ms")
+        bench.limit("triage.search", times[int(0.95 * (len(times) - 1))], name)
         bench.tell(f"search {name}: p50 / p95 / max", _ms(times))
         bench.tell(f"search {name}: answered whole", complete * 100, unit="% ")
         scanned = [(await scanning.find(Filter(terms=(term,)))) for term in terms]
@@ -241,15 +244,14 @@ async def _run(bench: Bench, sections: Sequence[str]) -> None:
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", default=SECTIONS)
-    parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave it for the next run")
-    args = parser.parse_args()
+    args = options(parser, ROWS, SHORT)
     data.CACHE.mkdir(exist_ok=True)
     folder = args.keep or Path(tempfile.mkdtemp(prefix="triage-", dir=data.CACHE))
     folder.mkdir(exist_ok=True)
     try:
-        finish([good for engine in _engines(args.engine) for good in _measure(engine, folder, args)])
+        finish("triage", [good for engine in _engines(args.engine) for good in _measure(engine, folder, args)])
     finally:
         if args.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -263,14 +265,14 @@ def _measure(engine: str, folder: Path, args: argparse.Namespace) -> list[bool]:
     if engine == "sqlite":
         target = folder / "orders.db"
         if not target.exists():
-            data.sqlite_copy(args.count, target)
-        bench = Bench("sqlite", str(target), folder / "sqlite", args.count)
+            data.sqlite_copy(args.rows, target)
+        bench = Bench("sqlite", str(target), folder / "sqlite", args.rows, 15 if args.short else 60)
         asyncio.run(_run(bench, args.sections))
         return bench.good
     server = Postgres().start()
     try:
-        dsn = asyncio.run(data.postgres_database(server.dsn("{db}"), args.count))
-        bench = Bench("postgres", dsn, folder / "postgres", args.count)
+        dsn = asyncio.run(data.postgres_database(server.dsn("{db}"), args.rows))
+        bench = Bench("postgres", dsn, folder / "postgres", args.rows, 15 if args.short else 60)
         asyncio.run(_run(bench, args.sections))
         return bench.good
     finally:

@@ -1,8 +1,9 @@
 """The verbs beside version 0.1 and beside bare imports, in turns of one run.
 
-`python -m bench.verbs [--rows 200000] [--peer COMMIT]`: takes the files of that commit from this repository's history
-for the run; its verbs run on the same stores with the same interpreter. Where the history lacks it, as in a shallow
-clone, those figures are skipped by name. Times are of the processor, which a busy machine distorts less than the clock.
+`python -m bench.verbs [--rows 200000] [--short] [--peer COMMIT]`: takes the files of that commit from this repository's
+history for the run; its verbs run on the same stores with the same interpreter. Where the history lacks it, as in a
+shallow clone, those figures are not measured. Times are of the processor, which a busy machine distorts less than the
+clock.
 """
 
 from __future__ import annotations
@@ -22,19 +23,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import data
-from bench.figure import Figure, finish, limit, show
+from bench.figure import Figure, finish, limit, options, show
 from bench.terminal import ROOT
 from tests.support.postgres import Postgres
 
 VERSION_0_1 = "195838f4c83e62a66f43f392118b143e384e11e3"
-BOUNDS = {"check": 0.25, "metrics": 0.25, "groups": 0.5, "report": 0.5}
+ROWS, SHORT = 200_000, 40_000
+ON_SQLITE = ("check", "metrics", "groups", "report")
 ON_POSTGRES = ("check", "metrics")
 WORDS: dict[str, tuple[str, ...]] = {"report": ("report", "--since", "24h"), "list": ("list", "--limit", "5")}
 IMPORTS = "import argparse, aiosqlite, sqlalchemy.ext.asyncio"
-JUDGEMENT = "group and category of an error"
 JUDGED, TURNS = 50_000, 3
-MOST_MEGABYTES = 150  # of a verb that counts, however many entries there are
-INDEXED_SECONDS = 0.3  # beyond start-up, with an index
 # Seconds for the group and the category of each error, in whichever version is on the path, and a sum over the groups.
 _JUDGE = f"""
 import hashlib, sqlite3, sys, time
@@ -119,7 +118,7 @@ def start(bench: Bench, rounds: int = 9) -> bool:
         for _ in range(rounds + 1)
     ]
     ours, peer = (statistics.median(column) for column in zip(*times[1:], strict=True))  # the first writes bytecode
-    return show(Figure("dlq list --limit 5", ours, peer, 1.3, peer_name="bare imports")).good
+    return show(Figure("verbs.list", ours, peer, "ms")).good
 
 
 def beside(bench: Bench, tree: Path, target: str, verbs: Sequence[str], engine: str) -> list[bool]:
@@ -128,27 +127,25 @@ def beside(bench: Bench, tree: Path, target: str, verbs: Sequence[str], engine: 
     for verb in verbs:
         peer, ours = bench.verb(verb, target, tree), bench.verb(verb, target)
         most = max(most, ours.megabytes)
-        name = f"dlq {verb}, {engine}, without an index"
-        good.append(show(Figure(name, ours.seconds, peer.seconds, BOUNDS[verb], "s", "0.1")).good)
-    return [*good, limit(f"most memory of these, {engine}", most, MOST_MEGABYTES, "MB")]
+        good.append(show(Figure(f"verbs.{verb}", ours.seconds, peer.seconds, "s", engine)).good)
+    return [*good, limit("verbs.memory", most, engine)]
 
 
 def judgement(bench: Bench, tree: Path) -> list[bool]:
     turns = [(bench.judged(ROOT), bench.judged(tree)) for _ in range(TURNS)]
     ours, peer = (min(each for each, _ in column) for column in zip(*turns, strict=True))
-    good = show(Figure(JUDGEMENT, ours, peer, 1 / 8, "µs", "0.1")).good
-    same = len({groups for turn in turns for _, groups in turn}) == 1
-    print(f"{'ok  ' if same else 'OVER'} the groups are those of 0.1")
-    return [good, same]
+    good = show(Figure("verbs.judge", ours, peer, "µs")).good
+    other = sum(mine != theirs for (_, mine), (_, theirs) in turns)
+    return [good, limit("verbs.judge-other", other)]
 
 
 def with_index(bench: Bench) -> list[bool]:
     bench.verb("index", str(bench.path))
     good = []
-    for verb in BOUNDS:
+    for verb in ON_SQLITE:
         turns = [[bench.verb(one, str(bench.path)).seconds for one in (verb, "list")] for _ in range(3)]
         mine, bare = (min(column) for column in zip(*turns, strict=True))
-        good.append(limit(f"dlq {verb} with an index, beyond start-up", mine - bare, INDEXED_SECONDS, "s"))
+        good.append(limit("verbs.indexed", mine - bare, f"dlq {verb}"))
     return good
 
 
@@ -164,10 +161,8 @@ def on_postgres(bench: Bench, tree: Path, rows: int) -> list[bool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--peer", default=VERSION_0_1, metavar="COMMIT", help="version 0.1, unless another is given")
-    args = parser.parse_args()
-    print(f"load average {os.getloadavg()[0]:.1f}; {args.rows:,} rows")
+    args = options(parser, ROWS, SHORT)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = Bench(folder / "home", data.sqlite_copy(args.rows, folder / "store.db"))
@@ -175,14 +170,13 @@ def main() -> None:
         results = [start(bench)]
         tree = peer_files(args.peer, folder / "peer")
         if tree is None:
-            skipped = [*(f"dlq {verb} without an index" for verb in BOUNDS), JUDGEMENT]
-            print(f"skipped, as this repository's history lacks {args.peer}: {', '.join(skipped)}")
+            print(f"skipped, as this repository's history lacks {args.peer}: every figure beside version 0.1")
         else:
             results += judgement(bench, tree)
-            results += beside(bench, tree, str(bench.path), tuple(BOUNDS), "SQLite")
+            results += beside(bench, tree, str(bench.path), ON_SQLITE, "SQLite")
             results += on_postgres(bench, tree, args.rows)
         results += with_index(bench)
-    finish(results)
+    finish("verbs", results)
 
 
 if __name__ == "__main__":
