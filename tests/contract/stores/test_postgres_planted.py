@@ -13,7 +13,7 @@ from backends.records import Filter
 from backends.sql import connection
 from backends.sql.store import SQLStore
 from backends.store import RunsForeignCode, Unreachable
-from tests.support.hostile_catalog import PLAIN_VIEW, ROWS, TRAPS, HostileCatalog, Trap
+from tests.support.hostile_catalog import PLAIN_VIEW, ROWS, TABLE, TRAPS, HostileCatalog, Trap, function
 from tests.support.store import EVERYTHING, PostgresRig
 
 
@@ -55,6 +55,34 @@ async def test_no_planted_function_runs(catalog: HostileCatalog, trap: Trap) -> 
         assert "foreign-code" in {finding.code for finding in refused.value.info.findings}
     else:
         assert await looked(catalog.looking) == ROWS
+    assert await catalog.calls() == {}
+
+
+_FIXED = function("evil.fixed9", "a integer", "boolean", "true", kind="IMMUTABLE")
+_BESIDE = (
+    Trap("an heir's index", (
+        _FIXED, f"CREATE TABLE shop.heir () INHERITS ({TABLE})", "CREATE INDEX ON shop.heir ((evil.fixed9(1)))",
+    )),
+    Trap("a constraint's index", (
+        _FIXED, f"ALTER TABLE {TABLE} ADD EXCLUDE USING btree ((evil.fixed9(1)) WITH =) WHERE (false)",
+    )),
+    Trap("an heir's policy", (
+        function("evil.may9", "a text", "boolean", "true"), f"CREATE TABLE shop.heir () INHERITS ({TABLE})",
+        "CREATE POLICY mine ON shop.heir USING (evil.may9(error))", "ALTER TABLE shop.heir ENABLE ROW LEVEL SECURITY",
+    )),
+    Trap("a cast in an index", (
+        "CREATE TYPE evil.grade AS ENUM ('a')", function("evil.told", "a evil.grade", "text", "'a'", kind="IMMUTABLE"),
+        "CREATE CAST (evil.grade AS text) WITH FUNCTION evil.told(evil.grade)",
+        f"ALTER TABLE {TABLE} ADD grade evil.grade", f"CREATE INDEX ON {TABLE} (dlq_id) WHERE grade = 'a'",
+    )),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("trap", _BESIDE, ids=lambda trap: trap.name)
+async def test_what_runs_beside_the_table_itself_is_found(catalog: HostileCatalog, trap: Trap) -> None:
+    await catalog.plant([trap])
+    with pytest.raises(RunsForeignCode, match="would run code of another role"):
+        await looked(catalog.looking)
     assert await catalog.calls() == {}
 
 
