@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from console.screens.queue import coalescer
 from console.screens.queue.coalescer import Coalescer
+from tests.support.app import Stage, settled
 
 
 class Work:
@@ -59,3 +62,30 @@ async def test_a_failure_or_an_end_frees_the_turn() -> None:
         with pytest.raises(LookupError):
             await turn()
     assert runs == 2
+
+
+async def test_work_that_keeps_its_own_pace_is_not_made_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+
+    async def rested(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(coalescer, "asyncio", SimpleNamespace(sleep=rested))
+    for kept in ({"rest": 0.0}, {}):
+        work = Work()
+        turn = Coalescer(work, **kept)
+        first = asyncio.create_task(turn())
+        await asyncio.sleep(0)
+        await turn()
+        work.gate.set()
+        await first
+    own, other = rests
+    assert own == 0.0 < other
+
+
+async def test_the_counts_of_the_queue_keep_their_own_pace(stage: Stage) -> None:
+    """The loader lets five times a count's cost pass before the next; its waiting is not multiplied once more."""
+    app = stage.console()
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        assert app.queue._counting._rest == 0.0

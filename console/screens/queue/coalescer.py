@@ -10,8 +10,10 @@ _REST = 3.0  # pause between two reads, as a multiple of the read's own time: a 
 
 
 class Coalescer:
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], *, rest: float = _REST) -> None:
+        """`rest`: 0 for work that keeps its own pace, whose waiting is no cost of the store."""
         self._work = work
+        self._rest = rest
         self._running = False
         self._again = False
 
@@ -27,6 +29,6 @@ class Coalescer:
                 began = time.monotonic()
                 await self._work()
                 if self._again:
-                    await asyncio.sleep((time.monotonic() - began) * _REST)
+                    await asyncio.sleep((time.monotonic() - began) * self._rest)
         finally:
             self._running = False

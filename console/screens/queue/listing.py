@@ -48,7 +48,7 @@ class ListingScreen(ActingScreen):
         super().__init__()
         self.loader = QueueLoader(lambda: self.console.session, self.console.now)
         # The store finishes a long read even when nobody waits for it any more, so two never run at once.
-        self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count)
+        self._renewal, self._counting = Coalescer(self._renew), Coalescer(self._count, rest=0.0)
         self.people = PeopleWatch(self)
         self.marks: dict[str, Pick] = {}
         self.table = EntryTable(self.console.now(), ClassifiedEntry, id="table")
