@@ -21,6 +21,12 @@ class Cell(NamedTuple):
     tone: Tone = "plain"
 
 
+class Unit(Cell):
+    """A cell that wrapping does not part, such as a number with its unit or a label with its value."""
+
+    __slots__ = ()
+
+
 Line = tuple[Cell, ...]
 EMPTY: Line = ()
 HANG = Cell("")  # put this cell into a line to indent its wrapped part up to here
@@ -34,6 +40,11 @@ def trusted(text: str, tone: Tone = "plain") -> Cell:
 def untrusted(text: str, tone: Tone = "plain", *, limit: int = 2000) -> Cell:
     """Text from a store, a venue, a config or an operator, made safe here."""
     return Cell(safe(text, limit), tone)
+
+
+def unit(cell: Cell) -> Cell:
+    """The cell as one that stays on one line; the blanks before it may be wrapped."""
+    return Unit(*cell)
 
 
 def line(*parts: Cell | str) -> Line:
@@ -123,7 +134,7 @@ def middle(text: str, size: int) -> str:
 
 
 def wrap(cells: Line, size: int) -> Iterator[Line]:
-    """Wrap the line at spaces; a word longer than a line is split."""
+    """Wrap the line at spaces, those within a unit left out; a word longer than a line is split."""
     if size <= 0:
         return
     if width(cells) <= size:
@@ -133,7 +144,7 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     hang = width(margin)
     current: list[Cell] = []
     used = start = 0
-    for word, tone, rest in _parts(cells):
+    for word, tone, rest in _parts(cells, size - hang):
         length = text_width(word)
         if used + length + rest > size and used > start and word.strip():
             yield tuple(current)
@@ -150,9 +161,9 @@ def wrap(cells: Line, size: int) -> Iterator[Line]:
     yield tuple(current)
 
 
-def _parts(cells: Line) -> list[tuple[str, Tone, int]]:
+def _parts(cells: Line, room: int) -> list[tuple[str, Tone, int]]:
     """Each word, or the part of it that has one tone, with the width of what follows it without a blank."""
-    found = [(word, cell.tone) for cell in cells for word in _words(cell.text)]
+    found = [(word, cell.tone) for cell in cells for word in _words(cell, room)]
     made: list[tuple[str, Tone, int]] = []
     rest = 0
     for word, tone in reversed(found):
@@ -175,8 +186,13 @@ def _append(cells: list[Cell], text: str, tone: Tone) -> None:
         cells.append(Cell(text, tone))
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"\s+|\S+", text)
+def _words(cell: Cell, room: int) -> list[str]:
+    """Words and the blanks between them; a unit is one word, unless no line has room for it."""
+    body = cell.text.strip()
+    if isinstance(cell, Unit) and body and text_width(body) <= room:
+        before, _, after = cell.text.partition(body)
+        return [part for part in (before, body, after) if part]
+    return re.findall(r"\s+|\S+", cell.text)
 
 
 def _head(word: str, size: int) -> str:

@@ -70,17 +70,22 @@ def term_words(action: OrderAction) -> Iterator[str]:
 
 def market_text(worth: Worth) -> str:
     """Where the order stands: `now 179.99/180.01 +0.3 % crosses, position 0 → 100`; empty where nobody looked."""
-    parts = []
+    return ", ".join(" ".join(fact) for fact in market_facts(worth))
+
+
+def market_facts(worth: Worth, when: str = "now") -> list[tuple[str, ...]]:
+    """What is said of the market: each fact in parts that stand on one line. `when`: when its quote was read."""
+    facts: list[tuple[str, ...]] = []
     if worth.quote is not None and worth.quote.bid is not None and worth.quote.ask is not None:
-        now = f"now {_number(worth.quote.bid)}/{_number(worth.quote.ask)}"
-        drift = "" if worth.drift is None else f" {worth.drift:+.1%}".replace("-", "−")
-        where = "" if worth.through is None else (" rests" if worth.through < 0 else " crosses")
-        parts.append(now + drift + where)
+        quote = f"{when} {_number(worth.quote.bid)}/{_number(worth.quote.ask)}"
+        drift = "" if worth.drift is None else f"{worth.drift:+.1%}".replace("-", "−")
+        where = "" if worth.through is None else ("rests" if worth.through < 0 else "crosses")
+        facts.append(tuple(filter(None, (quote, drift, where))))
     if worth.before is not None and worth.after is not None:
-        parts.append(f"position {_number(worth.before)} → {_number(worth.after)}")
+        facts.append((f"position {_number(worth.before)} → {_number(worth.after)}",))
     if worth.open_orders:
-        parts.append(f"{worth.open_orders} open there")
-    return ", ".join(parts)
+        facts.append((f"{worth.open_orders} open there",))
+    return facts
 
 
 def _price(action: OrderAction) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from console.render import value
-from console.render.line import HANG, Line, Tone, columns, line, trusted, untrusted
-from console.render.order_text import market_text, order_text
+from console.render.line import HANG, Line, Tone, columns, line, trusted, unit, untrusted
+from console.render.order_text import market_facts, order_text
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
     from backends.records import Entry
     from console.services.market.exposure import Exposure
+    from console.services.market.worth import Worth
     from console.services.replay.outcome import EntryOutcome
     from console.services.replay.plan import Blocked, ReplayPlan, Step, Superseded
     from console.services.replay.target import Renewal, SendPlan
@@ -222,14 +223,16 @@ def _success(plan: ReplayPlan) -> str:
 def _exposure(plan: ReplayPlan, most: int) -> Line:
     unpriced = sum(one.unpriced for one in plan.exposure)
     at_market = f"   {unpriced} without a value, not counted" if unpriced else ""
-    markets = "  ".join(_market(one) for one in plan.exposure[:most])
+    shown = plan.exposure[:most]
     more = f"  … {len(plan.exposure) - most} more" if len(plan.exposure) > most > 0 else ""
     return line(
         trusted("exposure ", "strong"),
         HANG,
-        trusted(f"gross {value.amounts(plan.gross)}   net {value.amounts(plan.net, signed=True)}"),
-        trusted(at_market, "warning"),
-        trusted(f"   {markets}{more}" if markets else "", "dim"),
+        unit(trusted(f"gross {value.amounts(plan.gross)}")),
+        unit(trusted(f"   net {value.amounts(plan.net, signed=True)}")),
+        unit(trusted(at_market, "warning")),
+        *(unit(trusted(f"{'  ' if at else '   '}{_market(one)}", "dim")) for at, one in enumerate(shown)),
+        unit(trusted(more, "dim")),
     )
 
 
@@ -239,25 +242,66 @@ def _market(one: Exposure) -> str:
 
 
 def worth_text(step: Step) -> str:
-    amount = None if step.command.action.verb == "cancel" else step.worth.amount
-    return "" if amount is None else f"{value.money(amount)} {safe(step.worth.currency or '', 12)}".rstrip()
+    return "" if step.command.action.verb == "cancel" else amount_text(step.worth)
+
+
+def amount_text(worth: Worth) -> str:
+    return "" if worth.amount is None else f"{value.money(worth.amount)} {safe(worth.currency or '', 12)}".rstrip()
+
+
+class GoingOrder(NamedTuple):
+    """An order that goes, in the words of its row. Made safe already, but for the notes."""
+
+    order: str
+    place: str
+    facts: Sequence[Sequence[str]]
+    worth: str
+    client_id: str
+    notes: str
+    reduces: bool = False
+    changed: bool = False
 
 
 def _step(step: Step, changed: frozenset[str]) -> Line:
-    notes = "; ".join((*(f"overridden: {code}" for code in step.overridden), *step.command.notes))
-    market, worth = market_text(step.worth), worth_text(step)
+    return sent_row(
+        GoingOrder(
+            order=order_text(step.command.action, step.worth.currency),
+            place=value.place(step.command.venue, step.command.account, step.account),
+            facts=market_facts(step.worth),
+            worth=worth_text(step),
+            client_id=safe(step.command.client_order_id, 40),
+            notes=notes_text(step.overridden, step.command.notes),
+            reduces=step.worth.reduces,
+            changed=step.command.entry_id in changed,
+        )
+    )
+
+
+def notes_text(overridden: Iterable[str], notes: Iterable[str]) -> str:
+    return "; ".join((*(f"overridden: {code}" for code in overridden), *notes))
+
+
+def sent_row(sent: GoingOrder) -> Line:
+    """The row of an order that goes, for the one who asks and for the one who approves."""
     return line(
         trusted(" ✓ ", "good"),
         HANG,
-        trusted("changed: " if step.command.entry_id in changed else "", "warning"),
-        trusted("⚑exit " if step.worth.reduces else "", "accent"),
-        trusted(order_text(step.command.action, step.worth.currency), "strong"),
-        trusted(f"  {value.place(step.command.venue, step.command.account, step.account)}"),
-        trusted(f"  {market}" if market else ""),
-        trusted(f"  {worth}" if worth else ""),
-        trusted(f"  id {safe(step.command.client_order_id, 40)}", "dim"),
-        untrusted(f"  {notes}" if notes else "", _note_tone(notes), limit=200),
+        trusted("changed: " if sent.changed else "", "warning"),
+        trusted("⚑exit " if sent.reduces else "", "accent"),
+        trusted(sent.order, "strong"),
+        unit(trusted(f"  {sent.place}")),
+        *market_cells(sent.facts),
+        unit(trusted(f"  {sent.worth}" if sent.worth else "")),
+        unit(trusted(f"  id {sent.client_id}", "dim")),
+        untrusted(f"  {sent.notes}" if sent.notes else "", _note_tone(sent.notes), limit=200),
     )
+
+
+def market_cells(facts: Sequence[Sequence[str]]) -> Line:
+    """What is said of the market, a comma between two facts."""
+    text = [f"{part}," if part is fact[-1] else part for fact in facts for part in fact]
+    cells = [unit(trusted(f" {safe(part, 120)}")) for part in text[:-1]]
+    return (trusted(" "), *cells, unit(trusted(f" {safe(text[-1].rstrip(','), 120)}"))) if text else ()
 
 
 def _note_tone(notes: str) -> Tone:
@@ -282,7 +326,7 @@ def entry_cells(entry_id: str, entry: Entry | None) -> tuple[Line, Line]:
     if entry is None:
         return line(untrusted(f"{entry_id}  ", limit=60)), ()
     place = value.place(entry.text("venue_name"), entry.text("account_id") or None)
-    head = line(trusted(f"{value.order(entry)}  ", "strong"), trusted(f"{place}  "))
+    head = line(trusted(f"{value.order(entry)}  ", "strong"), unit(trusted(f"{place}  ")))
     return head, line(untrusted(f"  {entry_id}", "dim", limit=60))
 
 

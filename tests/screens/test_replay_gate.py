@@ -51,6 +51,21 @@ async def test_it_counts_what_it_sends_and_groups_what_it_holds_by_reason(tmp_pa
         assert "✗ buy 2,000 MSFT @ 100.25 gtc  alpaca · main  notional: " in shown, "the order, not only its id"
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_row_parts_no_number_from_its_unit_and_is_one_line_where_there_is_room(
+    tmp_path: Path, venue: Exchange, size: tuple[int, int]
+) -> None:
+    app = stage_with(tmp_path, venue, [order(n, client_order_id=f"engine-7-{n}") for n in (1, 2)]).console()
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        shown = await planned(pilot)
+        rows = [row.strip("│┃ ") for row in shown.splitlines()]
+        for whole in ("alpaca · main · account PRACTICE", "position 0 → 11", "1,102.75 USD", "id engine-7-1"):
+            assert any(whole in row for row in rows), whole
+        if size[0] == 200:
+            assert any("✓ buy 11 MSFT" in row and "id engine-7-1" in row for row in rows), "one row an order"
+
+
 async def test_a_reason_stands_in_the_first_sight_on_the_smallest_screen(tmp_path: Path, venue: Exchange) -> None:
     broken = [order(n, action_json="{") for n in range(10, 20)]
     stage = stage_with(tmp_path, venue, [*(order(n) for n in range(1, 9)), *broken])

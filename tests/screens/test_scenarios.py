@@ -158,7 +158,7 @@ async def test_5_the_second_person_looks_and_signs(tmp_path: Path, venue: Exchan
         hand = Hand(second)
         await hand.sees("P 1 waits for you")
         await hand.press("P")
-        await hand.sees("asked by ann", "new buy 11.0 MSFT limit", "new buy 12.0 SPY limit")
+        await hand.sees("asked by ann", "buy 11 MSFT @ 100.25 gtc", "buy 12 SPY @ 100.5 gtc")
         await hand.press("enter")
         assert isinstance(hand.app.screen, ApproveGate)
         await hand.sees("type approve 2")

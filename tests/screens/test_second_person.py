@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dlq_sink import DeadLetteredOrder
 
 from console.app import ConsoleApp
+from console.render.line import plain
 from console.screens.gates.approve import ApproveGate
 from console.screens.gates.page import RowDialog
 from console.screens.gates.replay import ReplayGate
 from console.screens.people.approvals import ApprovalsScreen
 from console.settings.config import Limits, StoreConfig
+from console.widgets.row_pane import RowPane
 from tests.screens.test_replay_actions import over, stage_with
 from tests.support.app import (
     Stage,
@@ -37,9 +40,11 @@ from tests.support.exchange import Exchange
 TWO = Limits(four_eyes_over=Decimal(1))
 
 
-def pair(path: Path, venue: Exchange, count: int = 2, **config: Any) -> tuple[Stage, Stage]:
+def pair(
+    path: Path, venue: Exchange, count: int = 2, more: Sequence[DeadLetteredOrder] = (), **config: Any
+) -> tuple[Stage, Stage]:
     """The asker's console and the second person's, on one store."""
-    asker = stage_with(path, venue, [order(n) for n in range(1, count + 1)], **({"limits": TWO} | config))
+    asker = stage_with(path, venue, [*(order(n) for n in range(1, count + 1)), *more], **({"limits": TWO} | config))
     asker.watch = True
     return asker, replace(asker, actor=replace(asker.actor, operator="operator-b", os_user="bob"))
 
@@ -84,17 +89,17 @@ async def test_the_frame_counts_what_waits_and_p_shows_every_order(
             "PAPER",
             "2 orders",
             "2,308.75 USD",
-            "waits for you  ann ",
+            "2.3k USD  ann ",
+            "ago, ",
+            " left  alpaca main",
         ):
             assert word in shown, word
         await press(second, "enter")
         assert isinstance(bob.screen, ApproveGate)
         shown = " ".join(screen_text(bob).replace("│", " ").split())
         for word in (
-            "new buy 11.0 MSFT limit",
-            "new buy 12.0 SPY limit",
-            "alpaca main",
-            "account PRACTICE",
+            "buy 11 MSFT @ 100.25 gtc alpaca · main · account PRACTICE",
+            "buy 12 SPY @ 100.5 gtc alpaca · main · account PRACTICE",
             "at 127.0.0.1",
         ):
             assert word in shown, word
@@ -161,6 +166,53 @@ async def test_the_words_must_be_right_and_nobody_approves_their_own(tmp_path: P
         await until(pilot, lambda: "not approved: " in gate_message(app))
         assert "cannot approve" in gate_message(app)
         assert isinstance(app.screen, ApproveGate), "a refusal leaves the gate open"
+
+
+BRACKET = (
+    '{"action": "new", "time_in_force": "gtc", "order_class": "bracket", "take_profit": {"limit_price": "120.5"}, '
+    '"stop_loss": {"stop_price": "90.5"}}'
+)
+TERMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"action_json": BRACKET},
+    {"order_type": "market", "price": None, "client_order_id": ""},
+    {"quantity": 2000.0},
+)
+
+
+@pytest.mark.parametrize("terms", TERMS, ids=["limit", "bracket", "market-without-id", "overridden"])
+async def test_the_second_person_reads_the_rows_that_the_asker_read(
+    tmp_path: Path, venue: Exchange, terms: dict[str, Any]
+) -> None:
+    venue.quote("MSFT", "100.00", "100.02")
+    venue.quote("AMZN", "100.90", "101.10")
+    asker, other = pair(tmp_path, venue, more=[order(7, **terms)])
+    async with both(asker, other, size=(200, 60)) as (first, second):
+        ann, bob = app_of(first), app_of(second)
+        await press(first, "a", "R")
+        await until(first, lambda: "to send" in screen_text(ann))
+        if "quantity" in terms:
+            await press(first, "ctrl+o")
+            await answer(first, "notional")
+            await answer(first, "checked by phone")
+        await until(first, lambda: "type 3 to send" in screen_text(ann))
+        before = rows_of(ann)
+        assert len(before) == 3
+        assert any("now 100/100.02" in row for row in before)
+        await answer(first, "3")
+        await until(first, lambda: "Waiting for a second person" in gate_message(ann))
+        await seen(second, bob, "P 1 waits for you")
+        await press(second, "P")
+        await seen(second, bob, "asked by ann")
+        await press(second, "enter")
+        assert isinstance(bob.screen, ApproveGate)
+        assert rows_of(bob) == [row.replace("  now ", "  when asked ") for row in before]
+
+
+def rows_of(app: ConsoleApp) -> list[str]:
+    """The orders that go, as the gate has them."""
+    lines = map(plain, app.screen.query_one(RowPane).lines)
+    return [row for row in lines if row.startswith(" ✓ ")]
 
 
 async def test_an_order_of_the_plan_opens_in_full(tmp_path: Path, venue: Exchange) -> None:

@@ -180,8 +180,15 @@ def test_four_eyes_over_the_limit_and_for_overrides_in_live() -> None:
     assert _made(command(1), limits=big).needs_second == "gross 10 is over 9"
     stale = command(1, captured_at=None)
     assert _made(stale, overrides=frozenset({"stale"})).needs_second is None
-    assert _made(stale, mode="live", overrides=frozenset({"stale"})).needs_second == "an override in live: stale"
+    assert _made(stale, mode="live", overrides=frozenset({"stale"})).needs_second == "overrides stale"
     assert _made(command(1), mode="live", overrides=frozenset({"stale"})).needs_second is None
+
+
+def test_a_second_person_reads_how_much_and_why() -> None:
+    assert _made(command(1), limits=Limits(four_eyes_over=Decimal(9))).summary == "1 paper order, gross 10 (over 9)"
+    stale = [command(n, captured_at=None) for n in (1, 2)]
+    made = _made(*stale, mode="live", overrides=frozenset({"stale", "duplicate"}))
+    assert made.summary == "2 live orders, gross 30 (overrides stale)"
 
 
 def _elsewhere(host: str) -> dict[VenueAccount, VenueFacts]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from console.render.line import HANG, Cell, clip, fit, line, middle, plain, spread, trusted, width, wrap
+from console.render.line import HANG, Cell, clip, fit, line, middle, plain, spread, trusted, unit, width, wrap
 from console.render.status import HeaderState, title
 from console.text.untrusted import safe
 
@@ -52,6 +52,28 @@ def test_a_line_goes_on_under_where_it_hangs(head: str, texts: list[str], size: 
     assert all(width(one) <= size for one in (first, *rest))
     kept = "".join(plain(one) for one in (first, *rest)).replace(" ", "")
     assert kept == "".join((head, *texts)).replace(" ", "")
+
+
+def test_a_unit_is_not_parted_where_a_line_has_room_for_it() -> None:
+    cells = line(
+        trusted(" ✓ "), HANG, trusted("buy 35 MSFT"), unit(trusted("  3,718.75 USD")), unit(trusted("  id c-25"))
+    )
+    assert [plain(one).rstrip() for one in wrap(cells, 26)] == [" ✓ buy 35 MSFT", "   3,718.75 USD  id c-25"]
+    assert [plain(one).rstrip() for one in wrap(cells, 22)] == [" ✓ buy 35 MSFT", "   3,718.75 USD", "   id c-25"]
+    assert [plain(one).rstrip() for one in wrap(cells, 12)] == [
+        " ✓ buy 35",
+        "   MSFT",
+        "   3,718.75",
+        "   USD",
+        "   id c-25",
+    ]
+
+
+@given(st.lists(_SAFE, max_size=4), st.integers(2, 30))
+def test_units_lose_nothing_and_are_never_wider(texts: list[str], size: int) -> None:
+    lines = list(wrap(tuple(unit(Cell(text)) for text in texts), size))
+    assert all(width(one) <= size for one in lines)
+    assert "".join(plain(one) for one in lines).replace(" ", "") == "".join(texts).replace(" ", "")
 
 
 @given(_SAFE, st.integers(1, 40))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from dlq_sink.terms import TERMS
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.records import Approval
 from console import clock
@@ -27,6 +33,37 @@ ODD = (
     '{"mode": "\\u001b[2J", "rows": [{"dlq_id": "\\u001b[2J"}]}',
     '{"rows": [{"dlq_id": "x", "\\u001b[2J": 1, "order": {"\\u001b[2J": "\\u001b"}, "venue": "\\u001b", "host": {}}]}',
 )
+
+
+_HELD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from([Decimal("1E+999999"), "1e400"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+_NAMES = st.sampled_from((*TERMS, "action", "market_id", "side", "quantity", "order_type", "price", "params", "\x1b"))
+_ORDERS = st.dictionaries(_NAMES, _HELD, max_size=6).flatmap(
+    lambda order: st.sampled_from(({}, {"action": "new", "quantity": 1, "order_type": "limit"})).map(order.__or__)
+)
+
+
+@given(_ORDERS, _HELD, _HELD)
+def test_whatever_an_order_holds_its_row_is_short_and_inert(
+    order: dict[str, Any], quote: object, worth: object
+) -> None:
+    row = {"dlq_id": "a", "order": order, "quote": quote, "notional": worth, "position": quote, "drift": worth}
+    plan = replace(waiting_plan(Approval("h", "ann|role", "s", None, None)), orders=(row,))
+    text = "".join(plain(one.line) for one in waiting_page(plan, clock.now()))
+    assert "\x1b" not in text
+    assert len(text) < 5000
+
+
+@pytest.mark.parametrize("order", [{"price": 5}, {"quantity": 3, "price": 5}], ids=["terms", "no-type"])
+def test_an_order_that_names_only_some_terms_is_not_read_as_a_market_order(order: dict[str, Any]) -> None:
+    row = {"dlq_id": "a", "order": {"action": "replace", **order}, "venue": "alpaca"}
+    plan = replace(waiting_plan(Approval("h", "ann|role", "s", None, None)), orders=(row,))
+    text = "".join(plain(one.line) for one in waiting_page(plan, clock.now()))
+    assert "price=5" in text
+    assert "market" not in text
 
 
 @pytest.mark.parametrize("document", ODD)
@@ -51,10 +88,20 @@ def test_amounts_keep_their_digits() -> None:
     assert '"notional": 18000.10' in json_line(plan.row)
 
 
-def test_a_row_of_the_list_tells_how_much_within_eighty_columns() -> None:
-    document = (
-        '{"mode": "live", "kind": "replay", "gross": {"USD": "18000.10"}, "rows": [{"dlq_id": "a"}, {"dlq_id": "b"}]}'
-    )
+@pytest.mark.parametrize("asker", ["ann", "operator-a", "a-very-long-login-name"])
+def test_a_row_of_the_list_fits_eighty_columns(asker: str) -> None:
+    """How much, whose, how old, how long it still waits, and where to; how it stands is its mark there."""
+    rows = [{"dlq_id": "a"}, {"dlq_id": "b"}]
+    places = {"a": {"venue": "alpaca", "account_id": "main"}, "b": {"venue": "alpaca", "account_id": "main"}}
+    told = {"mode": "live", "gross": {"USD": "298210.10"}, "rows": rows, "places": places}
     at = clock.now()
-    plan = waiting_plan(Approval("7f3a", "ann|role", "s", None, None, asked_at=at.timestamp(), document=document))
-    assert "2 orders  18,000.10 USD" in plain(waiting_choice(plan, "waits for you", at))[:76]
+    asked_at = (at - timedelta(minutes=2)).timestamp()
+    asked = Approval("7f3a", f"{asker}|role", "s", None, None, asked_at=asked_at, document=json.dumps(told))
+    plan = waiting_plan(asked)
+    row = plain(waiting_choice(plan, "waits for you", at, 76))
+    shown = {"a-very-long-login-name": "a-very…-name"}.get(asker, asker)
+    assert row == f" ● 7f3a LIVE  2 orders 298k USD  {shown} 2m ago, 3:00 left  alpaca main"
+    assert len(row) <= 76
+    assert plain(waiting_choice(plan, "waits for you", at, 116)).endswith(
+        f" {asker} 2m ago, 3:00 left  alpaca main  waits for you"
+    )

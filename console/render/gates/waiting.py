@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from console.render import value
-from console.render.line import HANG, Line, Tone, columns, line, trusted, untrusted
-from console.render.plan import PageRow
+from console.render.line import HANG, Line, Tone, columns, line, middle, trusted, untrusted, width
+from console.render.order_text import market_facts, order_text
+from console.render.plan import GoingOrder, PageRow, amount_text, notes_text, sent_row
 from console.services.json_lines import json_value
 from console.text.durations import age
 from console.text.untrusted import safe
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _ORDER_WORDS = ("action", "side", "quantity", "market_id", "order_type")
 _SETTLE_WORDS = ("as", "venue_order_id", "note")
 _PLACES = 2
+_HOSTS = 3
+_LONGEST_NAME = 24  # columns of who asked
+_SHORT_NAMES = (12, 8)
+FOR_YOU = "waits for you"
 Row = Mapping[str, object]
 
 
@@ -94,56 +99,87 @@ def left_text(plan: WaitingPlan, now: datetime) -> str:
     return f"{left // 60:d}:{left % 60:02d} left" if left > 0 else "expired"
 
 
-def waiting_choice(plan: WaitingPlan, state: str, now: datetime) -> Line:
-    """A row of the list: plan, what it is, how much, who asked, how long it still waits, and how it stands."""
+def waiting_choice(plan: WaitingPlan, state: str, now: datetime, room: int = 1000) -> Line:
+    """A row of the list: how much, who asked, how long it still waits, where to, how it stands. Where room is short
+    how it stands is left to its mark and the lines below, then the asker's name is cut."""
+    made: Line = ()
+    for told, name in ((state, _LONGEST_NAME), ("", _LONGEST_NAME), *(("", size) for size in _SHORT_NAMES)):
+        made = _choice(plan, told, now, waits=state == FOR_YOU, name=name)
+        if width(made) <= room:
+            break
+    return made
+
+
+def _choice(plan: WaitingPlan, state: str, now: datetime, *, waits: bool, name: int) -> Line:
     mode = safe(plan.mode or "", 12).upper()
-    gross = f"  {value.amounts(plan.gross)}" if plan.gross else ""
-    size = value.many(len(plan.orders), "order") if plan.kind == "replay" else ""
+    gross = f" {value.short_amounts(plan.gross)}" if plan.gross else ""
+    size = value.many(len(plan.orders), "order") if plan.kind == "replay" else safe(plan.kind, 8)
     return line(
-        trusted(f" {safe(plan.plan[:4], 4):<4}  "),
-        trusted(f"{safe(plan.kind, 8):<7}"),
-        trusted(f"{mode:<6}", "danger" if mode == "LIVE" else "accent"),
-        trusted(f"{size}{gross}  " if size or gross else "", "strong"),
-        trusted(f"{state}  ", "warning" if state == "waits for you" else "plain"),
-        trusted(f"{safe(plan.asked_by, 24)} {age(plan.asked_at, now)} ago, {left_text(plan, now)}  "),
-        trusted(places_text(plan)),
+        trusted(" ● " if waits else "   ", "warning"),
+        trusted(f"{safe(plan.plan[:4], 4):<4} "),
+        trusted(f"{mode:<6}" if mode else "", "danger" if mode == "LIVE" else "accent"),
+        trusted(f"{size}{gross}  ", "strong"),
+        trusted(f"{middle(safe(plan.asked_by, 80), name)} {age(plan.asked_at, now)} ago, {left_text(plan, now)}"),
+        trusted(f"  {places_text(plan)}" if plan.orders else ""),
+        trusted(f"  {state}" if state else "", "warning" if waits else "plain"),
     )
 
 
-def waiting_page(plan: WaitingPlan, now: datetime) -> list[PageRow]:
+def waiting_page(plan: WaitingPlan, now: datetime, state: str = "") -> list[PageRow]:
     """What is approved: who asked for what and why, then every order as the asker saw it."""
     mode = safe(plan.mode or "", 12).upper()
     tone: Tone = "danger" if mode == "LIVE" else "accent"
     rows: list[tuple[str, Line]] = [
-        ("plan", line(untrusted(f"{plan.plan}, asked by {plan.asked_by} {age(plan.asked_at, now)} ago", limit=200))),
+        ("plan", line(untrusted(f"{plan.plan}, a {plan.kind} asked by {plan.asked_by} {age(plan.asked_at, now)} ago"))),
         ("asks", line(trusted(f"{mode}  " if mode else "", tone), untrusted(plan.summary, limit=400))),
     ]
+    if state:
+        rows.append(("stands", line(trusted(state, "warning" if state == FOR_YOU else "plain"))))
     if plan.gross:
         rows.append(("gross", line(trusted(value.amounts(plan.gross), "strong"))))
-    if places := places_text(plan):
-        rows.append(("goes to", line(trusted(places))))
+    rows += [("" if at else "goes to", host) for at, host in enumerate(_hosts(plan))]
     orders = [PageRow(_order_line(row), str(row.get("dlq_id"))) for row in waiting_rows(plan)]
     return [*(PageRow(one) for one in columns(rows, indent=0)), PageRow(()), *orders]
 
 
 def _order_line(row: Row) -> Line:
-    order = row.get("order")
-    if not isinstance(order, Mapping):
+    """The row that the asker's gate showed; its quote is named as the one they saw."""
+    from console.services.market.told_order import told_order
+
+    told = told_order(row)
+    if told is None:
         return line(trusted(" ✓ ", "good"), HANG, untrusted(waiting_order(row), limit=2000))
-    codes, quote = overridden(row), row.get("quote")
-    now = f"  now {quote.get('bid')}/{quote.get('ask')}" if isinstance(quote, Mapping) else ""
-    number = f" · account {row.get('account')}" if row.get("account") else ""
-    host = f" at {row.get('host')}" if row.get("host") else ""
-    return line(
-        trusted(" ✓ ", "good"),
-        HANG,
-        untrusted(_terms(order), "strong", limit=1000),
-        untrusted(f"  {_place(row)}{number}{host}", limit=200),
-        untrusted(now, limit=80),
-        untrusted(f"  {_worth(row)}", limit=60),
-        untrusted(f"  overridden: {', '.join(codes)}" if codes else "", "warning", limit=200),
-        untrusted(f"  {row.get('dlq_id')}", "dim", limit=60),
+    detail, cancels = row.get("detail"), told.action.verb == "cancel"
+    rest = "".join(f" {name}={json_value(name, held)}" for name, held in told.rest.items())
+    return sent_row(
+        GoingOrder(
+            order=order_text(told.action, told.worth.currency) + safe(rest, 300),
+            place=_whole_place(row),
+            facts=market_facts(told.worth, "when asked"),
+            worth="" if cancels else amount_text(told.worth),
+            client_id=safe(str(row.get("client_order_id") or "not told"), 40),
+            notes=notes_text(dict.fromkeys(overridden(row)), [detail] if isinstance(detail, str) and detail else []),
+            reduces=told.worth.reduces,
+        )
     )
+
+
+def _whole_place(row: Row) -> str:
+    """With the venue's own name of the account."""
+    venue, account_id, account = (str(row.get(name) or "") for name in ("venue", "account_id", "account"))
+    return value.place(venue, account_id or None, account or None)
+
+
+def _hosts(plan: WaitingPlan) -> list[Line]:
+    """`alpaca · main · account PA3… at api.alpaca.markets: 7`, the first few."""
+    tally = Counter((_whole_place(row), safe(str(row.get("host") or ""), 80)) for row in waiting_rows(plan))
+    tally.pop(("", ""), None)
+    shown = [
+        line(trusted(place), trusted(f" at {host}" if host else ""), trusted(f": {count:,}" if len(tally) > 1 else ""))
+        for (place, host), count in tally.most_common(_HOSTS)
+    ]
+    more = len(tally) - len(shown)
+    return [*shown, *([line(trusted(f"… and {value.many(more, 'more account')}", "warning"))] if more > 0 else [])]
 
 
 def waiting_row_lines(plan: WaitingPlan, entry_id: str) -> list[Line]:

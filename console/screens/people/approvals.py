@@ -8,7 +8,7 @@ from typing import NamedTuple
 from textual.widget import Widget
 
 from backends.records import Approval
-from console.render.gates.waiting import waiting_choice, waiting_page
+from console.render.gates.waiting import FOR_YOU, waiting_choice, waiting_page
 from console.render.line import line, trusted
 from console.screens.frame import FramedScreen
 from console.screens.gates.approve import ApproveGate, ApproveSteps
@@ -20,6 +20,7 @@ from console.widgets.choice_list import ChoiceList
 from console.widgets.text_pane import TextPane
 
 _TICK_SECONDS = 1.0
+_BESIDE = 4  # columns of the frame
 _NOTHING = "Nothing waits for a second person; a plan that does appears by itself."
 YOURS = "yours, waits for another"
 _SENT = ("replayed", "in_doubt", "in_flight")
@@ -65,7 +66,7 @@ class ApprovalsScreen(FramedScreen):
             return
         asked = [one for one in await session.store.approvals() if min(one.asked_ago, _ago(one)) <= WAITS_SECONDS]
         read = [AskedPlan(waiting_plan(one), await _standing(session, one)) for one in asked]
-        self._asked = {one.plan.plan: one for one in sorted(read, key=lambda one: one.state != "waits for you")}
+        self._asked = {one.plan.plan: one for one in sorted(read, key=lambda one: one.state != FOR_YOU)}
         self._show()
 
     def hints(self) -> tuple[str, ...]:
@@ -77,19 +78,20 @@ class ApprovalsScreen(FramedScreen):
     def _show(self) -> None:
         """Paint the list and how long each still waits; nothing is written where that has not changed."""
         now = self.console.now()
-        waiting = sum(one.state == "waits for you" for one in self._asked.values())
+        waiting = sum(one.state == FOR_YOU for one in self._asked.values())
         text = (
             f"{waiting:,} for you to look at and sign" if waiting else _NOTHING if not self._asked else "none for you"
         )
         title = "What waits for a second person   " if self._asked else ""
         self._head.show(line(trusted(title, "strong"), trusted(text)))
-        self._list.put([(name, waiting_choice(one.plan, one.state, now)) for name, one in self._asked.items()])
+        room = self.size.width - _BESIDE
+        self._list.put([(name, waiting_choice(one.plan, one.state, now, room)) for name, one in self._asked.items()])
         self._show_story()
         self._show_footer()
 
     def _show_story(self) -> None:
         one = self._asked.get(self._list.chosen or "")
-        page = [] if one is None else waiting_page(one.plan, self.console.now())
+        page = [] if one is None else waiting_page(one.plan, self.console.now(), one.state)
         self._story.put([row.line for row in page], keep_place=True)
 
     def do_down(self) -> None:
@@ -169,7 +171,7 @@ def _name(identity: str) -> str:
 async def _standing(session: StoreSession, one: Approval) -> str:
     """How it stands: for whom it waits, who approved it, and whether it has been sent since."""
     if one.approved_by is None:
-        return "waits for you" if session.may_sign(one) else YOURS
+        return FOR_YOU if session.may_sign(one) else YOURS
     mine = f"{session.setting.actor.os_user}|{one.reader_role}"
     by = f"approved by {'you' if one.approved_by == mine else _name(one.approved_by)}"
     if one.kind != "replay":

@@ -67,7 +67,7 @@ def over_limit(gross: Mapping[str, Decimal], limits: Amounts) -> str | None:
         if amount > limit:
             return f"gross {amounts_text({currency: amount})} is over {spelled_amount(limit)}"
         shares += amount / limit if limit else Decimal(0)
-    return f"gross {amounts_text(gross)} is together over the limits of its currencies" if shares > 1 else None
+    return f"gross {amounts_text(gross)} is over the limits of its currencies taken together" if shares > 1 else None
 
 
 def by_currency(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:

@@ -31,7 +31,7 @@ class _Group:
         for command in self.commands:
             first.setdefault(self.client.market_key(command.action), command.action)
         asked = list(first.values())[: self.most]
-        nothing = MarketView(problems=("quote: the venue told nothing of this market",))
+        nothing = MarketView(problems=("quote: the venue said nothing about this market",))
         seen: Mapping[str, MarketView] = {}
         try:
             seen = await asyncio.wait_for(self.client.look(asked), self.timeout)

@@ -16,6 +16,9 @@ from venues.terms import WITH_PRICE
 
 _CLOSES = ("buy_to_close", "sell_to_close")
 _CENTS = 100
+RESTS = "rests: its limit is on its own side of the market"
+CROSSES = "crosses: its limit reaches the other side of the market"
+EXIT = "exit: it only reduces the position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,9 @@ class Worth:
         """What its figures mean, in words."""
         words = []
         if self.through is not None:
-            words.append(
-                "rests: its limit is on its own side of the market"
-                if self.through < 0
-                else "crosses: its limit reaches the other side of the market"
-            )
+            words.append(RESTS if self.through < 0 else CROSSES)
         if self.before is not None or self.reduces:
-            words.append("exit: it only reduces the position" if self.reduces else "adds: it opens or turns a position")
+            words.append(EXIT if self.reduces else "adds: it opens or turns a position")
         return tuple(words)
 
     def standing_at(self, action: OrderAction, before: Decimal | None) -> Worth:

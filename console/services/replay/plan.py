@@ -184,7 +184,9 @@ class ReplayPlan:
     @property
     def summary(self) -> str:
         """What a second person reads before they approve."""
-        return f"replay {len(self.steps)} in {self.mode}, gross {amounts_text(self.gross)}: {self.needs_second}"
+        gross = f"gross {amounts_text(self.gross)}"
+        why = (self.needs_second or "").removeprefix(f"{gross} is ")
+        return f"{self.count} {self.mode} order{'' if self.count == 1 else 's'}, {gross} ({why})"
 
     @property
     def held(self) -> tuple[EntryOutcome, ...]:
@@ -470,7 +472,7 @@ def _second(facts: Facts, gross: Mapping[str, Decimal], used: Sequence[str]) -> 
         if over is not None:
             return over
     if used and facts.mode == "live":
-        return f"an override in live: {', '.join(used)}"
+        return f"overrides {', '.join(used)}"
     return None
 
 
