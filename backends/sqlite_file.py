@@ -27,7 +27,7 @@ def check_file(target: SQLiteTarget) -> None:
             raise NotADLQ(f"{path} is not a file")
         header = _header(target.path, status)
     except FileNotFoundError:
-        raise Unreachable(f"no such file: {path} (dlq init --db {path} would make a store there)") from None
+        raise Unreachable(f"no such file: {path} ({_init(path)} would make a store there)") from None
     except IsADirectoryError:
         raise NotADLQ(f"{path} is a directory, not a SQLite file") from None
     except PermissionError:
@@ -38,7 +38,7 @@ def check_file(target: SQLiteTarget) -> None:
     if header is None:
         return
     if not header:
-        raise NotADLQ(f"{path} is empty: dlq init --db {path} makes a store there")
+        raise NotADLQ(f"{path} is empty: {_init(path)} makes a store there")
     if not header.startswith(_HEADER):
         raise NotADLQ(f"{path} is not a SQLite database")
     if len(header) < 100:
@@ -158,3 +158,10 @@ def _trace(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
+
+
+def _init(path: str) -> str:
+    """The command that makes a store there, as a shell takes it."""
+    from shlex import quote  # only to say what is wrong
+
+    return f"dlq init --db {quote(path)}"

@@ -80,12 +80,12 @@ KEYS: tuple[Key, ...] = (
     Key("pane", ("tab",), "panes", "to the other pane", ("queue", "groups", "audit")),
     Key("tab-before", ("[",), "tab before", "the tab before", _ENTRIES),
     Key("tab-after", ("]",), "next tab", "the next tab", _ENTRIES),
-    Key("sort", ("s",), "sort", "by age, value, tries or venue; :sort -value turns it round", _PICKING),
+    Key("sort", ("s",), "sort", "by age, value, tries or venue; :sort -value reverses it", _PICKING),
     Key("groups", ("f",), "groups", "like failures together", ("queue", "health")),
     Key("health", ("i",), "health", "depth, arrivals, venues and alerts as a picture", ("queue", "groups")),
     Key("report", ("r",), "shift report", "what came and what was done in the last 8 hours", ("health",)),
     Key("mode", ("m",), "paper/live", "paper or live; LIVE asks for the word", _ENTRIES, dangerous=True),
-    Key("dismiss", ("D",), "dismiss", "settle without sending; the row stays", _ACTS, dangerous=True),
+    Key("dismiss", ("D",), "dismiss", "close without sending; the row stays", _ACTS, dangerous=True),
     Key(
         "replay", ("R",), "replay", "plan a replay and show it; nothing is sent yet", (*_ACTS, "batch"), dangerous=True
     ),
@@ -101,7 +101,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("undo", ("z",), "undo", "undo the last dismiss, at once", _ACTS, dangerous=True),
     Key("note", ("N",), "note", "write a note on the entry, or on the group", _ACTS, dangerous=True),
-    Key("approve", ("P",), "approvals", "what waits for a second person: look at it, then sign", _ACTS, dangerous=True),
+    Key("approve", ("P",), "approvals", "what waits for a second person: look, then approve", _ACTS, dangerous=True),
     Key("withdraw", ("w",), "withdraw", "withdraw what you asked another person for", ("approvals",), dangerous=True),
     Key("audit", ("A",), "audit", "the audit trail, and whether it holds", _ENTRIES),
     Key("halt", ("H",), "halt", "stop every replay on this store at once; again to resume", _ACTS, dangerous=True),
@@ -114,7 +114,7 @@ KEYS: tuple[Key, ...] = (
     Key("editor", ("e",), "editor", "a copy of the whole text in $EDITOR", _ENTRIES),
     Key("stores", ("o",), "stores", "attach to another store", ("queue",)),
     Key("theme", ("t",), "theme", "dark, light or high contrast", EVERYWHERE),
-    Key("refresh", ("ctrl+r",), "refresh", "read everything anew", ("queue", "health", "shift", "approvals")),
+    Key("refresh", ("ctrl+r",), "refresh", "read everything again", ("queue", "health", "shift", "approvals")),
     Key("quit", ("q", "ctrl+q", "ctrl+c"), "quit", "leave; asks while a batch runs", EVERYWHERE),
 )
 
@@ -134,10 +134,10 @@ TASKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 # What a key is called on stores whose entries are no orders: its label and its tooltip, {origin} as in `queue`.
 _NOT_ORDERS: Mapping[str, tuple[str, str]] = {
     "filter": ("filter", "filter by text, {origin}:NAME, age>1h, !timeout"),
-    "sort": ("sort", "by age, tries or {origin}; :sort -age turns it round"),
+    "sort": ("sort", "by age, tries or {origin}; :sort -age reverses it"),
     "health": ("health", "depth, arrivals, {origin}s and alerts as a picture"),
     "mode": ("paper/live", "replays are real in both; LIVE asks for the word as well"),
-    "dismiss": ("dismiss", "settle without sending; its gate says what happens to the row"),
+    "dismiss": ("dismiss", "close without sending; its gate says what happens to the row"),
     "reconcile": ("reconcile", "end what is in doubt by what is known of it; sends nothing"),
     "restore": ("restore", "take a dismissal back, or clear poison"),
 }
@@ -192,7 +192,7 @@ def remapped(keymap: Mapping[str, str]) -> tuple[Key, ...]:
 
         near = get_close_matches(unknown[0], known, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
-        raise ConfigError(f"keymap.{safe(unknown[0], 80)} is no key id; {hint}")
+        raise ConfigError(f"keymap.{safe(unknown[0], 80)} is not a key id; {hint}")
     chosen = {key.id: _chosen(key, keymap[key.id]) for key in KEYS if key.id in keymap}
     taken = {name for names in chosen.values() for name in names}
     keys = tuple(key._replace(keys=_kept(key, chosen.get(key.id), taken)) for key in KEYS)
@@ -205,7 +205,7 @@ def _chosen(key: Key, text: str) -> tuple[str, ...]:
     parts = [part.strip() for part in text.split(",")] if len(text) > 1 else [text]
     parsed = [parse_key(part) for part in parts]
     if None in parsed or not parsed:
-        raise ConfigError(f'keymap.{key.id}: "{text}" is no key; write D, ctrl+d, f5, space or several: j,down')
+        raise ConfigError(f'keymap.{key.id}: "{text}" is not a key; write D, ctrl+d, f5, space or several: j,down')
     chosen = tuple(name for name in parsed if name is not None)
     if key.dangerous and set(chosen) & {"enter", "escape", "space"}:
         raise ConfigError(f"keymap.{key.id}: an act may not lie on {' '.join(chosen)}")

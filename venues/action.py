@@ -191,7 +191,7 @@ class _Reading:
             self._two_names(name)
             return None
         if values and isinstance(values[0], str) and not _is_plain(values[0]):
-            self._find("unprintable", f"{name}: {shown(values[0])} has characters that cannot be seen")
+            self._find("unprintable", f"{name}: {shown(values[0])} {_oddity(values[0])}")
         return values[0] if values else None
 
     def _check_type(self, order_type: str | None, terms: Terms) -> None:
@@ -244,7 +244,7 @@ class _Reading:
             if required:
                 self._find("missing", f"{name}: neither in the JSON nor in the column")
         elif not _is_plain(text, blanks=blanks):
-            self._find("unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen")
+            self._find("unprintable", f"{name}: {shown(text)} {_oddity(text)}")
         elif name == "venue_order_id" and not text.strip("."):
             self._find("bad-id", f"{name}: {shown(text)} would be read as another path at the venue")
         elif not text.isascii():
@@ -257,13 +257,13 @@ class _Reading:
             if required:
                 self._find("missing", f"{name}: neither in the JSON nor in the column")
         elif _is_plain(text) and text not in known:
-            self._find(f"unknown-{kind}", f"{name}: {shown(text)} is none of {', '.join(sorted(known))}")
+            self._find(f"unknown-{kind}", f"{name}: {shown(text)} is not one of {', '.join(sorted(known))}")
         return text
 
     def _word_of_any_kind(self, name: str) -> str | None:
         text = self._text(name, fold_case=True)
         if text is not None and not _is_plain(text):
-            self._find("unprintable", f"{name}: {shown(text)} is too long or has characters that cannot be seen")
+            self._find("unprintable", f"{name}: {shown(text)} {_oddity(text)}")
         return text
 
     def _number(self, name: str, *, zero: bool = False, missing: str | None) -> Decimal | None:
@@ -307,4 +307,13 @@ def _is_plain(text: str, *, blanks: bool = False) -> bool:
         len(text) <= MAX_TEXT
         and text.isprintable()
         and not any(char.isspace() or char in _INVISIBLE or unicodedata.category(char)[0] == "M" for char in body)
+    )
+
+
+def _oddity(text: str) -> str:
+    """What keeps a text from being plain."""
+    if len(text) > MAX_TEXT:
+        return f"is longer than {MAX_TEXT} characters"
+    return (
+        "contains a space" if " " in text and _is_plain(text.replace(" ", "_")) else "contains an invisible character"
     )

@@ -95,7 +95,7 @@ def _custom(hosts: Hosts, mode: Mode, *, text: str, allowed: bool) -> Endpoint:
     host = parts.hostname or ""
     other: Mode = "live" if mode == "paper" else "paper"
     if host in {urlsplit(url).hostname for url in hosts.of(other)}:
-        raise WrongMode(f"endpoint {host} is the venue's {other} address, but {mode} was asked")
+        raise WrongMode(f"endpoint {host} is the venue's {other} address, but {mode} was asked for")
     if not is_loopback(host):
         if not allowed and host not in {urlsplit(url).hostname for url in hosts.of(mode)}:
             raise BadEndpoint(f"endpoint {host}: only loopback, unless allow_custom_endpoint = true")

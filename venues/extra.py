@@ -21,4 +21,6 @@ async def load(module: str, extra: str) -> Any:
     try:
         return await asyncio.to_thread(importlib.import_module, module)
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{extra} needs {error.name}, not installed: pip install 'dlq-console[{extra}]'") from None
+        raise MissingExtra(
+            f"{extra} needs {error.name}, which is not installed: pip install 'dlq-console[{extra}]'"
+        ) from None

@@ -126,7 +126,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
-            raise DocumentError("duplicate-key", f"{shown(key)} stands in the JSON twice")
+            raise DocumentError("duplicate-key", f"{shown(key)} is in the JSON twice")
         seen[key] = value
     return seen
 
@@ -161,7 +161,7 @@ def as_number(value: object) -> Decimal | None:
 
 
 def _not_finite(token: str) -> object:
-    raise DocumentError("not-finite", f"{token} stands in the JSON")
+    raise DocumentError("not-finite", f"{token} is in the JSON")
 
 
 def _is_deep(document: object) -> bool:

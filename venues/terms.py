@@ -160,13 +160,13 @@ def _flag(value: object) -> bool:
 def _text(value: object) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not text.isprintable() or len(text) > 128 or text != text.strip():
-        raise TermFault(f"{shown(value)} is not a plain text")
+        raise TermFault(f"{shown(value)} is not plain text")
     return text
 
 
 def _class(word: str) -> str:
     if word not in ORDER_CLASSES:
-        raise TermFault(f"{shown(word)} is none of {', '.join(sorted(ORDER_CLASSES))}")
+        raise TermFault(f"{shown(word)} is not one of {', '.join(sorted(ORDER_CLASSES))}")
     return word
 
 
@@ -186,7 +186,7 @@ def _moment(value: object) -> datetime:
     except (ValueError, OverflowError, OSError) as fault:
         if isinstance(fault, TermFault | DocumentError):
             raise
-    raise TermFault(f"{shown(value)} is no time")
+    raise TermFault(f"{shown(value)} is not a time")
 
 
 def _known(document: object, names: Mapping[str, str], path: str) -> tuple[dict[str, object], dict[str, object]]:
@@ -202,7 +202,7 @@ def _known(document: object, names: Mapping[str, str], path: str) -> tuple[dict[
         if name is None:
             unknown[f"{path}.{key}"] = value
         elif name in found and found[name] != value:
-            raise TermFault(f"{name} is said twice: {shown(found[name])} and {shown(value)}")
+            raise TermFault(f"{name} is given twice: {shown(found[name])} and {shown(value)}")
         else:
             found[name] = value
     return found, unknown

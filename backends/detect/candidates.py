@@ -173,7 +173,7 @@ def _check_no_intents(candidates: Sequence[Candidate], wanted: str, label: str) 
     """Raises BadTarget where the name is only an intent table's."""
     named = [found for found in candidates if found.is_called(wanted)]
     if not any(found.is_dlq for found in named) and any(found.is_intent_table for found in named):
-        text = f"{label}: {wanted} holds an engine's open intents, which are no dead-letter queue"
+        text = f"{label}: {wanted} holds an engine's open intents and is not a dead-letter queue"
         dlq = wanted.removesuffix(intents.TAIL)
         which = f" (--table {dlq})" if dlq != wanted else ""
         raise BadTarget(f"{text}: attach its queue{which}, which shows them")

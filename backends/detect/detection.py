@@ -20,7 +20,7 @@ async def detect(connection: CatalogConnection, target: Target, table: str | Non
         there = await sqlite.tables(connection)
         found = choose(there, table, target.label)
         if found.other_layout is not None:
-            raise NotADLQ(f"{target.label}: the {found.other_layout.name} layout is known in Postgres alone")
+            raise NotADLQ(f"{target.label}: the {found.other_layout.name} layout is supported on Postgres only")
         report = await sqlite.report(connection, target, found, read_only=read_only)
         return await with_intents(connection, report, there)
     there = await postgres.tables(connection)

@@ -192,7 +192,7 @@ def index_holes(
     how = "" if partitioned else " CONCURRENTLY"  # Postgres makes no index of a partitioned table concurrently
     findings = []
     if identity not in leading:
-        text = f"{found.shown}.{identity} leads no index: finding an entry reads the whole table"
+        text = f"{found.shown}.{identity} is not the first column of any index: finding an entry reads the whole table"
         sql = f"CREATE INDEX{how} ON {found.quoted} ({quoted(identity)})"
         findings.append(Finding("no-id-index", text, sql))
     if layout.sends and moment not in leading:

@@ -174,7 +174,9 @@ def chosen(there: Sequence[Outbox], wanted: str | None) -> Outbox:
         raise ActRefused("no table has an outbox's columns: nothing can take a replay")
     if len(fitting) > 1:
         shown = ", ".join(one.shown for one in fitting)
-        raise ActRefused(f"several outboxes ({shown}): say which takes a replay by outbox_table in the store's config")
+        raise ActRefused(
+            f"several outboxes ({shown}): name the one that takes replays as outbox_table in the store's config"
+        )
     if refused := [finding.text for finding in fitting[0].drift if finding.code == "outbox-drift"]:
         raise ActRefused(refused[0])
     return fitting[0]

@@ -63,7 +63,7 @@ def read_options(given: Mapping[str, object]) -> Options:
     """Raises BadTarget for a value of the wrong type; ignores names it does not know."""
     table = given.get("outbox_table")
     if table is not None and not (isinstance(table, str) and table):
-        raise BadTarget("outbox_table is the name of a table")
+        raise BadTarget("outbox_table must be the name of a table")
     return Options(
         outbox_table=table,
         delete_after_replay=_flag(given, "delete_after_replay", default=False),
@@ -80,11 +80,11 @@ def _row_act(given: Mapping[str, object], name: str) -> OnSuccess | None:
         case "delete" | "soft-delete" | "keep" as known:
             return known
         case _:
-            raise BadTarget(f"{name} is delete, soft-delete or keep")
+            raise BadTarget(f"{name} must be delete, soft-delete or keep")
 
 
 def _flag(given: Mapping[str, object], name: str, *, default: bool) -> bool:
     value = given.get(name, default)
     if not isinstance(value, bool):
-        raise BadTarget(f"{name} is true or false")
+        raise BadTarget(f"{name} must be true or false")
     return value

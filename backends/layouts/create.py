@@ -36,7 +36,7 @@ def _check_place(target: SQLiteTarget, schema: str) -> None:
     if schema not in ("", "main"):
         raise BadTarget("a SQLite file has no schemas: --table takes the table's name alone")
     if not target.path.parent.is_dir():
-        raise Unreachable(f"there is no directory {readable(str(target.path.parent))}")
+        raise Unreachable(f"there is no directory {readable(str(target.path.parent))}: make it first")
     if target.path.exists() and (target.path.is_dir() or target.path.stat().st_size):
         check_file(target)
 

@@ -214,7 +214,7 @@ def halt_difference(rows: Sequence[Row], said: Halt | None) -> str | None:
     if said is None:
         return "halt: the table says it is set, the chain says it was lifted"
     in_force = f"halt: the chain says it is set since {said.since} by {said.operator}"
-    return f"{in_force}, {'the table has another' if has else 'the table has lost it'}"
+    return f"{in_force}, {'the table has a different one' if has else 'the table has lost it'}"
 
 
 def policy_differences(rows: Mapping[str, str], said: Mapping[str, str] | None) -> list[str]:

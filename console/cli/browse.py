@@ -291,7 +291,7 @@ async def _verify(context: Context) -> int:
     if seen.differences:
         return REJECTED
     if seen.busy:
-        say("the chain holds; somebody acted all the while, so verify again to compare the ledger's tables with it")
+        say("the chain holds; the store kept changing, so verify again to compare the ledger's tables with it")
     if expected is None:
         print(
             "dlq: keep this head elsewhere; with it a later verify also finds truncation and rewriting", file=sys.stderr

@@ -22,7 +22,7 @@ from console import clock
 from console.cli.parser import UsageError
 from console.settings.config import Config, StoreConfig
 from console.settings.typed_store import typed_store
-from console.text.untrusted import safe, safe_block
+from console.text.untrusted import EMPTY, safe, safe_block
 
 if TYPE_CHECKING:
     from backends.ledger.actor import Actor
@@ -73,7 +73,7 @@ def _say_shortfall(store: Store) -> None:
 
 
 def no_such_entry(missing: Sequence[str]) -> UsageError:
-    named = ", ".join(safe(one, 80) for one in missing[:5])
+    named = ", ".join(safe(one, 80) or EMPTY for one in missing[:5])
     return UsageError(f"no such entry: {named}; nothing was done, dlq list --all prints the ids")
 
 

@@ -71,7 +71,10 @@ def _run(argv: Sequence[str], *, own_process: bool) -> int:
     if config.keymap:  # a misspelt id is an error of the config for every verb
         from console.keymap import remapped
 
-        remapped(config.keymap)
+        try:
+            remapped(config.keymap)
+        except ConfigError as problem:
+            raise ConfigError(f"{config.path}: {problem}") from None
     if config.views:
         _check_views(config)
     context = Context(args, config, current_actor(args.operator))

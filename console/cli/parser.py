@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from console import __version__
 from console.cli.usage.option import GLOBAL, NAMES, OPEN, VERSION, Option, VerbUsage
-from console.text.untrusted import safe
+from console.text.untrusted import EMPTY, safe
 
 _WIDTH = 80
 _NEAR = 0.6  # how alike a word and what was meant must be
@@ -23,7 +23,7 @@ _SAID = (
     (r"argument --(?:paper|live): not allowed with argument --(?:paper|live)", "say --paper or --live, not both"),
     (r"argument (\S+?): not allowed with argument (\S+)", "{0} and {1} exclude each other"),
     (r"argument (\S+?): ignored explicit argument '(.*)'", "{0} takes no value, but was given {1}"),
-    (r"ambiguous option: (\S+) could match (.+)", "{0} could be {1}: say it in full"),
+    (r"ambiguous option: (\S+) could match (.+)", "{0} could be {1}: write it out in full"),
 )
 
 
@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
             raise UsageError(no_such_verb(str(value)))
         known = [str(one) for one in action.choices]
         hint = "" if (near := _nearest(str(value), known)) is None else f"did you mean {near}? "
-        said = safe(str(value), 80)
+        said = safe(str(value), 80) or EMPTY
         name = _long("/".join(action.option_strings))
         told = f"{name} cannot be {said}" if name else f"{self.prog} does not know {said}"
         raise UsageError(f"{told}; {hint}there are: {' '.join(known)}")

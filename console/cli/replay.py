@@ -34,7 +34,7 @@ from console.services.replay.target import SendPlan
 from console.services.resend.plan import POISON
 from console.services.session import StoreSession
 from console.services.triage.approvals import WaitingPlan
-from console.text.untrusted import safe
+from console.text.untrusted import EMPTY, safe
 from venues import Mode
 
 _REQUEST = (
@@ -72,7 +72,7 @@ async def approve_verb(context: Context) -> int:
         if args.plan is None:
             return _print_waiting(await session.waiting(), form_of(args))
         if not args.plan.isascii() or (asked := await session.asked(args.plan)) is None:
-            raise UsageError(f"no plan {safe(args.plan, 80)} waits here; dlq approve lists what does")
+            raise UsageError(f"no plan {safe(args.plan, 80) or EMPTY} waits here; dlq approve lists what does")
         if not args.json:
             say_waiting(asked)
         if session.info.read_only:
@@ -162,7 +162,7 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
             _say_plan(plan, entries, as_json=args.json)
             if args.yes or not on_terminal():
                 await session.refuse_held(plan)
-                return _told(handle, plan.refused("the plan was made again and is another one: nothing was sent"))
+                return _told(handle, plan.refused("the plan was made again and came out different: nothing was sent"))
         _say_lost(lost)
         return (*_told(handle, lost), *await session.replay_work(plan, args.note)(handle))
 

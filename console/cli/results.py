@@ -69,7 +69,9 @@ def plain_answer(answer: VenueAnswer) -> str:
     parts = [f"{safe(answer.entry_id, 200)}  {answer.answer}"]
     if answer.answer == "found":
         parts.append(f"venue order {safe(answer.venue_order_id or '?', 200)}, {answer.status}")
-        parts.append("as the entry says" if answer.equal else f"DIFFERENT: {safe('; '.join(answer.differences))}")
+        parts.append(
+            "matches the entry" if answer.equal else f"differs from the entry: {safe('; '.join(answer.differences))}"
+        )
     elif answer.detail:
         parts.append(safe(answer.detail))
     if answer.account:

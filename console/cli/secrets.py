@@ -97,7 +97,7 @@ def _without_mode(context: Context) -> SecretsOf | None:
     if args.mode is not None or args.account is not None:
         raise UsageError(f"a {kind} has neither paper nor live nor accounts")
     if args.what == "check":
-        raise UsageError(f"a {kind} cannot be asked whether it would let us in")
+        raise UsageError(f"a {kind} cannot be asked whether it accepts the secret")
     if kind == "hub":
         at, field = hub_set(name), "token"
     else:

@@ -128,13 +128,13 @@ async def policy_verb(context: Context) -> int:
 
 def _changes(words: list[str]) -> dict[str, str | None]:
     if not words:
-        raise UsageError("policy set takes KEY=VALUE, or KEY= to take a key away")
+        raise UsageError("policy set takes KEY=VALUE, or KEY= to remove a key")
     from console.settings.policy import parse_change
 
     changes: dict[str, str | None] = {}
     for key, value in map(parse_change, words):
         if key in changes:
-            raise UsageError(f"{key} is there twice")
+            raise UsageError(f"{key} is given twice: keep one")
         changes[key] = value
     return changes
 
@@ -145,12 +145,12 @@ def _tell(rows: Mapping[str, str]) -> None:
     for key, value in rows.items():
         print(f"{safe(key)}={safe(value)}")
     if not rows:
-        say("no policy is set on this store: the config's limits count")
+        say("no policy is set on this store: the config's limits apply")
         return
     try:
         read_policy(rows)
     except ConfigError as problem:
-        say(f"{problem}: nothing is replayed here until its owner mends that with dlq policy set KEY=VALUE, or KEY=")
+        say(f"{problem}: nothing is replayed here until its owner fixes it with dlq policy set KEY=VALUE, or KEY=")
 
 
 _GARBAGE = 20_000  # a page of entries makes no cycles: looking for them at each page would take a tenth of the build

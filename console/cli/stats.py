@@ -107,6 +107,8 @@ async def scrape(context: Context, store: Store, activity: ShiftActivity, counte
 
 async def report_verb(context: Context) -> int:
     since = moment(context, context.args.since)
+    if since > context.now():  # an empty report would read as a quiet shift
+        raise UsageError(f"--since {safe(context.args.since, 80)} is in the future: nothing can be reported yet")
     async with context.triage() as triage:
         counted = await numbers(context, triage.store, groups="none")
         report = await gather(triage, since, counted, alerts(counted, context.config.alerts))
@@ -343,11 +345,11 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         self._late.cancel()
         if self.command not in ("GET", "HEAD"):
-            self._send(405, "metrics are read by GET\n", allow="GET, HEAD")
+            self._send(405, "use GET to read the metrics\n", allow="GET, HEAD")
             return False
         hosts = self.headers.get_all("Host", [])
         if ip_address(self.request.getsockname()[0]).is_loopback and hosts and not is_our_host(hosts):
-            self._send(421, "not served under this name\n")
+            self._send(421, "this host name is not served here\n")
             return False
         return True
 

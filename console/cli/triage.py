@@ -96,7 +96,7 @@ async def _remaining(context: Context, triage: Triage) -> int:
 def _say_stopped(context: Context, report: Done, of: int, rest: int, back: str) -> int:
     verb = context.args.verb
     done = "restored" if verb == "restore" else "dismissed"
-    say(f"stopped: {len(report.done):,} of {of:,} entries are {done}, the others are as before")
+    say(f"stopped: {len(report.done):,} of {of:,} entries are {done}, the others are unchanged")
     say(f"to go on: the same command{f' with --expect {rest}' if rest else ''}")
     if report.done:
         say(f"to go back: {back}")
@@ -152,19 +152,19 @@ def check_reason(context: Context, offered: Sequence[str]) -> str:
 
 def _ask_reason(known: Sequence[str], note: str | None) -> tuple[str, str | None] | None:
     """(reason, note) as somebody at the terminal says them; None when they say nothing."""
-    print("why is it dismissed?", file=sys.stderr)
+    print("why are you dismissing it?", file=sys.stderr)
     for number, code in enumerate(known, 1):
         print(f"  {number:2}  {safe(code, 80)}", file=sys.stderr)
     while True:
-        said = _answer("reason, by number or code (nothing: dismiss nothing): ")
+        said = _answer("reason, by number or code (leave empty to dismiss nothing): ")
         if not said:
             return None
         reason = known[int(said) - 1] if said.isdecimal() and 1 <= int(said) <= len(known) else said
         if reason in known:
             break
-        print(f"{safe(said, 80)} is none of them", file=sys.stderr)
+        print(f"{safe(said, 80)} is not one of them", file=sys.stderr)
     if reason == "other" and not (note or "").strip():
-        note = _answer("note that says why: ")
+        note = _answer("a note that says why: ")
         return (reason, note) if note else None
     return reason, note
 

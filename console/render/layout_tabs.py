@@ -121,9 +121,9 @@ def ancestor_lines(ancestors: Sequence[Ancestor]) -> list[Line]:
         return []
     lines = [line(trusted(f"{told(len(ancestors))}; before that it was", "dim"))]
     for one in ancestors:
-        failed = value.moment(one.failed_at) if one.failed_at else "at a time that is not known"
+        failed = value.moment(one.failed_at) if one.failed_at else "at an unknown time"
         gone = "  its row is gone" if one.gone else ""
-        why = one.error or one.reason or "nobody knows why"
+        why = one.error or one.reason or "for an unknown reason"
         reason = f"  {safe(one.reason, 60)}" if one.reason else ""
         lines.append(line(trusted(f"· {safe(one.entry_id, 80)}  failed {failed}{reason}{gone}")))
         lines.append(line(trusted("   "), HANG, untrusted(why, "dim", limit=1000)))

@@ -61,13 +61,18 @@ def _is_number(text: str) -> bool:
 
 
 def _without_doubles(lines: Iterable[Line]) -> Iterator[Line]:
-    """No two empty lines in a row, and none at the end."""
+    """No two empty lines in a row, none at the end, and none between two warnings: those are one list."""
     waits = False
+    last: Line = ()
     for one in lines:
         if not one:
             waits = True
             continue
-        if waits:
+        if waits and not (_warns(last) and _warns(one)):
             yield ()
-            waits = False
+        waits, last = False, one
         yield one
+
+
+def _warns(cells: Line) -> bool:
+    return bool(cells) and cells[0].tone == "warning"

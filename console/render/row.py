@@ -127,7 +127,7 @@ _STATES = {
     "in_flight": Glyph("»", "warning", "in flight", "in flight: being sent now"),
     "in_doubt": Glyph("?", "danger", "in doubt", "in doubt: sent, and nobody knows how that ended"),
     "replayed": Glyph("✓", "good", "replayed", "replayed: sent again and accepted"),
-    "dismissed": Glyph("–", "dim", "dismissed", "dismissed: settled without sending"),
+    "dismissed": Glyph("–", "dim", "dismissed", "dismissed: closed without sending"),
     UNKNOWN: Glyph("?", "warning", UNKNOWN, "unknown: the ledger cannot be read"),
 }
 _POISON = Glyph("☠", "warning", "poison", "poison: keeps failing in one way")

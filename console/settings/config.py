@@ -164,13 +164,15 @@ def load_config(given: str | None, environ: Mapping[str, str]) -> Config:
     except OSError as problem:
         raise ConfigError(f"cannot read the config {path}: {problem.strerror}") from None
     if others:
-        raise ConfigError(f"{others} may change the config {path}: chmod go-w takes that away, of it or of its folder")
+        raise ConfigError(f"{others} may change the config {path}: run chmod go-w on it or on its folder")
     if any(text.count(b".") > _MOST_DOTS for text in raw.split(b"\n")):
         raise ConfigError(f"the config {path} is not valid TOML: a line has more than {_MOST_DOTS} dots")
     import tomllib  # most start without a config
 
     try:
         document = tomllib.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ConfigError(f"the config {path} is not valid TOML: it is not UTF-8 text") from None
     except (ValueError, RecursionError) as problem:  # tomllib's own error, and Python's about bytes and long numbers
         raise ConfigError(f"the config {path} is not valid TOML: {problem}") from None
     return _Reader(path).read(document)
@@ -187,7 +189,7 @@ def read_limits(table: Mapping[str, Any], place: str) -> Limits:
 
 
 _KIND_NAMES: Mapping[Any, str] = {
-    str: "a text in quotes",
+    str: "text in quotes",
     int: "a whole number",
     bool: "true or false",
     list: "a list",
@@ -198,7 +200,7 @@ _KIND_NAMES: Mapping[Any, str] = {
 
 def _type_name(value: object) -> str:
     """What TOML calls a value of this type."""
-    names = {bool: "true or false", str: "a text", int: "a whole number", float: "a number", list: "a list"}
+    names = {bool: "true or false", str: "text", int: "a whole number", float: "a number with decimals", list: "a list"}
     return names.get(type(value), "a table" if isinstance(value, dict) else "a date or time")
 
 
@@ -212,6 +214,8 @@ class _Reader:
         self._only("", document, [*_NAMED, *names(TOP)])
         credentials_dir = self._get("", document, "credentials_dir", str, None)
         reasons = self._get("", document, "reasons", list, [])
+        if not all(isinstance(reason, str) and reason.strip() for reason in reasons):
+            self._fail('reasons must be a list of words, such as ["fat-finger"]')
         return Config(
             path=Path(self._path),
             stores={name: self._store(name, table) for name, table in self._tables(document, "stores")},
@@ -221,7 +225,7 @@ class _Reader:
             alerts=self._alerts(self._table(document, "alerts")),
             keymap=self._texts(document, "keymap"),
             views=self._texts(document, "views"),
-            reasons=(*REASONS, *(str(reason) for reason in reasons if reason not in REASONS)),
+            reasons=(*REASONS, *(reason for reason in reasons if reason not in REASONS)),
             credentials_dir=Path(credentials_dir).expanduser() if credentials_dir else None,
             theme=self._get("", document, "theme", str, None),
             alarm=self._get("", document, "alarm", bool, default=False),
@@ -231,10 +235,10 @@ class _Reader:
         where = f"stores.{name}"
         mode = self._get(where, table, "mode", str, None)
         if mode not in (None, "paper", "live"):
-            self._fail(f"{where}.mode is paper or live, not {mode!r}")
+            self._fail(f'{where}.mode must be "paper" or "live", not "{safe(mode, 80)}"')
         environment = self._get(where, table, "environment", str, None)
         if environment not in (None, "live", "paper"):
-            self._fail(f"{where}.environment is live or paper, not {environment!r}")
+            self._fail(f'{where}.environment must be "live" or "paper", not "{safe(environment, 80)}"')
         url = self._get(where, table, "url", str, None)
         if not url:
             self._fail(f"{where} needs a url")
@@ -314,7 +318,7 @@ class _Reader:
     def _timeout(self, where: str, table: Mapping[str, Any]) -> float:
         timeout = float(self._get(where, table, "timeout", (int, float), 10.0))
         if not 0 < timeout <= 300:
-            self._fail(f"{where}.timeout must be between 0 and 300 seconds")
+            self._fail(f"{where}.timeout must be above 0 and at most 300 seconds")
         return timeout
 
     def _limits(self, table: Mapping[str, Any]) -> Limits:
@@ -354,7 +358,7 @@ class _Reader:
     def _share(self, table: Mapping[str, Any], key: str, default: Decimal) -> Decimal:
         share = self._money("limits", table, key, default)
         if share > 1:  # 5 meant as 5 % would switch the guard off
-            self._fail(f"limits.{key} must be a share from 0 to 1, as 0.05")
+            self._fail(f"limits.{key} must be a share from 0 to 1, such as 0.05")
         return share
 
     def _labels(self, table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -427,7 +431,7 @@ class _Reader:
         except ArithmeticError:
             amount = Decimal("NaN")
         if not amount.is_finite() or amount < 0:
-            self._fail(f"{where}.{key} must be an amount")
+            self._fail(f"{where}.{key} must be an amount, such as 50000")
         return amount
 
     def _duration(self, where: str, table: Mapping[str, Any], key: str, default: timedelta) -> timedelta:
@@ -456,7 +460,7 @@ class _Reader:
         table = self._table(document, name)
         for key, value in table.items():
             if not isinstance(value, str):
-                self._fail(f"{name}.{key} must be a text")
+                self._fail(f"{name}.{key} must be text in quotes")
         return {key: str(value) for key, value in table.items()}
 
     def _fail(self, message: str) -> NoReturn:

@@ -57,7 +57,7 @@ def _hub_url(url: str, given: object) -> str | None:
     if given is None:
         return None
     if not isinstance(given, str) or not given:
-        raise BadSetting("hub_url is the address of a hub")
+        raise BadSetting("hub_url must be the address of a hub")
     _check_address("hub_url", given)
     if not _may_be_postgres(url):
         raise BadSetting("hub_url needs a Postgres url beside it: the console's ledger is kept there")
@@ -74,7 +74,7 @@ def _may_be_postgres(url: str) -> bool:
 def _hub_wait(given: object) -> float:
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= MOST_HUB_WAIT:
         return float(given)
-    raise BadSetting(f"hub_wait is a number of seconds, more than 0, {MOST_HUB_WAIT:.0f} at most")
+    raise BadSetting(f"hub_wait must be a number of seconds above 0 and at most {MOST_HUB_WAIT:.0f}")
 
 
 def check_provider(provider: ProviderConfig) -> ProviderConfig:
@@ -99,4 +99,4 @@ def _check_address(key: str, url: str) -> None:
 
 def _check_header(key: str, name: str) -> None:
     if not _HEADER.fullmatch(name):
-        raise BadSetting(f"{key} is the name of an HTTP header")
+        raise BadSetting(f"{key} must be the name of an HTTP header")

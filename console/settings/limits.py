@@ -35,7 +35,7 @@ class LimitsInForce:
         try:
             self._policy = read_policy(rows)
         except ConfigError as problem:
-            self._policy = BadPolicy(f"{problem}; its owner mends it with dlq policy set KEY=VALUE, or KEY=")
+            self._policy = BadPolicy(f"{problem}; its owner fixes it with dlq policy set KEY=VALUE, or KEY=")
 
     def lose(self, why: str) -> None:
         self._policy = BadPolicy(why)

@@ -19,7 +19,7 @@ from backends.ledger.policy import KEYS, digest
 from console.settings.config import Amounts, ConfigError, Limits, amount_in, read_limits
 from console.settings.second_person import OTHER, SecondPerson
 from console.text.durations import parse_duration
-from console.text.untrusted import safe
+from console.text.untrusted import EMPTY, safe
 
 _WORD = re.compile(r"[^\s\"'#\[\]{}=,]+")
 _WORDS = re.compile(r"\[\s*(?:[A-Za-z0-9_.-]+\s*(?:,\s*[A-Za-z0-9_.-]+\s*)*,?\s*)?\]")
@@ -71,7 +71,7 @@ def read_policy(rows: Mapping[str, str]) -> Policy:
         try:
             values[key] = _checked(key, text)
         except BadPolicy as problem:
-            raise BadPolicy(f"the store's policy holds what no policy can: {problem}") from None
+            raise BadPolicy(f"the store's policy has an invalid value: {problem}") from None
     limits = read_limits({key: value for key, value in values.items() if key in _LIMITS}, "the store's policy")
     return Policy(
         rows=dict(rows),
@@ -87,7 +87,7 @@ def parse_change(word: str) -> tuple[str, str | None]:
     key, equals, text = word.partition("=")
     key, text = key.strip(), text.strip()
     if not equals:
-        raise BadPolicy(f"{safe(word, 80)}: say KEY=VALUE, or KEY= to take the key away")
+        raise BadPolicy(f"{safe(word, 80)}: say KEY=VALUE, or KEY= to remove the key")
     _check_key(key)
     if not text:
         return key, None
@@ -101,7 +101,7 @@ def _check_key(key: str) -> None:
             hint = f"it is a limit of the config alone; the policy's keys: {', '.join(KEYS)}"
         else:
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(KEYS)}"
-        raise BadPolicy(f"{safe(key, 80)} is not a policy key; {hint}")
+        raise BadPolicy(f"{safe(key, 80) or EMPTY} is not a policy key; {hint}")
 
 
 def _checked(key: str, text: str) -> Any:
@@ -114,7 +114,7 @@ def _checked(key: str, text: str) -> Any:
             _second_person(value)
         case "allow_userns":
             if not isinstance(value, bool):
-                raise BadPolicy(f"{key} is true or false, not {safe(text, 80)}")
+                raise BadPolicy(f"{key} must be true or false, not {safe(text, 80)}")
         case _:
             try:
                 read_limits({key: value}, f"{key}={safe(text, 80)}")
@@ -134,7 +134,7 @@ def _parsed(key: str, text: str) -> Any:
             return re.findall(r"[A-Za-z0-9_.-]+", text)
         if _WORD.fullmatch(text) or key == "second_person":
             return text
-    raise BadPolicy(f"{key}={safe(text, 80)} is no value: write it as in the config (TOML), in quotes if it is a text")
+    raise BadPolicy(f"{key}={safe(text, 80)} is not a value: write it as in the config (TOML), in quotes if it is text")
 
 
 def _one_of(key: str, value: object, words: tuple[str, ...]) -> str:

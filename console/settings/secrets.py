@@ -74,7 +74,7 @@ class Vault:
         try:
             prefixes, services = at.prefixes(self._known), at.services(self._known)
         except UnicodeEncodeError:
-            raise SecretError("a name with characters that are no text has no secrets") from None
+            raise SecretError("a name with characters that are not text cannot have secrets") from None
         for folder in self._dirs:
             for prefix in prefixes:
                 yield _Place(f"{folder}/{safe(prefix)}.<field>", partial(_read_file, folder, prefix))
@@ -215,7 +215,7 @@ def _set(name: str, field: str, value: str) -> None:
     try:
         keyring.set_password(name, field, value)
     except _FAILURES:
-        raise SecretError("the keyring did not take the secret: is it unlocked?") from None
+        raise SecretError("the keyring did not store the secret: is it unlocked?") from None
 
 
 def _delete(name: str, field: str) -> bool:
@@ -255,7 +255,7 @@ def _owner_only(path: Path) -> str:
         if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
             raise SecretError(f"{path} must belong to you and be readable by you alone (chmod 600)")
         if others := who_may_replace(path.parent):
-            raise SecretError(f"{others} may change the credentials in {path.parent}: chmod go-w takes that away")
+            raise SecretError(f"{others} may change the credentials in {path.parent}: run chmod go-w on it")
         return read_regular(path, _LARGEST_FILE).decode("utf-8").rstrip("\r\n")
     except OSError as problem:
         raise SecretError(f"{path} cannot be read: {problem.strerror}") from None

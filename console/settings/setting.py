@@ -39,14 +39,14 @@ TOP = Section(
             "the console rings the terminal's bell for a new entry in doubt, and the terminal's title tells how many "
             "there are",
         ),
-        Setting("reasons", "a list of words", "[]", "more reasons of a dismissal, after the built-in ones"),
+        Setting("reasons", "a list of words", "[]", "more reasons for a dismissal, after the built-in ones"),
     ),
 )
 STORE = Section(
     "stores.NAME",
     "A dead-letter queue that `--db NAME` and the attach screen know by its name.",
     (
-        Setting("url", "a path or a connection string", "", "where it is; must be said"),
+        Setting("url", "a path or a connection string", "", "where it is; required"),
         Setting("environment", "`live` or `paper`", "", "what its orders are: in `live` a paper replay is a rehearsal"),
         Setting(
             "mode", "`paper` or `live`", "", "what the console starts in, and what a command means that says neither"
@@ -60,7 +60,10 @@ STORE = Section(
             "replay_header", "`true` or `false`", "true", "outbox: a replayed message names in a header what it replays"
         ),
         Setting(
-            "on_success", "`keep`, `delete` or `soft-delete`", "", "integration: what becomes of the row after a yes"
+            "on_success",
+            "`keep`, `delete` or `soft-delete`",
+            "",
+            "integration: what becomes of the row once the provider accepts",
         ),
         Setting("on_dismiss", "`keep`, `delete` or `soft-delete`", '"keep"', "integration: likewise after a dismissal"),
         Setting("hub_url", "an address", "", "integration: the hub's API, where its table cannot be reached"),
@@ -78,8 +81,8 @@ VENUE = Section(
         Setting("live_endpoint", "an address", "", "instead of the venue's own in live; loopback only"),
         Setting("data_endpoint", "an address", "", "where quotes are asked for, if they live at another host"),
         Setting("allow_custom_endpoint", "`true` or `false`", "false", "allow endpoints that are not on loopback"),
-        Setting("rate_per_minute", "a number of requests", "", "at most so many in a minute, look-ups included"),
-        Setting("visibility_seconds", "seconds", "", 'how long "not found" proves nothing (60 where nothing is said)'),
+        Setting("rate_per_minute", "a number of requests", "", "at most this many a minute, look-ups included"),
+        Setting("visibility_seconds", "seconds", "", 'how long "not found" proves nothing (60 by default)'),
         Setting("default_account", "an `account_id`", "", "whose credentials the venue's own are"),
         Setting("accounts", "a table", "", "see the next section"),
         Setting("options", "a table", "{}", "ccxt venues: handed to the exchange as they are"),
@@ -97,8 +100,8 @@ PROVIDER = Section(
     "providers.NAME",
     "Who gets the stored calls of an integration. NAME is the `provider` of the entries.",
     (
-        Setting("base_url", "an address", "", "where its calls go; must be said"),
-        Setting("auth_header", "a header's name", "", "carries the secret (`Authorization` where nothing is said)"),
+        Setting("base_url", "an address", "", "where its calls go; required"),
+        Setting("auth_header", "a header's name", "", "carries the secret (`Authorization` by default)"),
         Setting("key_header", "a header's name", '"Idempotency-Key"', "carries a fresh UUID with each retry"),
         Setting("timeout", "seconds, up to 300", "10.0", "how long one call may take"),
         Setting("tenants", "a table of names", "", "with it, each tenant has an authorization of its own, or none"),
@@ -110,7 +113,7 @@ LIMITS = Section(
     (
         Setting("max_batch", "a number", "50", "orders, messages or calls in one batch"),
         Setting("max_notional", "an amount, or a table by currency", "50000", "the most that one order may be worth"),
-        Setting("max_quantity", "an amount", "", "the most that one order may be for; none: no limit"),
+        Setting("max_quantity", "an amount", "", "the largest quantity of one order; none: no limit"),
         Setting("max_drift", "a share from 0 to 1", "0.05", "how far through the market a limit price may be"),
         Setting(
             "four_eyes_over",

@@ -13,7 +13,7 @@ _MOST_DAYS = 365_000  # a moment that lies this far back still has a date
 def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if match is None:
-        raise ValueError(f'"{text}" is no length of time: write 90s, 15m, 8h or 2d')
+        raise ValueError(f'"{text}" is not a length of time: write 90s, 15m, 8h or 2d')
     seconds = float(match[1]) * _UNITS[match[2]]
     if seconds > _MOST_DAYS * _UNITS["d"]:
         raise ValueError(f'"{text}" is too long a time: at most {_MOST_DAYS}d')

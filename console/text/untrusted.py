@@ -80,6 +80,7 @@ def forbidden_points() -> tuple[int, ...]:
     return tuple(point for point in range(sys.maxunicode + 1) if is_forbidden(chr(point)))
 
 
+EMPTY = '""'  # an empty word in a message, which would otherwise read as a gap
 _BEGINNING = re.compile(r"\s*[=+\-@＝＋－＠]")  # spreadsheets read the wide ones too
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?")
 _TARGET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 COOKIE = "dlq-console"
-WRONG_HOST = "not served under this name\n"
+WRONG_HOST = "this host name is not served here\n"
 
 
 @dataclass(frozen=True, slots=True)

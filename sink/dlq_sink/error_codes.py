@@ -68,7 +68,7 @@ _SQLITE: dict[str, _Said] = {
     "FULL": (Unreachable, "{label}: the disk is full; nothing was written"),
     "INTERRUPT": (
         Unreachable,
-        "{label} gave no further row for too long: it may be an endless view, or lack an index; nothing was written",
+        "{label} returned no more rows for too long: it may be an endless view, or lack an index; nothing was written",
     ),
     "IOERR": _UNOPENED,
     "LOCKED": _BUSY,

@@ -124,7 +124,7 @@ class PostgresDLQ(ClosingSink):
             await link.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
             stored = await self._fetch(link, str(row[0]))
             if stored is None:
-                raise ActRefused(f"{self._label} refused the entry: another rule than the id's is broken") from None
+                raise ActRefused(f"{self._label} refused the entry: it breaks a rule other than the id's") from None
             if not (repeated and is_same(row, stored)):
                 raise DuplicateEntry(f"{row[0]} is already in {self._label}; nothing was overwritten") from None
             return

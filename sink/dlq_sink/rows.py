@@ -70,7 +70,7 @@ def _text(value: object, name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise BadEntry(f"{name} holds a lone surrogate, which is no valid text") from None
+        raise BadEntry(f"{name} holds a lone surrogate, which is not valid text") from None
     return str(value)
 
 
@@ -87,10 +87,10 @@ def record(row: Sequence[object]) -> DeadLetteredOrder:
         stored["action_json"] = ""  # NULL and the empty text both mean that there is none
     captured_at = parse_time(stored["captured_at"])
     if captured_at is None:
-        raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a captured_at that is no time with a zone")
+        raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a captured_at that is not a time with a zone")
     for name in _TEXTS:
         if not isinstance(stored[name], str) and not (stored[name] is None and name in _OPTIONAL):
-            raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a {name} that is no text")
+            raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a {name} that is not text")
     texts = {name: cast("str", stored[name]) for name in _TEXTS}
     price = stored["price"]
     return DeadLetteredOrder(
@@ -110,7 +110,7 @@ def _stored_number(stored: dict[str, object], name: str) -> float:
             return float(value)
         except (ValueError, OverflowError):
             pass
-    raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a {name} that is no number")
+    raise BadEntry(f"the stored entry {stored['dlq_id']!r} has a {name} that is not a number")
 
 
 def differing(wanted: Values, kept: Sequence[object] | None) -> str | None:

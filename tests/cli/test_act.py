@@ -118,7 +118,7 @@ def test_a_terminal_is_asked_for_the_reason(
     code, seen = asked(target, *answers)
     assert (code, f"dismissed {ONE}" in seen) == (0, True), seen
     assert "   1  market-closed\n" in seen
-    assert seen.count("is none of them") == max(0, len(answers) - 1) * (recorded[1] is None)
+    assert seen.count("is not one of them") == max(0, len(answers) - 1) * (recorded[1] is None)
     event = dlq("show", ONE, "--db", target, "--json").rows[0]["audit"][0]
     assert (event["reason"], event["note"]) == recorded
 
@@ -156,7 +156,7 @@ def test_what_is_at_stake_is_said_before_the_question(tmp_path: Path) -> None:
 
 def test_an_unknown_entry_is_named_before_a_reason_is_asked_for(tmp_path: Path) -> None:
     code, seen = asked(sqlite_store(tmp_path / "orders.db", [row(2)]))
-    assert (code, f"no such entry: {ONE}" in seen, "why is it" in seen) == (2, True, False)
+    assert (code, f"no such entry: {ONE}" in seen, "why are you dismissing it" in seen) == (2, True, False)
 
 
 def test_dismiss_by_filter_with_the_expected_count(dlq: Dlq, make: Make) -> None:
@@ -281,7 +281,7 @@ def test_a_wrong_setting_of_a_store_ends_every_command_alike(dlq: Dlq, tmp_path:
     config = tmp_path / "config.toml"
     config.write_text('[stores.desk]\nurl = "postgresql://nobody@127.0.0.1:1/x"\nhub_wait = "long"\n')
     ran = dlq(*words, "--db", "desk", "--config", str(config))
-    says = "stores.desk.hub_wait is a number of seconds, more than 0, 3600 at most"
+    says = "stores.desk.hub_wait must be a number of seconds above 0 and at most 3600"
     assert (ran.code, ran.out, ran.err) == (2, "", f"dlq: {config}: {says}\n")
 
 

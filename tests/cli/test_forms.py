@@ -74,8 +74,8 @@ def test_csv_cells_are_inert_and_the_columns_are_jsons(dlq: Dlq, make: Make, ver
     ("words", "remedy"),
     [
         (("list", "--json", "-o", "csv"), "say one of them"),
-        (("list", "--watch"), "stdout is none"),
-        (("groups", "--watch"), "stdout is none"),
+        (("list", "--watch"), "stdout is not one"),
+        (("groups", "--watch"), "stdout is not one"),
         (("list", "--watch", "--json"), "leave out json"),
         (("list", "-o", "yaml"), "there are: json csv table"),
     ],

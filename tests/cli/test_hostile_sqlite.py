@@ -106,7 +106,7 @@ def test_a_function_that_cannot_be_interrupted_is_left_alone(tmp_path: Path) -> 
     """To look for a long text in a long text is one call of SQLite, which looks at no interrupt."""
     statements = generated("instr(hex(zeroblob(20000000)), hex(zeroblob(10000000)) || '1')")
     code, _, said = ended("list", "--db", made(tmp_path / "x.db", statements), quiet=1.0)
-    assert (code, "no further row" in said) == (5, True), said
+    assert (code, "no more rows" in said) == (5, True), said
 
 
 async def test_rows_that_keep_coming_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

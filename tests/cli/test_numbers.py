@@ -139,7 +139,7 @@ def test_a_report_in_both_manners(dlq: Dlq, make: Make) -> None:
     assert told["done"]["dismissed"] == {"test": 1}
     assert told["done"]["by_operator"][0]["operator"] == "ann|e"
     text = dlq("report", "--db", target).out
-    assert "## What came: 4" in text
+    assert "## What came in: 4" in text
     assert "ann\\|e" in text
     assert dlq("report", "--db", target, "--since", "yesterday").code == 2
 

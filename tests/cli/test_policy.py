@@ -55,7 +55,7 @@ def _tables(target: str) -> str:
         (("set", "max_bach=3"), "did you mean max_batch?"),
         (("set", "environment=lvie"), "did you mean live?"),
         (("set", "max_batch=3", "max_batch=4"), "twice"),
-        (("set", "max_batch=3", "stale_after=never"), "no length of time"),
+        (("set", "max_batch=3", "stale_after=never"), "not a length of time"),
     ],
 )
 def test_an_unknown_key_or_value_changes_nothing(dlq: Dlq, make: Make, words: tuple[str, ...], says: str) -> None:

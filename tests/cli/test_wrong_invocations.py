@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -26,13 +27,17 @@ list --db                                                   | 2 | --db needs a v
 list --db nowhere.db                                        | 5 | dlq init --db nowhere.db
 check --db nowhere.db                                       | 5 | dlq init --db nowhere.db
 index --db nowhere.db                                       | 5 | dlq init --db nowhere.db
+list --db 'my orders.db'                                    | 5 | dlq init --db 'my orders.db' would make
+list --db none.db                                           | 5 | none.db is empty: dlq init --db none.db makes
+list --db .                                                 | 5 | is a directory, not a SQLite file
+list --db /dev/null                                         | 5 | is not a file
 list --db text.txt                                          | 5 | is not a SQLite database
 list --db postgresql://nobody@127.0.0.1:1/x                 | 5 | is the server up, and are host and port right?
 list --db postgres:/x                                       | 2 | expected postgresql://user@host:port/database
 list --db S --fliter x                                      | 2 | did you mean --filter?
 list --db S --colour                                        | 2 | dlq list --help lists them
 list --db S --read-only=yes                                 | 2 | --read-only takes no value
-list --db S --s x                                           | 2 | say it in full
+list --db S --s x                                           | 2 | write it out in full
 list --db S foo                                             | 2 | dlq list --help says what it takes
 list --db S --limit                                         | 2 | --limit needs a value
 list --db S --limit many                                    | 2 | --limit takes a whole number
@@ -53,11 +58,20 @@ groups --db S --watch                                       | 2 | leave it out
 list --db S --config nope.toml                              | 2 | --config or DLQ_CONFIG names it
 list --db S --config bad.toml                               | 2 | at line 1
 list --db S --config misspelt.toml                          | 2 | did you mean max_notional?
-list --db S --config type.toml                              | 2 | it must be a whole number, not a text
+list --db S --config type.toml                              | 2 | it must be a whole number, not text
 list --db S --config keys.toml                              | 2 | did you mean dismiss?
 list --db S --config views.toml                             | 2 | views.late: no field agee
+list --db S --config moved.toml                             | 2 | moved.toml: keymap.dismiss: "??" is not a key
+list --db S --config reasons.toml                           | 2 | reasons must be a list of words
+list --db S --config blank.toml                             | 2 | reasons must be a list of words
+list --db S --config latin.toml                             | 2 | it is not UTF-8 text
+list --db S --config mode.toml                              | 2 | must be "paper" or "live", not "papr"
+list --db S --config half.toml                              | 2 | it must be a whole number, not a number with decimals
+list --db S --config slow.toml                              | 2 | above 0 and at most 300 seconds
+list --db S --config amount.toml                            | 2 | must be an amount, such as 50000
 list --db S --config early.toml                             | 2 | must be between 0 and 86400
 show                                                        | 2 | ID is missing
+show '' --db S                                              | 2 | no such entry: ""; nothing was done
 show xyz --db S                                             | 2 | no such entry: xyz; nothing was done, dlq list --all
 show A extra --db S                                         | 2 | does not take extra
 groups --db S --group zzz                                   | 0 | no entry is in the group zzz: dlq groups lists
@@ -68,6 +82,7 @@ audit                                                       | 2 | ACTION is miss
 audit verfy --db S                                          | 2 | did you mean verify?
 audit verify --db S --head nonsense                         | 2 | COUNT:HASH
 audit export --db S --head 1:ab                             | 2 | --head is for audit verify
+report --db S --since 2999-01-01                            | 2 | --since 2999-01-01 is in the future
 report --db S --since whenever                              | 2 | write 8h
 archive --db S                                              | 2 | say --before DATE and --out FILE; or --verify FILE
 archive --db S --before 30d                                 | 2 | say --before DATE and --out FILE; or --verify FILE
@@ -113,8 +128,11 @@ ask --db S --paper                                          | 2 | ID is missing
 ask A --db S                                                | 2 | say --paper or --live
 ask A --db S --paper --read-only                            | 4 | read-only
 approve BYTES --db S                                        | 2 | waits here; dlq approve lists
+approve '' --db S                                           | 2 | no plan "" waits here
 approve nosuch --db S                                       | 2 | no plan nosuch waits here; dlq approve lists
 policy set --db S                                           | 2 | KEY=VALUE
+policy set =3 --db S                                        | 2 | "" is not a policy key; there are: environment
+policy set max_batch=1 max_batch=2 --db S                   | 2 | max_batch is given twice: keep one
 policy set max_bach=3 --db S                                | 2 | did you mean max_batch?
 policy set max_batch=many --db S                            | 2 | it must be a whole number
 policy get --db S                                           | 2 | there are: set
@@ -128,14 +146,17 @@ secrets set nasdaq --paper                                  | 2 | alpaca, kalshi
 secrets set alpaca --paper --account ''                     | 2 | leave it out
 secrets check provider/x                                    | 2 | cannot be asked
 init --db S                                                 | 2 | nothing was made
+init --db nowhere/new.db                                    | 5 | there is no directory nowhere: make it first
 init --db new.db --read-only                                | 4 | leave out --read-only
 practice --port x                                           | 2 | --port takes a whole number
 practice --port 99999                                       | 2 | 0 takes a free one
+practice --ledger .                                         | 2 | cannot use the ledger .: Is a directory
 practice --script nope.json                                 | 2 | cannot use the script nope.json
 serve --host 0.0.0.0 --db S                                 | 2 | use a tunnel
 serve --port 99999 --db S                                   | 2 | 0 takes a free one
 serve --consoles 0 --db S                                   | 2 | at least 1
 help replya                                                 | 2 | did you mean replay?
+completions ''                                              | 2 | does not know ""; there are: bash zsh fish
 completions tcsh                                            | 2 | there are: bash zsh fish
 completions                                                 | 2 | SHELL is missing: bash zsh fish
 """
@@ -147,6 +168,15 @@ FILES = {
     "views.toml": '[views]\nold = "venue:kalshi age>1h"\nlate = "agee>1h"\n',
     "keys.toml": '[keymap]\ndismis = "X"\n',
     "early.toml": "[venues.alpaca]\nvisibility_seconds = -1\n",
+    "moved.toml": '[keymap]\ndismiss = "??"\n',
+    "reasons.toml": "reasons = [1, { a = 2 }]\n",
+    "blank.toml": 'reasons = [" "]\n',
+    "mode.toml": '[stores.x]\nurl = "x.db"\nmode = "papr"\n',
+    "half.toml": "[limits]\nplan_seconds = 1.5\n",
+    "slow.toml": "[venues.alpaca]\ntimeout = 0\n",
+    "amount.toml": "[limits]\nmax_notional = -1\n",
+    "latin.toml": "# für alle\n",
+    "none.db": "",
     "text.txt": "hello",
     "taken.zip": "x",
 }
@@ -156,7 +186,7 @@ FILES = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrong")
     for name, text in FILES.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="latin-1")
         (folder / name).chmod(0o600)
     sqlite_store(folder / "orders.db", [row(n) for n in (1, 2, 3)])
     return folder
@@ -174,6 +204,7 @@ def test_a_mistake_is_answered_with_its_remedy(
     assert (ran.code, ran.out) == (int(code), ""), ran.err
     assert ran.err.startswith("dlq: ")
     assert len(ran.err.splitlines()) == 1, ran.err
+    assert not re.search(r"\S  |\.$|\[Errno|<class|\bNone\b", ran.err), "a gap, a full stop or Python's own words"
     assert remedy in ran.err
     assert "Traceback" not in ran.err
     assert len(ran.err) < 240 or "LONG" in typed

@@ -69,7 +69,7 @@ JUDGING: tuple[Mutation, ...] = (
     ),
     _moment.but(
         "what has no age is young",
-        'return "its age is not known: captured_at is no time with a zone"',
+        'return "its age is not known: captured_at is not a time with a zone"',
         "return None",
         "guards::test_each_guard_stops_its_case_and_no_other",
     ),

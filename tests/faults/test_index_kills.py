@@ -73,7 +73,7 @@ async def test_kills_during_the_build_leave_a_true_index(tmp_path: Path, target:
             builder.wait(rng.random() * 0.6)
         except subprocess.TimeoutExpired:
             builder.send_signal(signal.SIGKILL)
-        builder.wait(10)
+        builder.wait(60)
         builder.stdout.close()
         progress = await index.reader.progress()
         assert progress is not None
@@ -124,7 +124,7 @@ asyncio.run(main())
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()
-    parent.wait(10)
+    parent.wait(60)
     parent.stdout.close()
 
     async def gone() -> bool:

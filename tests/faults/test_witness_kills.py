@@ -100,7 +100,8 @@ def test_no_order_is_lost_or_doubled(
     acknowledged = tmp_path / "acknowledged"
     acknowledged.touch()
     kill_engines(target, exchange, acknowledged)
-    pool = Console(tmp_path, target, exchange.url)
+    # Its look-ups wait for no real venue's rate.
+    pool = Console(tmp_path, target, exchange.url, settings={"rate_per_minute": 60_000})
     on_postgres = target.startswith("postgresql")
     run_sql(target, f"UPDATE order_dlq_intent SET lease_until = {PAST[on_postgres]} WHERE resolved_at IS NULL")
     told = run_sql(target, "SELECT client_order_id FROM order_dlq_intent WHERE venue_order_id IS NOT NULL")

@@ -110,8 +110,8 @@ async def test_a_bulk_event_opens_its_entries_and_each_of_them(stage: Stage) -> 
     [
         ("oparator:bob", "no field oparator here: did you mean operator?"),
         ("kind:eaten", "no kind eaten: there are replay outcome"),
-        ("since:yesterday", "since:yesterday is no time: write since:8h"),
-        ("operator:a operator:b", "operator is there twice"),
+        ("since:yesterday", "since:yesterday is not a time: write since:8h"),
+        ("operator:a operator:b", "operator is given twice"),
         ('reason:"x', "a quote is not closed"),
         ("kind>3", "kind cannot be compared"),
     ],

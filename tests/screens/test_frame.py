@@ -331,9 +331,12 @@ async def test_why_the_store_is_lost_is_whole_in_the_smallest_terminal(stage: St
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         app.update_header(lost=why)
-        await settled(pilot)
-        assert why in _as_one(app)
-        assert "pending " in screen_text(app)
+        later = NOW + timedelta(minutes=7)
+        app.setup = replace(app.setup, clock=lambda: later)
+        await until(pilot, lambda: "as of 7m ago" in screen_text(app), "the data's age grows while the store is lost")
+        shown = " ".join(_as_one(app).split())
+        lost = f"STORE LOST, as of 7m ago: {why} pending 12 in doubt 0 oldest "
+        assert lost in shown, "what was read last stays, with its age"
         app.update_header(lost=None)
         await settled(pilot)
         assert "STORE LOST" not in screen_text(app)

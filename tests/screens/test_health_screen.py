@@ -69,7 +69,7 @@ async def test_the_shift_report_opens_inside_and_scrolls(busy: Stage) -> None:
         await settled(pilot)
         await opened(pilot)
         await press(pilot, "r")
-        await until(pilot, lambda: "What came: 120" in screen_text(app))
+        await until(pilot, lambda: "What came in: 120" in screen_text(app))
         assert isinstance(app.screen, ShiftReportScreen)
         assert "|" not in screen_text(app), "tables are drawn as columns"
         await press(pilot, "G")

@@ -37,7 +37,7 @@ async def test_keys_are_named_as_they_are_mapped(stage: Stage) -> None:
         assert "n ↓" in text
         assert "ctrl+g" in text
         await press(pilot, "pagedown")
-        assert " X  settle without sending" in text + screen_text(app)
+        assert " X  close without sending" in text + screen_text(app)
 
 
 @pytest.mark.parametrize("place", [place for place in keys.EVERYWHERE if place != "help"])

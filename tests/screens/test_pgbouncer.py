@@ -42,7 +42,7 @@ async def test_a_shift_through_a_pool_of_one_session(rig: PostgresRig, tmp_path:
         app = stage.console()
         async with app.run_test(size=(120, 40)) as pilot:
             await settled(pilot)
-            assert "changes are polled for" in notice(app)
+            assert "polling for changes" in notice(app)
             assert "a pooler such as pgbouncer" in screen_text(app)
             assert len(ids(app)) == 4
             await press(pilot, "slash")

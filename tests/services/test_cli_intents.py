@@ -72,7 +72,7 @@ def test_every_output_knows_what_the_engine_left_open(console: Any) -> None:
     assert [one["dlq_id"] for one in report["in_doubt"]] == [ident(7), ident(9)]
     assert "order_dlq_intent" in pool.inline("doctor").out
     refused = pool.inline("list", "--table", "order_dlq_intent")
-    assert (refused.code, "no dead-letter queue" in refused.err) == (2, True)
+    assert (refused.code, "not a dead-letter queue" in refused.err) == (2, True)
     assert pool.inline("dismiss", ident(7), "--reason", "stale", "--yes").code == 4
     assert pool.inline("replay", ident(7), "--paper").code == 4
 

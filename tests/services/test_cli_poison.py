@@ -58,7 +58,7 @@ def test_the_filter_finds_it(pool: Console) -> None:
     assert list(marks(pool, "--filter", "mark:poison", "--venue", "alpaca")) == [ident(1)]
     for words, text in (
         (("--filter", "mark:venom"), "no mark venom: there are poison stale may-have-arrived"),
-        (("--filter", "venue:a", "--venue", "b"), "venue is there twice"),
+        (("--filter", "venue:a", "--venue", "b"), "venue is given twice"),
         (("--filter", "colour:red"), "no field colour"),
     ):
         ran = pool.inline("list", *words)

@@ -181,7 +181,7 @@ def test_shares_of_several_currencies_add_up_over_the_hour(console: Any, exchang
         "'in_doubt', 1, role, '20', 'EUR' FROM console_attempt",
     )
     ran = pool.inline("replay", ident(2), "--paper", "--dry-run")
-    assert "together over the limits" in ran.err, "54 of 60 USD and 20 of 60 EUR"
+    assert "over the limits of its currencies taken together" in ran.err, "54 of 60 USD and 20 of 60 EUR"
 
 
 def test_rehearsals_and_other_modes_count_nothing(console: Any, exchange: Exchange) -> None:
@@ -204,7 +204,7 @@ def test_the_asker_approves_alone_after_the_policys_delay(console: Any, exchange
     assert (headless.code, "second_person" in headless.err) == (4, True)
     sql(pool, "UPDATE console_approval SET asked_at = asked_at - 61")
     headless = pool.inline("approve", plan, "--yes")
-    assert (headless.code, "typing it" in headless.err) == (4, True)
+    assert (headless.code, "by typing" in headless.err) == (4, True)
     assert _types(pool, plan) == 0
     assert len(events(pool, "self-approved")) == 1
     assert events(pool, "approve") == []

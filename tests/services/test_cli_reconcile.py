@@ -186,7 +186,7 @@ def test_above_the_limit_a_second_person_approves_and_the_same_command_runs(two:
     assert (own.code, "the one who asked" in own.err) == (4, True)
     assert ann.inline(*words).code == 4
     agreed = bob.inline("approve", "--yes", plan)
-    assert (agreed.code, agreed.out.startswith(f"approved {plan}: replay 2 in paper")) == (0, True)
+    assert (agreed.code, agreed.out.startswith(f"approved {plan}: 2 paper orders, gross ")) == (0, True)
     ran = ann.inline(*words)
     assert (ran.code, set(ran.outcomes.values()), len(exchange.orders)) == (0, {"accepted"}, 2)
 
@@ -264,7 +264,7 @@ def test_an_override_in_live_needs_a_second_person(two: Any, exchange: Exchange)
     words = ("replay", ident(1), "--live", "--yes", "--override", "retry-limit", "--note", "mended", "--json")
     ran = ann.inline(*words)
     assert (ran.code, exchange.posts) == (4, [])
-    assert "override in live: retry-limit" in ran.row["detail"]
+    assert "needs a second person: overrides retry-limit" in ran.row["detail"]
     assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert ann.inline(*words).code == 0
     # In paper nobody else is asked.

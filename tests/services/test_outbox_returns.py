@@ -94,7 +94,7 @@ def test_a_return_is_no_arrival_of_the_shift(desk: Desk) -> None:
     report = desk("report", "--since", "2026-04-18T00:00:00Z", "--json").row
     assert (report["arrived"]["count"], report["returned"]) == (2, 2)
     assert report["arrived"]["by_venue"] == {"orders": 2}
-    assert "Besides, 2 came back: replayed before, and failed again." in desk("report", "--since", "9000h").out
+    assert "Another 2 came back: replayed before, and failed again." in desk("report", "--since", "9000h").out
     desk.sql(f"DELETE FROM outbox_dlq WHERE id <> {third}")
     alone = desk("report", "--since", "2026-04-18T00:00:00Z", "--json").row
     assert (alone["arrived"]["count"], alone["returned"]) == (0, 1)

@@ -61,7 +61,7 @@ def test_markdown_tells_the_same(report: Report) -> None:
     text = as_markdown(report)
     for said in (
         "# Shift report",
-        "## What came: 16",
+        "## What came in: 16",
         "RuntimeError: HTTP 429",
         "| ann (ops) |",
         "3 market-closed",

@@ -219,7 +219,7 @@ async def test_an_override_sends_what_may_have_arrived(make: Make, at: At) -> No
 async def test_that_override_counts_as_one_even_where_only_the_look_up_would_have_refused(make: Make, at: At) -> None:
     stage = await at(make([fresh(1, error=TIMEOUT)]), settings=_window(60))
     asked = {"overrides": frozenset({"may-have-arrived"})}
-    assert (await stage.plan(1, mode="live", **asked)).needs_second == "an override in live: may-have-arrived"
+    assert (await stage.plan(1, mode="live", **asked)).needs_second == "overrides may-have-arrived"
     assert (await stage.plan(1, mode="live")).needs_second is None
 
 
@@ -450,7 +450,7 @@ async def test_a_wait_longer_than_the_claim_gives_the_entry_back(make: Make, at:
     stage.venue.before_lookup = slow_down
     ended = await stage.replay_one(1)
     assert (ended.outcome, stage.venue.posts) == ("not_sent", [])
-    assert (ended.detail or "").startswith("not-ready: fake main has to be waited for, 1")
+    assert (ended.detail or "").startswith("not-ready: fake main makes it wait 1")
     assert not await stage.claims()
 
 

@@ -8,6 +8,7 @@ from dlq_sink.capture.submit import NEVER_AWAITED
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.layouts.intents import ERROR as INTENT_ERROR
 from console.services.errors.category import READ_LENGTH, Class, classify
 from console.services.errors.category_rules import RULES, UNKNOWN, Rule
 from tests.data.errors import Half, labelled
@@ -64,6 +65,7 @@ EXAMPLES = {
     "refused-bare": "RuntimeError: HTTP 400",
     "answered": "RuntimeError: HTTP 302",
     "unknown": "RuntimeError: the cat sat on it",
+    "cut-off": "KeyboardInterrupt: unknown outcome: the submit was interrupted",
 }
 
 
@@ -279,3 +281,10 @@ def test_time_grows_no_faster_than_the_text(piece: str) -> None:
 
     assert cost(READ_LENGTH) < 40 * max(cost(READ_LENGTH // 8), 1e-5), "8 x the text; 64 x is quadratic"
     assert cost(1_000_000) < 40 * max(cost(READ_LENGTH), 1e-4)
+
+
+def test_what_an_engine_leaves_behind_when_it_is_cut_off_is_recognised() -> None:
+    for error in (INTENT_ERROR, "SystemExit: 1: unknown outcome: the submit was interrupted"):
+        found = classify(error)
+        assert (found.category, found.reach) == ("transient", "maybe")
+        assert found.note.startswith("the engine never learned what became of it; ")

@@ -55,8 +55,8 @@ SENT = {"entries": [ENTRY], "attempt_no": 2, "reason": "replay"}
         (event("halt", entries=[], note="runaway"), ("halt", "the store", "runaway")),
         (event("resume", entries=[], note="fixed"), ("resume", "the store", "fixed")),
         (
-            event("ask-approval", entries=[], plan="64cd", summary="replay 1 in live"),
-            ("ask", "64cd", "replay 1 in live"),
+            event("ask-approval", entries=[], plan="64cd", summary="1 live order"),
+            ("ask", "64cd", "1 live order"),
         ),
         (event("approve", entries=[], plan="64cd", asked_by="bob"), ("approve", "64cd", "asked by bob")),
         (event("refused-approval", entries=[], plan="64cd", asked_by="bob"), ("refused", "64cd", "approval")),

@@ -64,11 +64,11 @@ def test_several_keys_may_be_given() -> None:
 @pytest.mark.parametrize(
     ("keymap", "says"),
     [
-        ({"dismis": "D"}, "keymap.dismis is no key id; did you mean dismiss?"),
-        ({"\x1b[2J": "D"}, "keymap.<1B>.2J is no key id; there are: "),
-        ({"dismiss": ""}, "is no key"),
-        ({"dismiss": "shift+space+"}, "is no key"),
-        ({"dismiss": "\x1b"}, "is no key"),
+        ({"dismis": "D"}, "keymap.dismis is not a key id; did you mean dismiss?"),
+        ({"\x1b[2J": "D"}, "keymap.<1B>.2J is not a key id; there are: "),
+        ({"dismiss": ""}, "is not a key"),
+        ({"dismiss": "shift+space+"}, "is not a key"),
+        ({"dismiss": "\x1b"}, "is not a key"),
         ({"dismiss": "R"}, "would mean both"),
         ({"dismiss": "enter"}, "may not lie on enter"),
         ({"replay": "space"}, "may not lie on space"),

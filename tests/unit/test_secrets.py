@@ -248,7 +248,7 @@ def test_a_venue_without_secrets_needs_none(backend: Windows) -> None:
 
 
 def test_a_name_that_is_no_text_is_refused(backend: Windows) -> None:
-    with pytest.raises(BadCredentials, match="no text"):
+    with pytest.raises(BadCredentials, match="not text"):
         Vault(None, {}).credentials(alpaca("\ud800"))
 
 

@@ -129,7 +129,7 @@ def test_words_are_a_connection_string_even_if_a_file_has_that_name(
     ],
 )
 def test_an_unknown_keyword_names_the_nearest(text: str, near: str) -> None:
-    with pytest.raises(BadTarget, match=f"unknown keyword; the nearest that is known is {near}$"):
+    with pytest.raises(BadTarget, match=f"unknown keyword; did you mean {near}\\?$"):
         parse_target(text)
 
 

@@ -75,9 +75,9 @@ REVIEWED = {
     },
     "render/plan.py": {
         "_FAILURE", "_REAL", "_ROUTES", "_collapses(plan, entries)", "_head(step, one.by)", "_resend_pace(plan)",
-        "_resend_success(plan)", "at_market", "count", "how", "kind", "market", "markets", "more", "place",
+        "_resend_success(plan)", "at_market", "count", "how", "kind", "more", "place",
         "place_text(*one)", "place_text(*places[0], alone=len(places) == 1)", "renewed_text(shown, renewal)", "sends",
-        "text", "why", "words", "worth",
+        "text", "why", "words", "sent.client_id", "sent.order", "sent.place", "sent.worth",
     },
     "render/row.py": {
         "_margin(layout)", "gap", "made.gap", "one.sign", "state.sign", "text[at:]",
@@ -118,7 +118,9 @@ REVIEWED = {
     "widgets/prompt_line.py": {"lead", "tab", "verb"},
     "gates/dismissal.py": {"' · '.join(parts)", "told", "what", "worth"},
     "gates/plan_row.py": {"market", "mode.upper()", "place", "worth_text(step)"},
-    "gates/waiting.py": {"gross", "left_text(plan, now)", "mode", "places", "places_text(plan)", "size", "state"},
+    "gates/waiting.py": {
+        "gross", "host", "left_text(plan, now)", "mode", "place", "places_text(plan)", "size", "state",
+    },
     "render/help.py": {
         "_GAP", "_READING", "key.tooltip", "one.meaning", "one.sign", "one.word", "room", "text", "title",
         "width(part)", "name",

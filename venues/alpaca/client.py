@@ -59,7 +59,7 @@ def connect(name: str, mode: Mode, credentials: Credentials, route: Route) -> Al
         credentials.reveal(field)
     belongs = _key_mode(credentials)
     if belongs not in (None, mode):
-        raise WrongMode(f"alpaca: api_key is a {belongs} key, but {mode} was asked")
+        raise WrongMode(f"alpaca: api_key is a {belongs} key, but {mode} was asked for")
     return AlpacaClient(PROFILE, mode, endpoint=endpoint, credentials=credentials, route=route)
 
 
@@ -147,5 +147,5 @@ class AlpacaClient(HttpClient):
         if belongs is not None:
             contradicts = belongs != self.mode
             self._wrong_account = (
-                f"alpaca: this is a {belongs} account, but {self.mode} was asked" if contradicts else None
+                f"alpaca: this is a {belongs} account, but {self.mode} was asked for" if contradicts else None
             )

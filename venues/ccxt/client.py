@@ -97,7 +97,7 @@ class CcxtClient(AccountClient):
                 await self._rehearse()
         except (self._errors.BaseError, *order.STUMBLES) as error:
             await self.aclose()
-            raise VenueError(f"{self.profile.name} did not tell its markets ({type(error).__name__})") from None
+            raise VenueError(f"{self.profile.name} did not list its markets ({type(error).__name__})") from None
 
     async def _rehearse(self) -> None:
         """Run an order up to its request now: ccxt asks some exchanges about the account before the first order."""
@@ -127,7 +127,7 @@ class CcxtClient(AccountClient):
             return self._captured(action, symbol, client_order_id=client_order_id)
         except (self._errors.BaseError, *order.STUMBLES) as error:
             why = wire.blanked(str(error)[:200], self._setup.secrets())
-            return Refused(f"ccxt makes no request of this ({type(error).__name__}: {why})")
+            return Refused(f"ccxt cannot make a request of this ({type(error).__name__}: {why})")
 
     def _captured(self, action: OrderAction, symbol: str, *, client_order_id: str) -> Prepared | Refused:
         if action.verb != "cancel" and (refused := order.inexact(self._exchange, action, symbol=symbol)) is not None:
@@ -200,7 +200,7 @@ class CcxtClient(AccountClient):
     async def _send(self, prepared: Prepared) -> Outcome:
         held = self._held.get(str(prepared.request.get("digest")))
         if held is None or time.monotonic() - held.since > self._valid_for:
-            return NotSent("its signature is not at hand any more, or too old: prepare it again")
+            return NotSent("its signature is gone or too old: prepare it again")
         options = self._exchange.options
         if options.get("maxRetriesOnFailure"):
             return NotSent("ccxt is set to retry: an order is never sent twice")

@@ -122,7 +122,7 @@ def _view(market: Market, quote: Quote | str, held: Mapping[str, Decimal] | str,
     # A contract that is paid in a third currency is worth something in that one; no price here says how much.
     paid = (None, market.get("quote"), market.get("base"))
     if contract and (market.get("settle") not in paid or size is None):
-        problems.append("the contract's value: ccxt does not tell its size or currency")
+        problems.append("the contract's value: ccxt does not know its size or currency")
     counted = not contract or (market.get("settle") in paid and size is not None)
     return MarketView(
         quote=None if isinstance(quote, str) else quote,

@@ -105,8 +105,8 @@ class HyperliquidClient(HttpClient):
             return account
         role = await self._info({"type": "userRole", "user": key})
         if isinstance(role, LookupFailed) or "role" not in role:
-            why = role.why if isinstance(role, LookupFailed) else "an answer in a form that is not known"
-            raise VenueError(f"{self.host} did not tell whether the key may act for {account}: {why}")
+            why = role.why if isinstance(role, LookupFailed) else "an answer in an unknown form"
+            raise VenueError(f"{self.host} did not say whether the key may act for {account}: {why}")
         if answer.account_of_agent(role) != account:
             raise BadCredentials(f"private_key: the key of {key}, which is neither {account} itself nor its agent")
         return account
@@ -120,11 +120,11 @@ class HyperliquidClient(HttpClient):
         told = [await self._info({"type": kind}) for kind in ("meta", "spotMeta")]
         for each in told:
             if isinstance(each, LookupFailed):
-                raise VenueError(f"{self.host} did not tell its markets: {each.why}")
+                raise VenueError(f"{self.host} did not list its markets: {each.why}")
         try:
             return wire.assets(*told)
         except (KeyError, TypeError, ValueError):
-            raise VenueError(f"{self.host} told its markets in a form that is not known") from None
+            raise VenueError(f"{self.host} listed its markets in an unknown form") from None
 
     def _prepare(self, action: OrderAction, client_order_id: str) -> Prepared | Refused:
         asset, vault = self._assets.get(action.market_id), wire.vault_of(action)
@@ -172,7 +172,7 @@ class HyperliquidClient(HttpClient):
     async def _send(self, prepared: Prepared) -> Outcome:
         expires = prepared.request.get("expires_after")
         if not isinstance(expires, int | Decimal) or expires <= time.time() * 1000:
-            return NotSent("its signed validity is over: prepare it again")
+            return NotSent("its signature has expired: prepare it again")
         return answer.outcome_of(await self._request(prepared), prepared)
 
     async def lookup(self, prepared: Prepared) -> Lookup:

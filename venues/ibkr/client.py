@@ -124,7 +124,7 @@ class IbkrClient(AccountClient):
         if number is not None and number not in accounts:
             raise WrongAccount(
                 f"the gateway at {self.host} has the accounts {told}, but the config says "
-                f"{self._managed.setting} = {number!r}"
+                f'{self._managed.setting} = "{number}"'
             )
         self.account = number or (accounts[0] if len(accounts) == 1 else None)
 
@@ -190,7 +190,7 @@ class IbkrClient(AccountClient):
                     await self._connected()
                     listing = await self._listing(market_id)
             except self._faults as fault:
-                failed.append(f"{market_id}: the gateway did not tell its contracts ({type(fault).__name__})")
+                failed.append(f"{market_id}: the gateway did not list its contracts ({type(fault).__name__})")
                 continue
             if isinstance(listing, Refused):
                 failed.append(listing.why)
@@ -321,7 +321,7 @@ class IbkrClient(AccountClient):
         except VenueError as error:
             return LookupFailed(str(error))
         except (OSError, TimeoutError, self._sdk.RequestError) as error:
-            return LookupFailed(f"the gateway did not tell its orders ({type(error).__name__})")
+            return LookupFailed(f"the gateway did not list its orders ({type(error).__name__})")
         account = self._managed.account_for(prepared.action)
         if isinstance(account, Refused):
             return LookupFailed(account.why)

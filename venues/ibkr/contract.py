@@ -103,8 +103,10 @@ def the_one(market_id: str, found: Sequence[Any]) -> Listing | Refused:
 
 def unclear(market_id: str) -> Refused:
     if question_of(market_id) is None:
-        return Refused(f"market {market_id}: ibkr needs a conId, or all of AAPL:STK:SMART:USD")
-    return Refused(f"market {market_id}: the gateway was not asked which contract this is, or AAPL:STK:SMART:USD")
+        return Refused(f"market {market_id}: ibkr needs a conId or a full name such as AAPL:STK:SMART:USD")
+    return Refused(
+        f"market {market_id}: the gateway was not asked which contract it is: give AAPL:STK:SMART:USD or a conId"
+    )
 
 
 def market_of(wanted: Fields | None, contract: Any, market_id: str) -> str:

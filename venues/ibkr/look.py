@@ -80,7 +80,7 @@ async def _told(gateway: Gateway, what: str, until: float, answer: Awaitable[_To
         async with asyncio.timeout_at(until):
             return await answer
     except gateway.faults as fault:
-        return f"{what}: the gateway did not tell ({str(fault) or type(fault).__name__})"[:200]
+        return f"{what}: the gateway did not answer ({str(fault) or type(fault).__name__})"[:200]
 
 
 async def _quote(gateway: Gateway, listing: Listing, until: float) -> Quote | str:

@@ -126,11 +126,11 @@ class Managed:
         if asked in self.accounts:
             return asked
         if asked is not None:
-            remedy = f"give this account the number of its own as {self.setting} in the config"
+            remedy = f"set this account's own number as {self.setting} in the config"
             return _elsewhere(f"account {asked}: this gateway has {has}; {remedy}")
         if len(self.accounts) == 1:
             return self.accounts[0]
-        remedy = f"the entry must name one, or the config a default_account and its {self.setting}"
+        remedy = f"the entry must name one, or the config must set default_account and its {self.setting}"
         return _elsewhere(f"account (none): this gateway has {has}; {remedy}")
 
 

@@ -74,7 +74,7 @@ def _known(parts: dict[str, str]) -> dict[str, str]:
         else:
             found[known] = raw
     if strange:
-        raise Unsendable(f"the stored request has {', '.join(sorted(strange))[:200]}", "unmapped-terms")
+        raise Unsendable(f"the stored request has unknown parts: {', '.join(sorted(strange))[:200]}", "unmapped-terms")
     return found
 
 
@@ -84,7 +84,7 @@ def _spelling(name: str) -> str:
 
 def _path(path: object, query: object) -> str:
     if type(path) is not str or not _PATH.fullmatch(path) or "\\" in path:
-        raise Unsendable("the stored request's path is not one: it must begin with a single / and be plain")
+        raise Unsendable("the stored request's path is not valid: it must begin with a single / and be plain")
     if "#" in path:
         raise unsent("its path has a fragment, which is never sent")
     if _climbs(path.partition("?")[0]):

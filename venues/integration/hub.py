@@ -121,7 +121,7 @@ class Hub:
         if not isinstance(items, list) or not isinstance(total, Decimal) or total < len(items):
             raise HubError(f"{self.host}: the hub's list cannot be read")
         if body.get("page") != page or not isinstance(body.get("limit"), Decimal):
-            raise HubError(f"{self.host}: the answer is no page {page} of the hub's list")
+            raise HubError(f"{self.host}: the answer is not page {page} of the hub's list")
         return FailedPage(tuple(_failed(item, self.host) for item in items), int(total))
 
     async def get(self, entry_id: str) -> Failed:
@@ -233,7 +233,7 @@ def _failed(item: object, host: str) -> Failed:
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise HubError(f"{host}: an entry of the hub has no id")
     if not isinstance(item.get("attempts"), Decimal):
-        raise HubError(f"{host}: an entry of the hub does not tell its attempts")
+        raise HubError(f"{host}: an entry of the hub does not give its attempts")
     columns = {name: item.get(name) for name in COLUMNS}
     request = item.get("originalRequest")
     columns["originalRequest"] = None if request is None else spelled(request)

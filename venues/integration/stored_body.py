@@ -44,10 +44,10 @@ def _bytes(
         return _text(value, kind, charset, length), False
     if kind == _FORM:
         if not isinstance(value, dict):
-            raise unsent("its body is called a form and is stored as something else")
+            raise unsent("its body is declared a form but stored as something else")
         return _encoded(urlencoded(value, "its form"), "ascii"), False
     if kind and not _is_json(kind):
-        raise unsent(f"its body is stored as JSON and called {kind}: how it was sent is not stored")
+        raise unsent(f"its body is stored as JSON but declared {kind}: how it was sent is not stored")
     return _encoded(raw, charset), True
 
 
@@ -59,7 +59,7 @@ def _text(value: str, kind: str, charset: str, length: str | None) -> bytes:
     quoted = _encoded(json.dumps(value, ensure_ascii=False), charset)
     fitting = [one for one in (plain, quoted) if length is not None and str(len(one)) == length.strip()]
     if len(fitting) != 1:
-        raise unsent("its body is a text that is called JSON: whether it was sent in quotes is not stored")
+        raise unsent("its body is text declared as JSON: whether it was sent in quotes is not stored")
     return fitting[0]
 
 
@@ -89,11 +89,11 @@ def _is_base64(encoding: object) -> bool:
 
 def _unpacked(value: object) -> bytes:
     if type(value) is not str:
-        raise Unsendable("its body is called base64 and is no text")
+        raise Unsendable("its body is declared base64 but is not text")
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise Unsendable("its body is called base64 and is not") from None
+        raise Unsendable("its body is declared base64 but is not") from None
 
 
 def _encoded(text: str, charset: str) -> bytes:
@@ -107,7 +107,7 @@ def _encoded(text: str, charset: str) -> bytes:
 def _check_length(value: object, body: bytes, told: str | None) -> None:
     """A JSON value may be stored with other blanks than it was sent with; a text may not."""
     if told is not None and (value is None or type(value) is str) and told.strip() != str(len(body)):
-        raise unsent(f"its Content-Length is {told.strip()[:20]} and the stored body has {len(body)} bytes")
+        raise unsent(f"its Content-Length is {told.strip()[:20]} but the stored body has {len(body)} bytes")
 
 
 def _check_coding(body: bytes, told: str, *, is_base64: bool) -> None:

@@ -107,7 +107,7 @@ class PolymarketClient(HttpClient):
         told = await self._read(f"/clob-markets/{condition}")
         market = order.read_market(token, told) if isinstance(told, dict) else None
         if market is None:
-            return told.why if isinstance(told, LookupFailed) else "told in a form that is not known"
+            return told.why if isinstance(told, LookupFailed) else "described in an unknown form"
         self._markets[token] = market
         return None
 
@@ -122,7 +122,7 @@ class PolymarketClient(HttpClient):
             return Refused(f"side {action.side}: polymarket takes buy and sell")
         market = self._markets.get(action.market_id)
         if market is None or self._signer is None:
-            return Refused(f"market {action.market_id}: polymarket has not told its tick size")
+            return Refused(f"market {action.market_id}: polymarket has not given its tick size")
         kind = kind_of(action)
         if isinstance(kind, Refused):
             return kind

@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 _BOOKS_AT_ONCE = 20  # whole books: more would pass the longest answer
 _MOST_PAGES = 10
 _LAST_PAGE = ("", "LTE=")
-_NO_POSITION = "position: polymarket tells it at another host, which is not asked"
+_NO_POSITION = "position: polymarket gives it at another host, which is not asked"
 
 
 async def look(ask: Ask, get: Ask, tokens: Iterable[str], *, patience: float) -> dict[str, MarketView]:

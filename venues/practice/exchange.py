@@ -188,7 +188,8 @@ class PracticeExchange:
             self._ledger = Ledger(ledger, fsync=fsync)
             self._book = Book(self._ledger)
         except (OSError, LedgerError, KeyError, ValueError, ArithmeticError) as error:
-            raise PracticeError(f"cannot use the ledger {ledger}: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise PracticeError(f"cannot use the ledger {ledger}: {why}") from error
         self._n = sum(1 for _ in self.received)
 
     @property

@@ -115,8 +115,8 @@ def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
     if ancestors:
         yield f"{told(len(ancestors))}; before that it was"
     for one in ancestors:
-        failed = moment(one.failed_at) if one.failed_at else "at a time that is not known"
-        why = " ".join(safe(text) for text in (one.reason, one.error) if text) or "nobody knows why"
+        failed = moment(one.failed_at) if one.failed_at else "at an unknown time"
+        why = " ".join(safe(text) for text in (one.reason, one.error) if text) or "for an unknown reason"
         gone = " (its row is gone)" if one.gone else ""
         sent = f"; replayed {moment(one.replayed_at)} by {safe(one.operator or '?')}" if one.replayed_at else ""
         yield f"ancestor {safe(one.entry_id, 200)}: failed {failed} {why}{gone}{sent}"

@@ -24,7 +24,9 @@ _HOME, _CLEAR_LINE, _CLEAR_REST = "\x1b[H", "\x1b[K", "\x1b[J"
 
 def check_watchable() -> None:
     if not is_terminal(sys.stdout):
-        raise UsageError("--watch repaints a terminal, and stdout is none: leave it out, or use dlq metrics --listen")
+        raise UsageError(
+            "--watch repaints a terminal, and stdout is not one: leave it out, or use dlq metrics --listen"
+        )
 
 
 async def watch(store: Store, paint: Paint) -> None:

@@ -78,7 +78,7 @@ class VerbUsage(NamedTuple):
 
 
 GLOBAL = (
-    Option("-d --db", "a path, a connection string or a store of the config; else $DLQ_DB", "TARGET", "stores"),
+    Option("-d --db", "a path, a connection string or a store in the config; else $DLQ_DB", "TARGET", "stores"),
     Option("-c --config", "the config file; else $DLQ_CONFIG or ~/.config/dlq-console/config.toml", "FILE", "files"),
     Option("--operator", "a label for the record; your identity stays the OS user and the database role", "NAME"),
     Option("--table", "which dead-letter queue, if the database has several", "[SCHEMA.]NAME"),
@@ -102,17 +102,17 @@ MODES = (
     Option("--paper", "use the venue's paper environment and paper credentials", dest="mode", const="paper"),
     Option("--live", "use the real market and live credentials", dest="mode", const="live"),
 )
-VENUE = Option("--venue --queue --provider", "only this venue; of other layouts, this queue or provider", "V", "venues")
+VENUE = Option("--venue --queue --provider", "only this venue; in other layouts, this queue or provider", "V", "venues")
 _SELECTING = (
     Option("-f --filter", "the console's own filter language: 'venue:alpaca age>1h !timeout'", "EXPR"),
-    Option("--account --tenant", "only this account_id; of an integration, this tenant", "A"),
+    Option("--account --tenant", "only this account_id; in an integration, this tenant", "A"),
     Option("--market", "only this market_id", "M"),
     Option("--side", "only this side", "S", ("buy", "sell")),
     Option("--category", "only failures of this kind", "C", CATEGORIES),
     Option("--state", "only entries in this state", "S", (*STATES, "open", "all")),
     Option("--group", "only failures like these; dlq groups prints the fingerprints", "FINGERPRINT"),
     Option("--since", "captured at or after: 8h ago, 03:00 UTC or an ISO time", "WHEN"),
-    Option("--until", "captured before: as --since", "WHEN"),
+    Option("--until", "captured before: written like --since", "WHEN"),
     Option("--search", "a text in the error or the market, or a whole id", "TEXT"),
     Option(
         "--failure-reason",

@@ -169,13 +169,13 @@ _ACTING = (
         ACT,
         "send entries to their venue again",
         "Shows the plan, asks, and sends each entry once, after the venue was asked whether it has the order already. "
-        "Of other layouts: hands messages to the outbox, or calls the provider again.",
+        "In other layouts: hands messages to the outbox, or calls the provider again.",
         (
             IDS,
             *MODES,
-            Option("--venue --queue --provider", "send to this venue; of other layouts it selects", "V", "venues"),
+            Option("--venue --queue --provider", "send to this venue; in other layouts it selects", "V", "venues"),
             Option("-n --dry-run", "show the plan; nothing is sent or written"),
-            Option("--override", "guards to pass, separated by commas; needs --note", "GUARD,...", "guards"),
+            Option("--override", "guards to override, separated by commas; needs --note", "GUARD,...", "guards"),
             NOTE,
             YES,
             JSON,
@@ -202,7 +202,7 @@ _ACTING = (
         "resume",
         ACT,
         "lift the halt",
-        "Lets consoles send on this store again. A live store needs a second person for it.",
+        "Lets consoles send on this store again. On a live store a second person must approve it.",
         (NOTE,),
         examples=(Example("dlq resume --db prod --note 'venue confirmed the fix'"),),
         exits=((4, "no halt is set, or a second person must approve"),),
@@ -241,7 +241,7 @@ _SETTLING = (
     VerbUsage(
         "ask",
         DOUBT,
-        "ask what the venue has of an entry's order",
+        "ask the venue about an entry's order",
         "Asks the venue for the orders of these entries, in any state. Writes nothing and sends no order.",
         (IDS._replace(nargs="+"), *MODES, JSON, OUTPUT),
         examples=(Example("dlq ask dlq_00000000000000d5 --db prod --live"),),
@@ -276,7 +276,7 @@ _KEEPING = (
         KEEP,
         "keep credentials in the keyring",
         "set asks for the values without echo, or reads field=value lines from stdin; check asks the venue whether it "
-        "lets them in; list prints names, never values; delete removes them.",
+        "accepts them; list prints names, never values; delete removes them.",
         (
             Option("what", "what to do", "ACTION", ("set", "list", "check", "delete"), strict=True),
             Option("venue", "a venue, provider/NAME, provider/NAME/TENANT or hub/STORE", "VENUE", "venues", nargs="?"),
@@ -390,7 +390,7 @@ EXITS = (
     (2, "wrong usage or bad input; nothing was done"),
     (3, "at least one entry is in doubt"),
     (4, "at least one entry was not acted on"),
-    (5, "the store cannot be reached or is no dead-letter queue"),
+    (5, "the store cannot be reached or is not a dead-letter queue"),
     (70, "a bug in this program"),
     (74, "the output could not be written"),
     (130, "stopped by Ctrl-C"),

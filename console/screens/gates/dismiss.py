@@ -169,7 +169,7 @@ class DismissGate(Gate[Dismissal]):
 
     def _choose(self, at: int) -> None:
         if not 0 <= at < len(self._reasons):
-            self.say(line(trusted("that is none of the reasons", "warning")))
+            self.say(line(trusted("that is not one of the reasons", "warning")))
             return
         self._reason, self._chosen = self._reasons[at], -1
         self._go_to("note" if self._reason == "other" and self._note is None else "count")

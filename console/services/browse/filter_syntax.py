@@ -92,9 +92,9 @@ class _Parts:
         if what in self.required:
             name = word.name.lower()
             if word.sign != ":":
-                raise ExpressionError(f"{name}{word.sign} is there twice: keep one; {name}>1 {name}<9 means between")
+                raise ExpressionError(f"{name}{word.sign} is given twice: keep one; {name}>1 {name}<9 means between")
             remedy = "keep one of them" if name in MOMENTS else f"say it once, {name}:a,b means either"
-            raise ExpressionError(f"{name} is there twice: {remedy}")
+            raise ExpressionError(f"{name} is given twice: {remedy}")
         self.required.add(what)
 
 
@@ -138,7 +138,7 @@ def _take(parts: _Parts, word: Word) -> None:
     if word.sign != ":":
         _take_comparison(parts, word, name)
     elif name == "age":
-        raise ExpressionError("age is compared: write age>1h or age<15m")
+        raise ExpressionError("age needs a comparison: write age>1h or age<15m")
     elif name == "state":
         _take_states(parts, word)
     elif name in MOMENTS:

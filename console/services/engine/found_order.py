@@ -58,14 +58,14 @@ def judge_found(
     """What the order that the venue shows under this id says about the action."""
     order = _read(action, found)
     if order is None:
-        failed = LookupFailed(f"find returned {type(found).__name__}, which tells nothing of an order")
+        failed = LookupFailed(f"find returned {type(found).__name__}, which says nothing about an order")
         return judge(action, failed)
     if order.client_order_id not in (None, client_order_id):
         text = f"conflict: client order id: {client_order_id} here, {order.client_order_id} at the venue"
         return LookupVerdict("conflict", text, order)
     verdict = judge(action, Found(order), not_before=not_before)
     if verdict.kind == "ours" and not order.raw_status:
-        return LookupVerdict("ours", "found: its status is not told", order)
+        return LookupVerdict("ours", "found: its status is not given", order)
     return verdict
 
 

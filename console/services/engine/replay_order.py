@@ -45,7 +45,7 @@ from venues import Mode, Prepared
 _LEASE = Lease(300.0, sending=120.0)
 _ASYNC_FIND = "find is async: replay_order needs a plain function"
 _ASYNC_SUBMIT = "submit is async: replay_order needs a plain function; nothing was sent"
-_NOT_OURS_TO_SAY = "whose account answers is not on record"
+_NOT_OURS_TO_SAY = "which account answered is not on record"
 _NEVER_TAKEN = frozenset({"rate-limit", "not-connected", "tls", "breaker", "held-back"})  # rules of `category_rules`
 _LOOK_THERE = "; this sink cannot be reconciled: look at the venue, then mark it dismissed"
 
@@ -107,7 +107,7 @@ def _told(ended: EntryOutcome, audit_log: AuditLog | None) -> tuple[bool, str]:
         return False, ended.detail or ended.outcome
     order_id = ended.venue_order_id
     if audit_log is not None:
-        text = f"replayed {ended.entry_id} -> venue order {order_id or 'whose id it does not tell'}"
+        text = f"replayed {ended.entry_id} -> venue order {order_id or 'whose id it does not give'}"
         event = {"dlq_id": ended.entry_id, "venue_order_id": order_id, "text": text}
         quietly(lambda: audit_log.append("Annotation", event))
     return True, order_id or ended.detail or ""

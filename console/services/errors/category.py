@@ -24,7 +24,7 @@ from console.services.errors.category_rules import (
 )
 from console.services.errors.template import LONGEST, key_of
 
-VERSION: Final = 3
+VERSION: Final = 4
 READ_LENGTH: Final = 8_192
 
 

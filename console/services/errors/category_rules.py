@@ -314,7 +314,7 @@ RULES: Final[tuple[Rule, ...]] = (
         words=_any("unknown order sent | eorder:unknown order | cancelled is not found"),
     ),
     Rule(
-        "order-not-found", "business", "maybe", f"not found is no proof right after a send; {LOOK}",
+        "order-not-found", "business", "maybe", f"not found proves nothing right after a send; {LOOK}",
         words=_any("ordernotfound | order not found | order does not exist | order_not_found | never placed"),
     ),
     Rule(
@@ -399,6 +399,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "answered", "schema", "maybe", f"the venue answered, so it arrived; {LOOK}",
         statuses=frozenset(range(200, 400)),
+    ),
+    # --- what an engine's own library says of a submit that was cut off ---------------------------------------------
+    Rule(
+        "cut-off", "transient", "maybe", f"the engine never learned what became of it; {LOOK}",
+        words=_any("unknown outcome: | ended before it knew the outcome"),
     ),
 )  # fmt: skip
 

@@ -74,4 +74,4 @@ def _cancelled(order: VenueOrder) -> LookupVerdict:
 
 def _shown(order: VenueOrder) -> str:
     """The status in neutral words; one that is not known in the venue's own."""
-    return f"found: {order.status if order.status != 'unclear' else order.raw_status or 'a status that is not known'}"
+    return f"found: {order.status if order.status != 'unclear' else order.raw_status or 'an unknown status'}"

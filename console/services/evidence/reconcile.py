@@ -27,8 +27,8 @@ _BETWEEN_SECONDS = 0.2
 _IN_DOUBT = Filter(states=frozenset({"in_doubt"}))
 _UNREADABLE = "the stored request cannot be read: look at the venue yourself, then settle it (dlq settle)"
 _STOPPED = "stopped before the venue was asked"
-_UNSURE = "it was sent with another key, and the venue does not tell its account"
-_NO_KEY = "whose key it was sent with is not on record"
+_UNSURE = "it was sent with another key, and the venue does not name its account"
+_NO_KEY = "which key it was sent with is not on record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Reconciliation:
         account = client.account_of(prepared.action)
         match = account_match(attempt, account, client.key_digest)
         if match == "other":
-            text = f"account {account} answers, it was sent in {attempt.account}: its answer proves nothing"
+            text = f"account {account} answered, but it was sent from {attempt.account}: the answer proves nothing"
             return VenueWord(LookupVerdict("no-answer", text), match, account, is_owned=owned)
         sent, captured = await self._times(attempt)
         gap = absence_gap(sent, now, window=window, reach=client.profile.reach)

@@ -244,8 +244,8 @@ class ReplayBatch:
 
     def _late(self, step: Step, traffic: _Traffic, seconds: float) -> EntryOutcome:
         command, lane = step.command, traffic.lane
-        waiting = f"{lane.at.label} has to be waited for, {seconds:.0f} s ({FAILED_IN_A_ROW})"
-        text = f"stale: {waiting}, and its time is over before: nothing was sent"
+        waiting = f"{lane.at.label} makes it wait {seconds:.0f} s ({FAILED_IN_A_ROW})"
+        text = f"stale: {waiting}, and its time is over by then: nothing was sent"
         return EntryOutcome(command.entry_id, "not_sent", lane.client.mode, None, command.client_order_id, text)
 
     def _not_now(self, step: Step, traffic: _Traffic, seconds: float) -> EntryOutcome:

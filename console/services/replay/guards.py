@@ -295,7 +295,7 @@ def unvalued(seen: Worth) -> str:
     """Why no limit can be held against the order."""
     if seen.amount is None:
         return "cannot be valued: it has no price, and its market has no quote now"
-    return f"cannot be valued: [limits] say nothing of {seen.currency or 'an unknown currency'}, and have no default"
+    return f"cannot be valued: [limits] has neither {seen.currency or 'its unknown currency'} nor a default"
 
 
 def _in(seen: Worth) -> str:
@@ -315,7 +315,7 @@ def _unmapped(command: Command, facts: Facts) -> Guard | None:
     if not names:
         return None
     remedy = "name it in [limits] labels if it means nothing to the venue, or override this with a note"
-    return Guard("unmapped-terms", f"nobody knows {', '.join(names)}, and it would not be sent: {remedy}")
+    return Guard("unmapped-terms", f"unknown in the action, and not sent: {', '.join(names)}; {remedy}")
 
 
 def _not_ready(command: Command, facts: Facts) -> Guard | None:
@@ -327,7 +327,7 @@ def _not_ready(command: Command, facts: Facts) -> Guard | None:
         return None
     not_paper = facts.mode == "paper" and seen.really_paper is False
     if not_paper:
-        return Guard("not-ready", f"{venue.name}: this is no paper account{_new_keys(command, facts)}")
+        return Guard("not-ready", f"{venue.name}: this is not a paper account{_new_keys(command, facts)}")
     if seen.reachable and seen.ready and False not in (seen.market_open, seen.account_usable):
         return None
     has_hours = facts.orders.get(command.entry_id, OrderFacts()).has_hours

@@ -31,7 +31,7 @@ def too_late(
     if command.action.verb == "cancel":
         return None
     if command.captured_at is None:
-        return "its age is not known: captured_at is no time with a zone"
+        return "its age is not known: captured_at is not a time with a zone"
     old = at - command.captured_at
     if old < -_FUTURE:
         return "captured in the future: the engine's clock and this one disagree"

@@ -432,13 +432,13 @@ class OrderSubmitter:
                 return None
 
     def _too_long(self, lane: VenueLane, step: Step | None, wait: float, held: HeldClaim | None) -> str | None:
-        waiting = f"{lane.at.label} has to be waited for, {wait:.0f} s ({lane.pace.why})"
+        waiting = f"{lane.at.label} makes it wait {wait:.0f} s ({lane.pace.why})"
         if wait > MOST_WAIT_SECONDS or (wait and held is not None and not held.lasts(wait)):
             return f"not-ready: {waiting}: nothing was sent"
         ends = latest_start(step, self._tools.limits) if step is not None else None
         if ends is None or self._now() + timedelta(seconds=wait) <= ends:
             return None
-        return f"stale: {waiting}, and its time is over before: nothing was sent"
+        return f"stale: {waiting}, and its time is over by then: nothing was sent"
 
     async def _waited(self, lane: VenueLane, wait: float) -> bool:
         if wait < _SAID_SECONDS:

@@ -102,7 +102,7 @@ class VenuePool:
         number = self.number(at, mode)
         if number is None or not client.profile.tells_account or number.lower() == (client.account or "").lower():
             return
-        told = f"account {client.account} answers" if client.account else "the venue did not tell its account"
+        told = f"account {client.account} answers" if client.account else "the venue did not name its account"
         raise WrongAccount(
             f"{told}, but the config says {mode}_number = {number} for {at.account or 'the default account'}"
         )

@@ -48,7 +48,7 @@ class HubSource:
         if self._untold:
             one = len(self._untold) == 1
             which = "request of 1 entry is" if one else f"requests of {len(self._untold):,} entries are"
-            told.append(f"the {which} missing: the hub does not tell {'it' if one else 'them'}")
+            told.append(f"the {which} missing: the hub does not give {'it' if one else 'them'}")
         return "; ".join(told) or None
 
     async def every(self) -> tuple[Entry, ...]:

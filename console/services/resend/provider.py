@@ -185,7 +185,7 @@ class ProviderBatch:
         waiting: Waiting = lambda _, __: None,
     ) -> None:
         if not isinstance(store, Requests):
-            raise TypeError("this store's replays are no calls to a provider")
+            raise TypeError("this store's replays do not call a provider")
         self._store = store
         self._requests: Requests = store
         self._providers = providers

@@ -368,9 +368,9 @@ def _head(report: Report) -> Iterable[str]:
 
 
 def _came(report: Report) -> Iterable[str]:
-    yield f"\n## What came: {report.arrived}\n"
+    yield f"\n## What came in: {report.arrived}\n"
     if report.returned:
-        yield f"Besides, {report.returned} came back: replayed before, and failed again.\n"
+        yield f"Another {report.returned} came back: replayed before, and failed again.\n"
     if not report.arrived:
         yield "Nothing."
         return
@@ -438,7 +438,7 @@ def _stands(report: Report) -> Iterable[str]:
     tally = report.tally
     yield f"\n## How it stands: {tally.open} open\n"
     if tally.oldest is not None:
-        yield f"The oldest waits for {long_age(tally.oldest, tally.at)}.\n"
+        yield f"The oldest has waited {long_age(tally.oldest, tally.at)}.\n"
     if report.trends is not None:
         yield f"Trend of the last ten minutes: {_trend_words(report.trends.overall)}.\n"
     if tally.venues:

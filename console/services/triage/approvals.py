@@ -32,7 +32,7 @@ NOT_APPROVED: Mapping[str, str] = {
     "expired": "it was asked for more than five minutes ago: the one who asked must ask again",
     "unseen": "its orders cannot be shown: the one who asked must ask again",
     "own": f"the one who asked cannot approve: another database role must (on SQLite another OS user); {NAMES_KEY}",
-    "untyped": "what you asked for yourself you approve by typing it on a terminal: --yes does not do (second_person)",
+    "untyped": "you asked for this yourself: approve it by typing on a terminal; --yes is not enough (second_person)",
     "early": "you asked for it yourself: wait for the policy's second_person delay",
 }
 ApprovalKind = Literal["replay", "settle", "resume"]

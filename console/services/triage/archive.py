@@ -96,7 +96,7 @@ def verify(path: Path, progress: Counter | None = None) -> BundleVerdict:
     except MemoryError:
         return BundleVerdict(("is oversized: what it holds takes more memory than is allowed",))
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as problem:
-        return BundleVerdict((f"is not what an archive looks like ({type(problem).__name__}): {problem}",))
+        return BundleVerdict((f"is not a readable bundle: {problem or 'it is nested too deeply'}",))
 
 
 def _verify(bundle: zipfile.ZipFile, progress: Counter) -> BundleVerdict:
@@ -107,19 +107,19 @@ def _verify(bundle: zipfile.ZipFile, progress: Counter) -> BundleVerdict:
         problems.append(f"holds {', '.join(sorted(names))}, not {', '.join(sorted((*_MEMBERS, SUMS)))}")
     for one in bundle.infolist():
         if one.file_size > _MOST_TIMES * max(1, one.compress_size):
-            raise ValueError(f"{one.filename} would be more than {_MOST_TIMES} times as large as it is here")
+            raise ValueError(f"{one.filename} would be more than {_MOST_TIMES} times as large when unpacked")
     listed = _small(bundle, SUMS)
     manifest = json.loads(_small(bundle, MANIFEST))
     if manifest["format"] != FORMAT:
-        problems.append(f"is of the format {manifest['format']}")
+        problems.append(f"has the format {manifest['format']}, not {FORMAT}")
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in listed.decode().splitlines())}
     for name in _MEMBERS:
         digest, lines = _digest(bundle, name)
         if sums.get(name) != digest:
-            problems.append(f"{name} was altered: its checksum is another")
+            problems.append(f"{name} was altered: its checksum differs")
         told = manifest["members"].get(name)
         if name != MANIFEST and (told["sha256"], told["lines"]) != (digest, lines):
-            problems.append(f"{name} is not the one the manifest speaks of")
+            problems.append(f"{name} does not match the manifest")
     ids = [json.loads(line)["id"] for line in read.lines(ENTRIES)]
     if strangers := {json.loads(line)["entry_id"] for line in read.lines(ATTEMPTS)} - set(ids):
         problems.append(f"attempts of {len(strangers)} entries that are not in the bundle")

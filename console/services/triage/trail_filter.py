@@ -145,7 +145,7 @@ def _take(parts: _Parts, word: Word) -> None:
         raise ExpressionError(f'{name}: needs a value; {name}:"" means that it has none')
     if not word.negated:
         if name in parts.required:
-            raise ExpressionError(f"{word.name} is there twice: say it once, {name}:a,b means either")
+            raise ExpressionError(f"{word.name} is given twice: say it once, {name}:a,b means either")
         parts.required[name] = word
     if name in ("since", "until"):
         _take_moment(parts, word, name)
@@ -170,4 +170,4 @@ def _take_moment(parts: _Parts, word: Word, name: str) -> None:
         parts.moments[name] = parse_moment(text, parts.now)
     except (ValueError, OverflowError):
         example = f"{name}:8h, {name}:03:00 or {name}:2026-04-18T14:32:15Z"
-        raise ExpressionError(f"{word.raw} is no time: write {example}") from None
+        raise ExpressionError(f"{word.raw} is not a time: write {example}") from None

@@ -161,7 +161,9 @@ async def _must_have_tls(
     except ssl.SSLCertVerificationError:
         raise Unreachable(f"{label}: its certificate does not verify: check sslrootcert= and sslmode=") from None
     except ssl.SSLError:
-        raise Unreachable(f"{label}: TLS with it failed: check sslmode= and the TLS versions of both sides") from None
+        raise Unreachable(
+            f"{label}: the TLS handshake failed: check sslmode= and the TLS versions of both sides"
+        ) from None
     except ConnectionError as problem:
         if isinstance(problem, ConnectionRefusedError | ConnectionResetError):
             raise

@@ -105,7 +105,7 @@ def nearest(word: str) -> str | None:
 def unknown_keyword(word: str) -> BadTarget:
     """Does not repeat the word: in a string that was split wrongly it may be a piece of a password."""
     near = nearest(word)
-    hint = f"the nearest that is known is {near}" if near else "known are host, port, user, dbname, sslmode, service …"
+    hint = f"did you mean {near}?" if near else "known are host, port, user, dbname, sslmode, service …"
     return BadTarget(f"the DSN has an unknown keyword; {hint}")
 
 

@@ -142,9 +142,9 @@ def _servers(host: str, hostaddr: str, port: str) -> tuple[ServerAddress, ...]:
     hosts, addresses, ports = host.split(","), hostaddr.split(","), port.split(",")
     count = len(addresses) if hostaddr else len(hosts)
     if hostaddr and host and len(hosts) != count:
-        raise BadTarget("the DSN has another number of hosts than of hostaddr")
+        raise BadTarget("the DSN's host and hostaddr differ in number")
     if len(ports) not in (1, count):
-        raise BadTarget("the DSN has another number of ports than of hosts")
+        raise BadTarget("the DSN's hosts and ports differ in number")
     hosts, addresses, ports = (
         given * count if len(given) == 1 and count > 1 else given for given in (hosts, addresses, ports)
     )

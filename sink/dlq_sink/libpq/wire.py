@@ -29,7 +29,10 @@ _HEAD = 5
 _KINDS = frozenset({b"R", b"S", b"K", b"N", b"E", b"Z", b"v"})
 # What follows the head of each: the driver fails on a field without an end.
 _BODIES = {
-    b"S": re.compile(rb"(?i:client_encoding\0(?:utf-?8|unicode|sql_ascii)\0|(?!client_encoding\0)[^\0]*\0[^\0]*\0)"),
+    # A pooler repeats the encoding as the driver said it, in quotes.
+    b"S": re.compile(
+        rb"(?i:client_encoding\0(?:utf-?8|'utf-?8'|unicode|sql_ascii)\0|(?!client_encoding\0)[^\0]*\0[^\0]*\0)"
+    ),
     b"K": re.compile(rb".{8,}", re.DOTALL),
     b"N": re.compile(rb"(?:[^\0]+\0)*\0"),
     b"E": re.compile(rb"(?:[^\0]+\0)*\0"),
@@ -82,7 +85,7 @@ class LoginWatch:
 
     def keep_odd(self) -> None:
         if self.problem is None:
-            self.problem = Unreachable(f"{self._label} does not speak like Postgres")
+            self.problem = Unreachable(f"{self._label} does not speak the Postgres protocol")
 
     def check_request(self, code: int, *, asked_before: bool) -> bool:
         """Whether the server's request may be answered."""
@@ -91,7 +94,7 @@ class LoginWatch:
             return True  # a later step of a method that was let through
         if method == "password" and not self._cleartext:
             self.problem = Unreachable(
-                f"{self._label} asks for the password itself, and nobody said sslmode=; it was not sent. Say sslmode= "
+                f"{self._label} asks for the password in clear text without sslmode=; it was not sent. Say sslmode= "
                 "(verify-full to be sure of the server) or let the server use scram-sha-256"
             )
         elif self._methods is not None and method not in self._methods:

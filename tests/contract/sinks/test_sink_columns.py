@@ -135,7 +135,7 @@ def test_a_rule_of_the_owner_is_told_as_such(tmp_path: Path, postgres_db: str) -
         sink.write(entry(side="hold"))
     with PostgresDLQ(postgres_db) as other:
         other.write(entry(1))
-        with pytest.raises(ActRefused, match="another rule"):
+        with pytest.raises(ActRefused, match="breaks a rule"):
             other.write(entry(1))
         assert other.depth() == 1
 

@@ -132,4 +132,4 @@ async def test_requests_that_a_hub_does_not_tell_are_named(postgres_db: str, sta
     store = await opened(postgres_db, stack, SilentHub().add(*(failed_item(n) for n in (1, 2))))
     whole = [one.entry.get("originalRequest") async for one in Triage(store, ACTOR, clock).stream(Query())]
     assert whole == [None, None]
-    assert store.shortfall == "the requests of 2 entries are missing: the hub does not tell them"
+    assert store.shortfall == "the requests of 2 entries are missing: the hub does not give them"

@@ -237,7 +237,7 @@ async def test_odd_retry_counts_on_sqlite(sqlite_store: SQLiteRig, odd: object) 
     result = await store.dismiss(await pick(store, 0, 1), ACTOR, why())
     if odd in (b"blob", "a\0b", float("inf")):
         assert result.done == (SECOND,)
-        assert result.changed == ((FIRST, "its retry_count is no number: cannot be acted on"),)
+        assert result.changed == ((FIRST, "its retry_count is not a number: cannot be acted on"),)
     else:
         assert sorted(result.done) == [FIRST, SECOND]
     assert await sqlite_store.sql("SELECT retry_count FROM q WHERE dlq_id = ?", FIRST) == [(odd,)]

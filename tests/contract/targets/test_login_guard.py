@@ -69,7 +69,7 @@ async def test_a_login_against_the_rules_is_refused_at_once(tmp_path: Path, brok
                 await open_store(f"postgresql://ops:{SECRET}@127.0.0.1:{fake.port}/x?connect_timeout=60")
         assert b"ops" in fake.received, "it was talked to"
         assert SECRET.encode() not in fake.received
-    assert str(refused.value).endswith(" does not speak like Postgres")
+    assert str(refused.value).endswith(" does not speak the Postgres protocol")
     assert SECRET not in str(refused.value)
 
 
@@ -77,3 +77,16 @@ async def test_a_server_that_stops_in_the_middle_ends_with_the_time_for_a_login(
     async with FakePostgres(says=request(0) + VERSION[:-3]).on_port() as fake:
         with pytest.raises(StoreError, match="in time"):
             await open_store(f"postgresql://ops@127.0.0.1:{fake.port}/x?connect_timeout=2")
+
+
+async def test_an_encoding_that_a_pooler_repeats_in_quotes_is_taken() -> None:
+    """pgbouncer sends back what the driver asked for, letter by letter."""
+    encoding = message(b"S", b"client_encoding\0" + b"'utf-8'\0")
+    async with FakePostgres(says=request(0) + encoding + VERSION + READY).on_port() as fake:
+        opening = asyncio.ensure_future(open_store(f"postgresql://ops@127.0.0.1:{fake.port}/x?connect_timeout=60"))
+        async with asyncio.timeout(60):
+            while b"BEGIN" not in fake.received and not opening.done():
+                await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening

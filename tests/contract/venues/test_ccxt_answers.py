@@ -205,7 +205,7 @@ async def test_an_exchange_without_client_order_ids_cannot_be_looked_up() -> Non
 async def test_markets_that_cannot_be_read_are_said_at_once() -> None:
     for answer in (reply(503), reply(200, b"<html>"), reply(200, {"symbols": 5})):
         async with Loopback(lambda _, answer=answer: answer) as server:  # type: ignore[misc]  # bound per round
-            with pytest.raises(VenueError, match="did not tell its markets"):
+            with pytest.raises(VenueError, match="did not list its markets"):
                 await connected(server.url).open()
 
 

@@ -89,7 +89,7 @@ async def test_a_key_that_is_neither_is_refused(role: dict[str, object]) -> None
 @pytest.mark.parametrize("answer", UNKNOWN_ROLES)
 async def test_where_the_role_is_not_told_nothing_is_known(answer: bytes) -> None:
     async with Loopback(venue(answer)) as server:
-        with pytest.raises(VenueError, match="did not tell whether the key may act") as caught:
+        with pytest.raises(VenueError, match="did not say whether the key may act") as caught:
             await connected(server.url, private_key=AGENT_KEY).open()
     assert not isinstance(caught.value, BadCredentials)
 

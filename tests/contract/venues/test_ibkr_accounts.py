@@ -86,7 +86,7 @@ async def test_the_account_is_known_from_the_start(accounts: str, number: str | 
 
 async def test_a_number_that_the_gateway_does_not_have_is_the_wrong_account() -> None:
     async with Tws("DU1,DU2") as gateway:
-        with pytest.raises(WrongAccount, match="DU1, DU2, but the config says paper_number = 'DU3'"):
+        with pytest.raises(WrongAccount, match='DU1, DU2, but the config says paper_number = "DU3"'):
             await client(gateway, number="DU3").open()
 
 

@@ -95,7 +95,7 @@ async def test_a_gateway_that_does_not_tell_is_asked_again() -> None:
     async with Tws() as gateway:
         gateway.deaf_to = {"9"}
         made, failed = await learnt(gateway, "AAPL")
-        assert "AAPL: the gateway did not tell" in failed[0]
+        assert "AAPL: the gateway did not list" in failed[0]
         assert isinstance(made.prepare(action(market_id="AAPL"), "suite-1"), Refused)
         gateway.deaf_to = set()
         assert await cast("Any", made).learn(["AAPL"]) == ()

@@ -179,7 +179,7 @@ async def test_sizes_in_millionths_are_read_as_shares() -> None:
 async def test_a_market_that_is_not_told_cannot_be_traded() -> None:
     async with clob() as (made, _):
         assert await made.learn(["12345", "nonsense"]) == (
-            "12345: told in a form that is not known",
+            "12345: described in an unknown form",
             "nonsense: not a token id",
         )
         assert isinstance(made.prepare(action(market_id="12345"), "e"), Refused)

@@ -22,7 +22,7 @@ BIDS = [{"price": "0.01", "size": "9"}, {"price": "0.41", "size": "5"}]
 ASKS = [{"price": "0.99", "size": "9"}, {"price": "0.43", "size": "5"}]
 BOOK = {"asset_id": TOKEN, "timestamp": STAMP, "bids": BIDS, "asks": ASKS}
 ORDERS = {"data": [{"asset_id": TOKEN}, {"asset_id": TOKEN}, {"asset_id": "9"}], "next_cursor": "LTE="}
-ELSEWHERE = "position: polymarket tells it at another host, which is not asked"
+ELSEWHERE = "position: polymarket gives it at another host, which is not asked"
 
 Told = Callable[[Received], Answer | Awaitable[Answer]]
 

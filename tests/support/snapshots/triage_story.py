@@ -102,7 +102,7 @@ async def _dismiss(story: Storyboard) -> None:
     story.keep(1.4, "2 2", "a reason, then the number of entries")
     await press(story.pilot, "enter")
     await told(story.pilot)
-    story.keep(1.2, "enter", "settled without being sent; z undoes it")
+    story.keep(1.2, "enter", "closed without being sent; z undoes it")
 
 
 def _title(story: Storyboard) -> str:

@@ -227,6 +227,6 @@ def dedup(kind: Dedup, **changes: object) -> Profile:
 
 async def soon(condition: Callable[[], bool]) -> None:
     """Until it holds; a hang ends by the caller's own limit."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
