@@ -374,7 +374,7 @@ class SQLActs(SQLLog):
             if not is_plain(entry_id):
                 why = "its id is not plain text: cannot be acted on"
             elif not is_comparable(version, self._attached):
-                why = "its retry_count is no number: cannot be acted on"
+                why = "its retry_count is not a number: cannot be acted on"
             else:
                 why = describe(found.get(entry_id))
             now.append((entry_id, why))
