@@ -27,8 +27,11 @@ from tests.support.exchange import Exchange, in_process
 from tests.support.postgres import Postgres
 from tests.support.sink import in_postgres, in_sqlite
 
-LONGEST = 0.06  # seconds of life after it is ready
+LONGEST = 0.06  # seconds of life after it is ready; notes on orders linger longer, so that none is written by then
+NOTED_ONE_IN = 10  # engines that live until notes are written, and are killed while more of them are
 ORDER = {"symbol": "AAPL", "side": "buy", "type": "limit", "limit_price": "150", "time_in_force": "day"}
+TABLE = "order_dlq"
+_TAKEN = "resolved_at IS NOT NULL AND venue_order_id IS NOT NULL"
 _HEADERS = {"APCA-API-KEY-ID": "practice", "APCA-API-SECRET-KEY": "practice", "Content-Type": "application/json"}
 
 
@@ -37,6 +40,7 @@ class Verdict:
     kills: int = 0
     orders: int = 0
     acknowledged: int = 0
+    noted: int = 0
     entries: int = 0
     open: int = 0
     lost: list[str] = field(default_factory=list)
@@ -49,6 +53,7 @@ class Verdict:
     def __str__(self) -> str:
         return (
             f"{self.kills} kills, {self.orders} orders at the exchange: {self.acknowledged} acknowledged, "
+            f"{self.noted} noted in the sink, "
             f"{self.entries} in entries, {self.open} in open intents; "
             f"{len(self.lost)} lost, {len(self.doubled)} doubled"
         )
@@ -89,8 +94,9 @@ def _trade(target: str, url: str, acknowledged: Path, seed: int, ready: int) -> 
             continue
 
 
-def _killed(target: str, url: str, acknowledged: Path, seed: int) -> None:
-    """Fork an engine and kill it at a random moment of its life."""
+def _killed(target: str, url: str, acknowledged: Path, seed: int, *, noted: bool) -> None:
+    """Fork an engine and kill it at a random moment of its life; `noted`: of its life after its first notes."""
+    before = _noted(target) if noted else 0
     heard, ready = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,27 +107,39 @@ def _killed(target: str, url: str, acknowledged: Path, seed: int) -> None:
     os.close(ready)
     os.read(heard, 1)
     os.close(heard)
+    until = time.monotonic() + 60
+    while noted and _noted(target) == before and time.monotonic() < until:
+        time.sleep(LONGEST)
     time.sleep(random.Random(seed).uniform(0, LONGEST))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 
+def _ask(target: str, sql: str) -> list[Any]:
+    return list(in_postgres(target, sql) if "://" in target else in_sqlite(Path(target), sql))
+
+
+def _noted(target: str) -> int:
+    """Orders that an engine noted as taken."""
+    return int(_ask(target, f"SELECT count(*) FROM {TABLE}_intent WHERE {_TAKEN}")[0][0])
+
+
 def judged(target: str, exchange: Exchange, acknowledged: Path, kills: int) -> Verdict:
-    table = "order_dlq"
     asked = (
-        f"SELECT client_order_id FROM {table}",
-        f"SELECT client_order_id FROM {table}_intent WHERE resolved_at IS NULL",
+        f"SELECT client_order_id FROM {TABLE}",
+        f"SELECT client_order_id FROM {TABLE}_intent WHERE resolved_at IS NULL",
+        f"SELECT client_order_id FROM {TABLE}_intent WHERE {_TAKEN}",
     )
-    ask: Any = in_postgres if "://" in target else lambda path, sql: in_sqlite(Path(path), sql)
-    entries, opened = ({str(row[0]) for row in ask(target, sql)} for sql in asked)
-    notes = set(acknowledged.read_text().split()) if acknowledged.exists() else set()
+    entries, opened, taken = ({str(row[0]) for row in _ask(target, sql)} for sql in asked)
+    said = set(acknowledged.read_text().split()) if acknowledged.exists() else set()
     placed = [str(line["client_order_id"]) for line in exchange.orders]
+    notes = said | taken  # what the engine knew, by its own file or by its note in the sink
     known = notes | entries | opened
     lost = [one for one in placed if one not in known]
     again = [one for one, times in Counter(placed).items() if times > 1] + sorted(notes & entries)
-    return Verdict(
-        kills, len(placed), len(notes & set(placed)), len(entries & set(placed)), len(opened & set(placed)), lost, again
-    )
+    again += sorted(taken - set(placed))  # noted as taken, and the exchange knows nothing of it
+    acknowledged_there, noted, held, left = (len(one & set(placed)) for one in (notes, taken, entries, opened))
+    return Verdict(kills, len(placed), acknowledged_there, noted, held, left, lost, again)
 
 
 def run(target: str, folder: Path, kills: int, *, seed: int, seconds: float = float("inf")) -> Verdict:
@@ -132,7 +150,7 @@ def run(target: str, folder: Path, kills: int, *, seed: int, seconds: float = fl
             sink.intents()
         done = 0
         while done < kills and time.monotonic() < until:
-            _killed(target, exchange.url, acknowledged, seed + done)
+            _killed(target, exchange.url, acknowledged, seed + done, noted=done % NOTED_ONE_IN == 0)
             done += 1
         return judged(target, exchange, acknowledged, done)
 

@@ -30,3 +30,4 @@ def test_every_order_at_the_exchange_is_accounted_for(
     said = done.stdout.split()
     assert int(said[0]) > 0
     assert int(said[2]) > 0
+    assert int(said[said.index("noted") - 1]) > 0, "no engine lived until it noted an order"
