@@ -172,9 +172,17 @@ async def test_a_halt_by_another_console_stops_the_batch_within_a_second(make_bo
     stage = await at(target, venue=FakeVenue(script=script), settings=settings)
     other = await at(target, actor=BOB)
     begun = {"for its turn": 0, "for the breaker": 5, "between entries": 2}[waiting]
+    halted = asyncio.Event()
+
+    async def hold(_: Prepared) -> None:
+        if waiting == "between entries" and len(stage.told) >= begun:
+            await halted.wait()  # else a quick batch is over before the halt
+
+    stage.venue.before_lookup = hold
     running = asyncio.ensure_future(stage.replay(*range(1, 10)))
     await soon(lambda: len(stage.told) >= begun and bool(stage.venue.asked))
     await other.store.halt(BOB, why())
+    halted.set()
     began, posts = time.monotonic(), len(stage.venue.posts)
     told = await asyncio.wait_for(running, 25)
     assert time.monotonic() - began < 20
