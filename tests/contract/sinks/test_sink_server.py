@@ -48,7 +48,7 @@ def test_a_restart_of_postgres_loses_nothing(server: Postgres) -> None:
 
 
 def test_a_server_that_stays_down_is_told_within_the_timeout(server: Postgres) -> None:
-    with PostgresDLQ(server.dsn("postgres"), timeout=2.0) as sink:
+    with PostgresDLQ(server.dsn("postgres"), timeout=4.0) as sink:
         order = entry()
         sink.write(order)
         server.down()
@@ -74,7 +74,7 @@ async def _locked(dsn: str, held: threading.Event, release: threading.Event) -> 
 
 def test_a_locked_table_does_not_hang_the_engine(postgres_db: str) -> None:
     held, release = threading.Event(), threading.Event()
-    with PostgresDLQ(postgres_db, timeout=1.0) as sink:
+    with PostgresDLQ(postgres_db, timeout=3.0) as sink:
         locker = threading.Thread(target=lambda: asyncio.run(_locked(postgres_db, held, release)))
         locker.start()
         assert held.wait(30)
@@ -180,7 +180,7 @@ def test_a_dismissal_whose_answer_is_lost_is_repeated(relay: tuple[Relay, str]) 
 
 def test_a_line_that_falls_silent_ends_in_an_unknown_not_in_a_hang(relay: tuple[Relay, str]) -> None:
     between, dsn = relay
-    with PostgresDLQ(dsn, timeout=2.0) as sink:
+    with PostgresDLQ(dsn, timeout=4.0) as sink:
         order = entry()
         sink.write(entry(1))
         between.silent.set()

@@ -31,7 +31,7 @@ BATCH = "/v2/stocks/quotes/latest"
 
 
 async def looked(url: str, *actions: OrderAction, route: Route | None = None) -> dict[str, MarketView]:
-    client = connect("alpaca", "paper", Credentials(ALPACA_SECRETS), route or Route(timeout=2.0, endpoint=url))
+    client = connect("alpaca", "paper", Credentials(ALPACA_SECRETS), route or Route(timeout=10.0, endpoint=url))
     try:
         return dict(await client.look(actions))
     finally:
@@ -213,7 +213,7 @@ def test_a_stub_never_leads_to_the_real_data_host(route: Route, url: str) -> Non
 
 async def test_quotes_come_from_the_data_endpoint_and_the_rest_from_the_accounts() -> None:
     async with Loopback(served()) as orders, Loopback(served()) as data:
-        route = Route(timeout=2.0, endpoint=orders.url, data_endpoint=data.url)
+        route = Route(timeout=10.0, endpoint=orders.url, data_endpoint=data.url)
         views = await looked("", LIMIT, route=route)
     assert views["AAPL"] == MarketView(SEEN, Decimal(0), 0, "USD")
     assert [got.path for got in data.requests] == [BATCH]

@@ -66,7 +66,7 @@ REFUSED = [
 
 
 def route(**options: object) -> Route:
-    return Route(timeout=1.0, options=options)
+    return Route(timeout=10.0, options=options)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -124,7 +124,7 @@ async def test_a_position_that_is_no_number_is_none() -> None:
 
 
 async def test_a_venue_that_says_nothing_is_waited_for_only_so_long() -> None:
-    views, _ = await asyncio.wait_for(looked(never, YES, timeout=0.2), 5)
+    views, _ = await asyncio.wait_for(looked(never, YES, timeout=0.2), 30)
     assert len(views["KXBTC-26"].problems) == 3
 
 

@@ -93,7 +93,7 @@ async def servers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
 
 
 def client_of(venue: Venue, mode: Mode, endpoint: str | None = None, **secrets: str) -> VenueClient:
-    route = Route(timeout=2.0, endpoint=endpoint)
+    route = Route(timeout=10.0, endpoint=endpoint)
     return connect(venue.name, mode, Credentials({**venue.secrets, **secrets}), route)
 
 
