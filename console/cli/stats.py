@@ -285,6 +285,7 @@ class _Server(ThreadingHTTPServer):
     """At most so many clients at a time, each for a limited time: a slow one holds up nobody for long."""
 
     daemon_threads = True
+    request_queue_size = 128  # with five, the default, a client in a crowd waits a second before it is tried again
 
     def __init__(self, where: tuple[str, int], answer: object) -> None:
         self.answer = answer
