@@ -165,7 +165,7 @@ def test_an_export_writes_into_no_file_that_lies_there(desk: Desk, sqlite_target
         while victim.read_text() == "mine\n" and not _own_files(desk.folder):
             assert time.monotonic() < until, "no export"
             terminal.press("x")  # a console that is still starting does not take it
-            terminal.settle(1.0)
+            terminal.settle()
     assert victim.read_text() == "mine\n"
 
 
