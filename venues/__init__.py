@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import cast
 
-from venues.action import ActionFinding, Parsed, parse_action
+from venues.action import ActionFinding, Parsed, named_order, parse_action
 from venues.client import (
     BadCredentials,
     Dedup,
@@ -143,6 +143,7 @@ __all__ = [
     "credential_fields",
     "differences",
     "has_paper",
+    "named_order",
     "parse_action",
     "venue_profile",
 ]

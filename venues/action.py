@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
@@ -53,6 +53,14 @@ def parse_action(columns: Mapping[str, object], action_json: str | None) -> Pars
     if not document:
         reading.notes.append("no action JSON: rebuilt from the columns")
     return Parsed(None if reading.findings else action, tuple(reading.findings), tuple(reading.notes))
+
+
+def named_order(columns: Mapping[str, object], action_json: str | None) -> OrderAction | None:
+    """Of a new order that cannot be read, what names it at its venue: enough to ask for it, too little to send it."""
+    try:
+        return _Reading(columns, read_document(action_json)).named()
+    except DocumentError:
+        return None
 
 
 class _Stated(NamedTuple):
@@ -125,8 +133,8 @@ class _Reading:
         side, order_type = self._text("side", fold_case=True), self._text("order_type", fold_case=True)
         quantity, price = (self._number(name, zero=True, missing=None) for name in ("quantity", "price"))
         self.findings = counted
-        if others := [name for name in self._stated if name in TERMS and name not in _NAMES_AN_ORDER]:
-            self.notes.append(f"a cancel: {', '.join(sorted(others))} is not sent")
+        if others := self._others():
+            self.notes.append(f"a cancel: {', '.join(others)} is not sent")
         return OrderAction(
             verb="cancel",
             market_id=market_id or "",
@@ -141,6 +149,39 @@ class _Reading:
             terms=Terms(**{name: held for name, held in named.items() if held is not None}),
             params=self._params,
         )
+
+    def named(self) -> OrderAction | None:
+        """A new order by its own id, where that and whose it is are told beyond doubt. Its type is empty unless it is
+        surely a plain one."""
+        verb = self._word("action", VERBS, kind="verb") or "new"
+        self._text("venue_name", fold_case=True)
+        order = self._cancel()
+        if verb != "new" or self.findings or order.client_order_id is None:
+            return None
+        counted = list(self.findings)
+        order_type = self._word("order_type", frozenset(TYPES), kind="type", required=True)
+        # Venues keep orders of other kinds in other places.
+        is_plain = (
+            order_type in ("limit", "market") and self.findings == counted and not (self._params or self._others())
+        )
+        self.findings = counted
+        side, price = (
+            order.side if order.side in SIDES else "",
+            order.price if order.price and order.price > 0 else None,
+        )
+        return replace(
+            order,
+            verb="new",
+            side=side,
+            quantity=Decimal(0),
+            order_type=str(order_type) if is_plain else "",
+            price=price,
+            params={},
+        )
+
+    def _others(self) -> list[str]:
+        """The terms that name no order."""
+        return sorted(name for name in self._stated if name in TERMS and name not in _NAMES_AN_ORDER)
 
     def _call_params(self) -> Mapping[str, object]:
         """The `params` of a ccxt call."""

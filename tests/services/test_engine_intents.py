@@ -110,6 +110,62 @@ async def test_found_and_equal_is_adopted(desk: Open) -> None:
     assert here.venue.posts == []
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"quantity": 0.0},
+        {"action_json": '{"quantity": 5}'},  # the column says 7
+        {"price": None},
+        {"side": "sideways"},
+    ],
+)
+async def test_an_order_that_cannot_be_read_is_asked_for_by_its_id(desk: Open, odd: dict[str, Any]) -> None:
+    """Its engine may have sent it, or something like it: only that nothing is there is a clear answer."""
+    here = await desk(intent_row(7, **odd), intent_row(8, **odd))
+    here.books(8)
+    assert [(await here.ask(n)).answer for n in (7, 8)] == ["absent", "found"]
+    assert (await here.ask(8)).equal is False
+    absent, found = await here.reconcile()
+    assert (absent.outcome, await here.shows(7)) == ("not_sent", ("pending", "entry"))
+    assert (found.outcome, (found.detail or "").startswith("conflict: ")) == ("unknown", True)
+    assert await here.shows(8) == ("in_doubt", "intent")
+    chosen, _ = await here.session.triage.chosen((ident(7),))
+    plan = await here.session.plan(Selection.of(list(chosen.values())), ReplayRequest("paper", single=True))
+    assert [guard.code for one in plan.blocked for guard in one.guards] == ["unparsable"]
+    assert await here.verified()
+    assert here.venue.posts == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"action_json": '{"stop_price": "soon"}'},
+        {"action_json": '{"type": "stop"}'},  # the column says limit
+        {"order_type": "iceberg"},
+        {"quantity": 0.0, "action_json": '{"quantity": 0, "params": {"trigger": 5}}'},
+    ],
+)
+async def test_of_an_order_of_unknown_kind_not_found_proves_nothing(desk: Open, odd: dict[str, Any]) -> None:
+    """A venue keeps stops and plain orders apart, and only plain ones were looked through."""
+    here = await desk(intent_row(7, **odd), intent_row(8, **odd))
+    here.books(8)
+    assert [(await here.ask(n)).answer for n in (7, 8)] == ["unknown", "found"]
+    absent, found = await here.reconcile()
+    assert (absent.outcome, "what kind of order it was" in (absent.detail or "")) == ("unknown", True)
+    assert (found.outcome, (found.detail or "").startswith("conflict: ")) == ("unknown", True)
+    assert [await here.shows(n) for n in (7, 8)] == [("in_doubt", "intent")] * 2
+
+
+@pytest.mark.parametrize(
+    "odd", [{"client_order_id": "two words"}, {"action_json": '{"clientOrderId": "other"}'}, {"action_json": "{"}]
+)
+async def test_an_order_whose_own_id_cannot_be_read_is_not_asked_for(desk: Open, odd: dict[str, Any]) -> None:
+    here = await desk(intent_row(7, **odd))
+    (ended,) = await here.reconcile()
+    assert (ended.outcome, (ended.detail or "").startswith("look-up failed: unparsable: ")) == ("unknown", True)
+    assert (here.venue.asked, await here.shows()) == ([], ("in_doubt", "intent"))
+
+
 async def test_found_but_different_stays_in_doubt(desk: Open) -> None:
     here = await desk(intent_row(7))
     here.books(price="11")

@@ -101,7 +101,7 @@ class Inquiry:
         command, client = question.command, question.client
         now = min(self._clock(), await self._store.clock())
         found = await client.lookup(question.prepared)
-        verdict = judge(command.action, found, not_before=earliest(command.captured_at))
+        verdict = question.judged(judge(command.action, found, not_before=earliest(command.captured_at)))
         window = self._pool.window(command.venue)
         gap = question.gap or absence_gap(command.captured_at, now, window=window, reach=client.profile.reach)
         if verdict.kind == "absent" and not client.profile.lookup:

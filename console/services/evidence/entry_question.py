@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from backends.records import Entry
 from backends.store import Store
-from console.services.replay.command import Command, Problem, aimed, read_command, with_client_id
+from console.services.evidence.lookup_verdict import LookupVerdict, shown_status
+from console.services.replay.command import Command, Problem, aimed, read_command, read_names, with_client_id
 from console.services.replay.venue_pool import VenuePool
 from venues import NO_TERMS, Learner, Mode, OrderAction, Prepared, Refused, VenueClient, VenueError
+
+_ANY = Decimal(1)  # no venue finds an order by its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,14 @@ class EntryQuestion:
     prepared: Prepared  # the request by which the venue is asked
     account: str | None
     gap: str | None  # why "not found" proves nothing, however late it is asked
+    unread: str = ""  # why no order that is found can be compared with the stored one
+
+    def judged(self, verdict: LookupVerdict) -> LookupVerdict:
+        """An order under the id of one that cannot be read is no clear answer, whatever it is."""
+        if not self.unread or verdict.order is None:
+            return verdict
+        text = f"conflict: {shown_status(verdict.order)}, and the stored order cannot be read ({self.unread})"
+        return replace(verdict, kind="conflict", text=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +39,12 @@ class CannotAsk:
 
 
 async def question_of(store: Store, pool: VenuePool, entry: Entry, mode: Mode) -> EntryQuestion | CannotAsk:
-    command = read_command(entry, venue=None)
+    command, unread = read_command(entry, venue=None), ""
     if isinstance(command, Problem):
-        return CannotAsk(f"{command.code}: {command.text}")
+        unread, named = f"{command.code}: {command.text}", read_names(entry)
+        if named is None:
+            return CannotAsk(unread)
+        command = named
     try:
         client = await pool.client(command.at, mode)
         fitted = with_client_id(command, client.profile, store_id=await store.store_id(), attempts=())
@@ -39,15 +54,23 @@ async def question_of(store: Store, pool: VenuePool, entry: Entry, mode: Mode) -
     if isinstance(client, Learner):
         await client.learn((fitted.action.market_id,))
     aim = aimed(fitted, ())
-    prepared = _askable(client, aim.asked_by(), fitted.client_order_id)
+    prepared = _askable(client, _stand_in(fitted.action) if unread else aim.asked_by(), fitted.client_order_id)
     if isinstance(prepared, Refused):
-        return CannotAsk(prepared.why, account)
+        return CannotAsk(unread or prepared.why, account)
     gap = None
     if fitted.action.verb == "new" and not fitted.own_id:
         gap = "the engine sent it without a client order id by which it could be asked for"
+    if unread and not fitted.action.order_type:
+        gap = "what kind of order it was cannot be read, and venues keep kinds apart"
     if len(aim.aims) > 1 or (aim.aims and not aim.is_aim_sure):
         gap = "its order may have another client order id"
-    return EntryQuestion(fitted, client, prepared.by_aim, account, gap)
+    return EntryQuestion(fitted, client, prepared.by_aim, account, gap, unread)
+
+
+def _stand_in(action: OrderAction) -> OrderAction:
+    """An order that its venue's request can be made of: of one that cannot be read only the names are known."""
+    order_type = "limit" if action.price is not None else "market"
+    return replace(action, side=action.side or "buy", quantity=_ANY, order_type=order_type)
 
 
 def _askable(client: VenueClient, action: OrderAction, client_order_id: str) -> Prepared | Refused:

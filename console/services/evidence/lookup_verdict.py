@@ -46,7 +46,7 @@ def _found(action: OrderAction, order: VenueOrder, not_before: datetime | None) 
         other.append(f"placed at {order.created_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}, before this entry's order")
     if other:
         return LookupVerdict("conflict", f"conflict: {'; '.join(other)}", order)
-    shown = _shown(order)
+    shown = shown_status(order)
     if order.status in ("open", "partly_filled", "filled") or (order.filled is not None and order.filled > 0):
         return LookupVerdict("ours", shown, order)
     match order.status:
@@ -60,7 +60,7 @@ def _found(action: OrderAction, order: VenueOrder, not_before: datetime | None) 
 
 def _cancelled(order: VenueOrder) -> LookupVerdict:
     """Judge a cancel by the order that it cancels: the cancel succeeded when that order has ended."""
-    shown = _shown(order)
+    shown = shown_status(order)
     if order.status == "cancelled" or "cancel" in order.raw_status.lower():
         return LookupVerdict("ours", shown, order)
     match order.status:
@@ -72,6 +72,6 @@ def _cancelled(order: VenueOrder) -> LookupVerdict:
             return LookupVerdict("unclear", shown, order)
 
 
-def _shown(order: VenueOrder) -> str:
+def shown_status(order: VenueOrder) -> str:
     """The status in neutral words; one that is not known in the venue's own."""
     return f"found: {order.status if order.status != 'unclear' else order.raw_status or 'an unknown status'}"

@@ -177,7 +177,8 @@ class Reconciliation:
         reach, window = client.profile.reach, self._pool.window(at.venue)
         gap = question.gap or absence_gap(sent, now, window=window, reach=reach)
         prepared, action = question.prepared, question.command.action
-        verdict = await self._looked_up(client, pace, prepared, action, sure=gap is None, not_before=earliest(captured))
+        seen = await self._looked_up(client, pace, prepared, action, sure=gap is None, not_before=earliest(captured))
+        verdict = question.judged(seen)
         return VenueWord(verdict, account=question.account, absence_gap=gap, could_ask=client.profile.lookup)
 
     async def _times(self, attempt: Attempt) -> tuple[datetime | None, datetime | None]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from backends.records import Attempt, Entry, RowKey, Version, parse_time
 from console.services.replay.venue_pool import VenueAccount
 from console.services.triage.triage import ClassifiedEntry, classified
-from venues import OrderAction, Profile, parse_action
+from venues import OrderAction, Profile, named_order, parse_action
 
 RANK = {"cancel": 2, "replace": 1, "new": 0}
 
@@ -168,6 +168,16 @@ def read_command(entry: Entry, *, venue: str | None) -> Command | Problem:
     if parsed.action is None:
         text = "; ".join(f"{finding.code}: {finding.text}" for finding in parsed.findings) or "no action"
         return Problem(entry.id, "unparsable", text)
+    return _command(entry, parsed.action, venue, parsed.notes)
+
+
+def read_names(entry: Entry) -> Command | None:
+    """Of an entry that is no command: what its order can be asked for by. It can never be sent."""
+    action = named_order(entry.columns, entry.text("action_json") or None)
+    return None if action is None else _command(entry, action, None, ())
+
+
+def _command(entry: Entry, action: OrderAction, venue: str | None, notes: tuple[str, ...]) -> Command:
     row: ClassifiedEntry = classified(entry)
     retries = entry.get("retry_count")
     return Command(
@@ -176,14 +186,14 @@ def read_command(entry: Entry, *, venue: str | None) -> Command | Problem:
         row_key=entry.row_key,
         venue=venue or entry.text("venue_name"),
         own_venue=entry.text("venue_name"),
-        action=parsed.action,
-        client_order_id=parsed.action.client_order_id or "",
-        own_id=bool(parsed.action.client_order_id),
+        action=action,
+        client_order_id=action.client_order_id or "",
+        own_id=bool(action.client_order_id),
         may_have_arrived=row.reach == "maybe",
         captured_at=parse_time(entry.get("captured_at")),
         retry_count=retries if isinstance(retries, int) else 0,
         fingerprint=row.fingerprint,
-        notes=parsed.notes,
+        notes=notes,
     )
 
 
