@@ -18,6 +18,7 @@ from console.services.browse.queue_order import QueueOrder, View
 from console.services.evidence.settle import SettleRequest
 from console.services.replay.background_run import RunHandle
 from console.services.replay.outcome import EntryOutcome
+from console.services.replay.plan import ReplayPlan
 from console.services.replay.preflight import ReplayRequest
 from console.services.session import Chosen, SessionSettings, StoreSession
 from console.services.triage.approvals import Approvals
@@ -131,6 +132,7 @@ async def test_an_order_that_cannot_be_read_is_asked_for_by_its_id(desk: Open, o
     assert await here.shows(8) == ("in_doubt", "intent")
     chosen, _ = await here.session.triage.chosen((ident(7),))
     plan = await here.session.plan(Selection.of(list(chosen.values())), ReplayRequest("paper", single=True))
+    assert isinstance(plan, ReplayPlan)
     assert [guard.code for one in plan.blocked for guard in one.guards] == ["unparsable"]
     assert await here.verified()
     assert here.venue.posts == []
