@@ -60,8 +60,8 @@ REVIEWED = {
     "render/group.py": {
         "_new(group, anything_seen=how.anything_seen)", "_poisoned(group)", "_when(group.first_seen, now)",
         "_when(group.last_seen, now)", "bar(part.count, most, _BAR)", "facts", "first", "head", "kind", "last",
-        "maybe", "poisoned", "short(Decimal(group.may_have_arrived))", "where", "wide", "_origins(group)", "text",
-        "group_title(group.title)",
+        "maybe", "poisoned", "short(Decimal(group.may_have_arrived))", "where", "wide", "text",
+        "_origins(group, has.origin)", "group_title(group.title)",
     },
     "render/health.py": {
         "' · '.join(map(_of_venue, alerts))", "_ARROWS[trend.direction]", "_COLUMNS", "_GAP", "_axis(size)",
