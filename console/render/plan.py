@@ -428,6 +428,7 @@ def _resend_success(plan: ResendPlan) -> str:
 def _going(entry: Entry) -> Line:
     return line(
         trusted(" ✓ ", "good"),
+        HANG,
         trusted(f"{safe(entry.id, 40)}  "),
         trusted(safe(value.order(entry), _SUBJECT), "strong"),
     )
@@ -436,6 +437,7 @@ def _going(entry: Entry) -> Line:
 def _left(one: EntryOutcome) -> Line:
     return line(
         trusted(" ✗ ", "warning"),
+        HANG,
         trusted(f"{safe(one.entry_id, 40)}  "),
         untrusted(one.detail or "", "warning", limit=300),
     )

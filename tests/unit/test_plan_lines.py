@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.records import Entry
-from console.render.line import plain, trusted
+from console.render.line import plain, trusted, wrap
 from console.render.plan import PageRow, every_one, resend_page
 from console.services.replay.outcome import EntryOutcome
 from console.services.resend.plan import ResendPlan, ResendRoute
@@ -26,3 +26,12 @@ def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
     text = "\n".join(plain(one.line) for one in resend_page(plan, rows=3))
     assert all(f"left-{n}" in text for n in range(9))
     assert all(f"g{n}" in text for n in range(9))
+
+
+def test_why_a_message_stays_is_wrapped_beneath_its_id() -> None:
+    left = (EntryOutcome("left-1", "refused", None, detail="in doubt: reconcile or settle it first"),)
+    row = next(one for one in resend_page(ResendPlan((), left), rows=3) if one.entry_id == "left-1")
+    first, *rest = [plain(one) for one in wrap(row.line, 30)]
+    assert first.startswith(" ✗ left-1")
+    assert rest
+    assert all(one.startswith("   ") for one in rest)
