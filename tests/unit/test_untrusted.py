@@ -49,10 +49,10 @@ REVIEWED = {
         "whose", "worth",
     },
     "evidence/event.py": {
-        "'  '.join(titles)", "_DONE.get(kind, kind)", "_identity(body)", "_operator(body, whole=False)",
+        "'  '.join(titles)", "_identity(body)", "done", "_operator(body, whole=False)",
         "_times(row)", "day", "ids[0]", "kind", "more", "numbers", "order", "rest", "row.hash.hex()[:16]", "said",
         "seq", "shown", "shown[11:19]", "time", "value", "words", "_operator(body, whole=is_wide)", "_subject(body)",
-        "act", "at[5:16]", "at[:19]", "place_of(entry)", "state.text", "subject", "who", "word",
+        "at[5:16]", "at[:19]", "place_of(entry)", "state.text", "subject", "who", "word",
     },
     "render/layout_tabs.py": {
         "failed", "gone", "known", "more", "reason", "shown.kind", "told(len(ancestors))", "what", "where",
