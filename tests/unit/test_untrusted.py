@@ -126,7 +126,7 @@ REVIEWED = {
         "width(part)", "name",
     },
     "render/markdown.py": {
-        "(' ' * _GAP).join(cells).rstrip()", "_plain(row)", "_plain(row.lstrip('# '))", "_plain(row[2:])",
+        "(' ' * _GAP).join(cells).rstrip()", "_plain(row)", "_plain(row.lstrip('# '))", "_plain(row[2:])", "text",
     },
     "render/store_choice.py": {"_GAP", "doubt", "told", "word", "kinds[name]"},
     "audit/event_entries.py": {"cut", "what"},
