@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from backends.records import Entry
 from console.render.line import plain, trusted, wrap
-from console.render.plan import PageRow, every_one, resend_page
+from console.render.plan import PageRow, every_one, plan_page, resend_page, said_lines
+from console.services.replay.guards import Guard
 from console.services.replay.outcome import EntryOutcome
+from console.services.replay.plan import Blocked, ReplayPlan
 from console.services.resend.plan import ResendPlan, ResendRoute
 
 
@@ -26,6 +28,14 @@ def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
     text = "\n".join(plain(one.line) for one in resend_page(plan, rows=3))
     assert all(f"left-{n}" in text for n in range(9))
     assert all(f"g{n}" in text for n in range(9))
+
+
+def test_a_reason_that_says_its_code_is_not_preceded_by_it() -> None:
+    guards = (Guard("in-doubt", "in doubt: reconcile or settle it first"), Guard("stale", "95m old, limit 15m"))
+    held = ReplayPlan("paper", False, (), (), (Blocked("dlq_1", guards),), (), "")
+    for told in (plain(plan_page(held, {}, rows=3)[-1].line), [*said_lines(held, {})][-1]):
+        assert "in doubt: reconcile or settle it first; stale: 95m old, limit 15m" in told
+        assert "in-doubt" not in told
 
 
 def test_why_a_message_stays_is_wrapped_beneath_its_id() -> None:
