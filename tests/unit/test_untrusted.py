@@ -119,7 +119,7 @@ REVIEWED = {
     "gates/dismissal.py": {"' · '.join(parts)", "told", "what", "worth"},
     "gates/plan_row.py": {"market", "mode.upper()", "place", "worth_text(step)"},
     "gates/waiting.py": {
-        "gross", "host", "left_text(plan, now)", "mode", "place", "places_text(plan)", "size", "state",
+        "claim", "gross", "host", "left_text(plan, now)", "mode", "part", "place", "places_text(plan)", "size", "state",
     },
     "render/help.py": {
         "_GAP", "_READING", "key.tooltip", "one.meaning", "one.sign", "one.word", "room", "text", "title",
