@@ -137,7 +137,8 @@ class ConsoleApp(App[int], inherit_bindings=False):
             session = await self.setup.attach(store)
         except StoreError as problem:
             self.update_header(attaching=False)
-            self.choose_store(problem=f"{store.name}: {problem}")
+            told = str(problem)
+            self.choose_store(problem=told if told.startswith(store.name) else f"{store.name}: {told}")
             return
         await self._switch_to(session, store)
 

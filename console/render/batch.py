@@ -224,10 +224,11 @@ def place_of(entry: Entry | None) -> str:
 
 
 def _short(row: ReportRow) -> str:
+    """What became of it, then what it made: of the two, the id can be cut."""
     if row.ended is None:
         return ""
     detail = safe(summarise(row.ended.detail or "").line, 400)
-    return "  ".join(part for part in (_made(row.ended), detail) if part)
+    return "  ".join(part for part in (detail, _made(row.ended)) if part)
 
 
 def _made(ended: EntryOutcome) -> str:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from backends.records import Note
-from console.render.line import Cell, Line, fit, line, spread, trusted, untrusted, width
+from console.render.line import Cell, Line, fit, line, spread, text_width, trusted, untrusted, width
 from console.render.status import sparkline
 from console.render.value import amounts, group_title, many, moment, short_value
 from console.services.market.entry_value import VenueTypes, by_currency
@@ -31,6 +31,7 @@ _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 class _Columns(NamedTuple):
     """The columns that fit the width; `bars`: steps of the trend; `wide`: tries and first seen, too."""
 
+    origin: int
     bars: int
     wide: bool
     money: bool
@@ -40,7 +41,7 @@ class _Columns(NamedTuple):
     @property
     def taken(self) -> int:
         """The room of all columns but the error."""
-        return 36 + self.bars + 12 * self.wide + 12 * self.money + 13 * self.category + 7 * self.maybe
+        return 26 + self.origin + self.bars + 12 * self.wide + 12 * self.money + 13 * self.category + 7 * self.maybe
 
 
 class GroupLook(NamedTuple):
@@ -64,7 +65,8 @@ class Story(NamedTuple):
 def _columns(size: int, layout: LayoutFields) -> _Columns:
     bars = 24 if size >= 140 else 12 if size >= 100 else 8
     wide = size >= 100
-    return _Columns(bars, wide, wide and layout.has_worth, size >= 140, wide and layout.has_modes)
+    origin = 22 if size >= 180 else 10
+    return _Columns(origin, bars, wide, wide and layout.has_worth, size >= 140, wide and layout.has_modes)
 
 
 def group_header(size: int, layout: LayoutFields, window: TrendWindow = DAY) -> Line:
@@ -73,7 +75,7 @@ def group_header(size: int, layout: LayoutFields, window: TrendWindow = DAY) -> 
     kind = f"{'CATEGORY':<11}  " if has.category else ""
     tries = f"{'TRY':>4} {'NOTIONAL':>11}" if has.money else f"{'TRIES':>5}"
     wide = f"{tries}{' ' * (2 if has.money else 1)}{'FIRST':>5} " if has.wide else ""
-    error, origin = fit("ERROR", max(10, size - has.taken)), fit(layout.words.origin.upper(), 10)
+    error, origin = fit("ERROR", max(10, size - has.taken)), fit(layout.words.origin.upper(), has.origin)
     text = f"{'COUNT':>8} {'NEW':>5}  {error}  {origin}  {maybe}{kind}{wide}{'LAST':>4}  IN {window.word.upper()}"
     return (trusted(fit(text, size), "dim"),)
 
@@ -100,7 +102,7 @@ def group_line(
         trusted(f"{_new(group, anything_seen=how.anything_seen):>5}  ", "accent"),
         *signs,
         Cell(fit(group_title(group.title), max(1, room - width(signs)))),
-        Cell(f"  {fit(_origins(group), 10)}  ", "dim"),
+        Cell(f"  {fit(_origins(group, has.origin), has.origin)}  ", "dim"),
         *((trusted(f"{maybe:>5}  ", "warning"),) if has.maybe else ()),
         trusted(f"{kind}{wide}{first}{last:>4}  ", "dim"),
         trusted(sparkline(bars(group.trend, has.bars)), "accent"),
@@ -130,13 +132,13 @@ def _new(group: Group, *, anything_seen: bool) -> str:
     return f"+{short(Decimal(group.new))}" if group.new else ""
 
 
-def _origins(group: Group) -> str:
+def _origins(group: Group, room: int) -> str:
     """The venue, queue or provider with most entries, and how many others."""
     names = list(group.venues)
     if not names:
         return "–"
     more = f" +{len(names) - 1}" if len(names) > 1 else ""
-    return fit(safe(names[0], 60), 10 - len(more)).rstrip() + more
+    return fit(safe(names[0], 60), room - len(more)).rstrip() + more
 
 
 def _largest(worth: Mapping[str, Decimal]) -> str:
@@ -217,16 +219,30 @@ def _notes(notes: tuple[Note, ...] | None) -> list[Line]:
 def split_lines(split: Sequence[Cross], size: int, layout: LayoutFields) -> list[Line]:
     """The split by what this layout's entries have, largest first, with a bar for each share."""
     most, titles = max((part.count for part in split), default=1), layout.words.split
-    names = max(10, min(24, (size - 12 - _BAR) // 3 - 2))
-    head = "  ".join([*(fit(title, names) for title in titles), f"{'COUNT':>8}"])
+    told = [
+        [safe(name, 80) or "–" for name in (part.venue, part.account, part.market)[: len(titles)]] for part in split
+    ]
+    sizes = _split_sizes(told, size)
+    head = "  ".join([*(fit(title, room) for title, room in zip(titles, sizes, strict=False)), f"{'COUNT':>8}"])
     lines = [line(trusted(head, "dim"))] if split else []
-    for part in split:
-        found = (part.venue, part.account, part.market)[: len(titles)]
-        where = "  ".join(fit(safe(name, 80) or "–", names) for name in found)
+    for part, names in zip(split, told, strict=True):
+        where = "  ".join(fit(name, room) for name, room in zip(names, sizes, strict=True))
         lines.append(
             (Cell(where), trusted(f"  {part.count:>8,}  ", "strong"), trusted(bar(part.count, most, _BAR), "accent"))
         )
     return lines
+
+
+def _split_sizes(told: Sequence[Sequence[str]], size: int) -> list[int]:
+    """Columns of one width; a longer name takes what the others do not need."""
+    needed = [max(10, *map(text_width, column)) for column in zip(*told, strict=True)]
+    sizes = [max(10, min(24, (size - 12 - _BAR) // 3 - 2))] * len(needed)
+    while lacks := [need - has for need, has in zip(needed, sizes, strict=True)]:
+        if max(lacks) <= 0 or min(lacks) >= 0:
+            break
+        sizes[lacks.index(max(lacks))] += 1
+        sizes[lacks.index(min(lacks))] -= 1
+    return sizes
 
 
 def bar(count: int, most: int, size: int) -> str:

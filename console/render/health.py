@@ -287,12 +287,14 @@ def _venue(name: str, venue: VenueTally, view: HealthView) -> Line:
 
 def _groups(groups: Sequence[Group], now: datetime, size: int) -> list[HealthRow]:
     rows = [HealthRow(_title("TOP GROUPS", "open · last", size))]
-    for group in groups:
-        last = long_age(group.last_seen, now) if group.last_seen else "?"
+    counts = [count(group.count) for group in groups]
+    lasts = [long_age(group.last_seen, now) if group.last_seen else "?" for group in groups]
+    sizes = [max(map(len, texts), default=0) for texts in (counts, lasts)]  # the title has what they leave
+    for group, told, last in zip(groups, counts, lasts, strict=True):
         cells = (
-            trusted(f"{count(group.count):>9}  ", "strong"),
-            Cell(fit(group_title(group.title), size - 20)),
-            trusted(f"{last:>8}", "dim"),
+            trusted(f"  {told:>{sizes[0]}}  ", "strong"),
+            Cell(fit(group_title(group.title), size - sum(sizes) - 7)),
+            trusted(f"  {last:>{sizes[1]}} ", "dim"),
         )
         rows.append(HealthRow(cells, f"group:{group.fingerprint}"))
     return rows if groups else [*rows, HealthRow(line(trusted("  none", "dim")))]

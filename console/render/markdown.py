@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from console.render.line import HANG, Cell, Line, fit, line, trusted
+from console.render.line import HANG, Cell, Line, fit, line, plain, trusted, wrap
 
 _ESCAPED = re.compile(r"\\(.)")
 _BARS = re.compile(r"(?<!\\)\|")
@@ -45,15 +46,36 @@ def _plain(text: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], size: int) -> Iterator[Line]:
-    """Columns as wide as their longest cell; where that is too wide, the widest ones are cut."""
+    """Columns as wide as their longest cell; where that is too wide, cells of the widest ones take several lines."""
     if not rows:
         return
-    widths = [max(cell_len(row[at]) if at < len(row) else 0 for row in rows) for at in range(len(rows[0]))]
-    while sum(widths) + _GAP * (len(widths) - 1) > size and max(widths) > _LEAST:
-        widths[widths.index(max(widths))] -= 1
+    widths = _widths(rows, size)
     for n, row in enumerate(rows):
-        cells = (fit(cell, room, right=n > 0 and _is_number(cell)) for cell, room in zip(row, widths, strict=False))
-        yield (Cell((" " * _GAP).join(cells).rstrip(), "dim" if n == 0 else "plain"),)
+        folded = [
+            _folded(cell, room, right=n > 0 and _is_number(cell)) for cell, room in zip(row, widths, strict=False)
+        ]
+        for parts in zip_longest(*folded):
+            cells = (part or " " * room for part, room in zip(parts, widths, strict=False))
+            yield (Cell((" " * _GAP).join(cells).rstrip(), "dim" if n == 0 else "plain"),)
+
+
+def _widths(rows: Sequence[Sequence[str]], size: int) -> list[int]:
+    """Narrowed first where cells have several words: half an id is of no use."""
+    columns = [[row[at] for row in rows if at < len(row)] for at in range(len(rows[0]))]
+    widths = [max(map(cell_len, column)) for column in columns]
+    words = [max(cell_len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    while sum(widths) + _GAP * (len(widths) - 1) > size and max(widths) > _LEAST:
+        foldable = [width if width > max(word, _LEAST) else 0 for width, word in zip(widths, words, strict=True)]
+        choice = foldable if any(foldable) else widths
+        widths[choice.index(max(choice))] -= 1
+    return widths
+
+
+def _folded(text: str, room: int, *, right: bool) -> list[str]:
+    """The cell's lines. What is cut already, as a long title, stays one."""
+    if text.endswith("…"):
+        return [fit(text, room)]
+    return [fit(plain(part).strip(), room, right=right) for part in wrap(line(trusted(text)), room)]
 
 
 def _is_number(text: str) -> bool:

@@ -311,7 +311,15 @@ def _note_tone(notes: str) -> Tone:
 
 def _blocked(one: Blocked, entry: Entry | None) -> Line:
     head, tail = entry_cells(one.entry_id, entry)
-    return line(trusted(" ✗ ", "warning"), HANG, *head, untrusted(one.text, "warning", limit=300), *tail)
+    return line(trusted(" ✗ ", "warning"), HANG, *head, untrusted(_reasons(one), "warning", limit=300), *tail)
+
+
+def _reasons(one: Blocked) -> str:
+    """`stale: 95m old; in doubt: reconcile it first`: the code of each, where its text does not begin with it."""
+    return "; ".join(
+        guard.text if guard.text.startswith(guard.code.replace("-", " ")) else f"{guard.code}: {guard.text}"
+        for guard in one.guards
+    )
 
 
 def _superseded(one: Superseded, plan: ReplayPlan, entries: Entries) -> Line:
@@ -343,7 +351,7 @@ def said_lines(plan: ReplayPlan, entries: Entries) -> Iterable[str]:
         what = _plain_entry(one.entry_id, entries.get(one.entry_id))
         yield f"{what}  superseded by {safe(one.by, 80)}"
     for held in plan.blocked:
-        yield f"{_plain_entry(held.entry_id, entries.get(held.entry_id))}  blocked: {safe(held.text)}"
+        yield f"{_plain_entry(held.entry_id, entries.get(held.entry_id))}  blocked: {safe(_reasons(held))}"
 
 
 def _plain_entry(entry_id: str, entry: Entry | None) -> str:
@@ -428,6 +436,7 @@ def _resend_success(plan: ResendPlan) -> str:
 def _going(entry: Entry) -> Line:
     return line(
         trusted(" ✓ ", "good"),
+        HANG,
         trusted(f"{safe(entry.id, 40)}  "),
         trusted(safe(value.order(entry), _SUBJECT), "strong"),
     )
@@ -436,6 +445,7 @@ def _going(entry: Entry) -> Line:
 def _left(one: EntryOutcome) -> Line:
     return line(
         trusted(" ✗ ", "warning"),
+        HANG,
         trusted(f"{safe(one.entry_id, 40)}  "),
         untrusted(one.detail or "", "warning", limit=300),
     )

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from backends.store import BadTarget
 from backends.target import parse_target
-from console.render.line import Line, line, trusted, untrusted
+from console.render.line import Line, line, trusted, untrusted, wrap
 from console.render.store_choice import config_line, offer_lines, recent_line, store_lines
 from console.screens.frame import FramedScreen, name_of
 from console.services.store_glance import StoreGlance
@@ -49,9 +49,6 @@ class AttachScreen(FramedScreen):
         super().on_mount()
         setup = self.console.setup
         self._head.show(self._title())
-        path, exists = setup.config_path
-        if path:
-            self._where.show(config_line(path, exists=exists))
         if setup.glance is not None:
             self._glances = dict.fromkeys(setup.config.stores)
             for store in setup.config.stores.values():
@@ -70,8 +67,14 @@ class AttachScreen(FramedScreen):
         self.start(look, group="glance", exclusive=False)
 
     def _put(self) -> None:
-        if self.is_mounted:
-            self._list.put([*self._choices()])
+        if not self.is_mounted:
+            return
+        self._list.put([*self._choices()])
+        path, exists = self.console.setup.config_path
+        if path:
+            lines = [*wrap(config_line(path, exists=exists), max(20, self.size.width - 4))]
+            self._where.styles.height = len(lines)
+            self._where.show(*lines)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)

@@ -61,6 +61,28 @@ async def test_a_first_run_offers_the_demo_a_path_and_says_where_the_config_is_l
             assert len(ids(app)) == 12
 
 
+async def test_where_the_config_is_looked_for_is_whole_however_long(tmp_path: Path) -> None:
+    path = "/home/operations-night-shift/.config/dlq-console/config.toml"
+    app = first_run(tmp_path, config_path=(path, False)).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for size, lines in (((80, 24), 2), ((120, 40), 1)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert path in screen_text(app)
+            assert app.screen.query_one("#attach-config").size.height == lines
+
+
+async def test_a_typed_store_that_cannot_be_reached_is_named_once(tmp_path: Path) -> None:
+    app = first_run(tmp_path).console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press(*"postgresql://127.0.0.1:1/x")
+        await press(pilot, "enter")
+        await until(pilot, lambda: "cannot be reached" in screen_text(app))
+        assert screen_text(app).count("127.0.0.1:1/x") == 1
+
+
 async def test_the_demo_is_one_key_away(tmp_path: Path) -> None:
     app = first_run(tmp_path).console()
     async with app.run_test(size=(80, 24)) as pilot:

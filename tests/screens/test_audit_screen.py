@@ -105,6 +105,27 @@ async def test_a_bulk_event_opens_its_entries_and_each_of_them(stage: Stage) -> 
         assert on_queue(app), "the filter is cleared before the screen closes"
 
 
+async def test_tab_completes_the_trail_s_own_fields_and_values(stage: Stage) -> None:
+    app = stage.console()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "slash")
+        for typed, becomes in (
+            ("op", "operator:"),
+            ("BO", "operator:bob "),
+            ("kind:dis", "operator:bob kind:dismiss "),
+            ("reason:bad", "operator:bob kind:dismiss reason:bad-order "),
+            ("market", "operator:bob kind:dismiss reason:bad-order market"),  # no field of the trail
+        ):
+            await pilot.press(*("colon" if one == ":" else one for one in typed), "tab")
+            await settled(pilot)
+            assert f"filter: {becomes}" in screen_text(app)
+        await press(pilot, "escape", "slash")
+        await pilot.press("o", "tab")
+        await settled(pilot)
+        assert notice(app).split() == ["operator:", "outcome:"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -297,7 +297,8 @@ async def test_calls_go_to_their_provider_and_what_cannot_stays(postgres_db: str
             await press(pilot, "a", "R")
             await until(pilot, lambda: "type 2 to send again" in screen_text(app))
             assert f"prov-1 at {provider.url.removeprefix('http://')}" in screen_text(app)
-            assert "the config has no" in screen_text(app)
+            assert "holds       1   unknown provider 1" in screen_text(app)
+            assert "unknown-provider: the config has no" in screen_text(app)
             await answer(pilot, "2")
             await _replayed(pilot)
             outcomes = {one.entry_id: one.outcome for one in app.activity.run.landed} if app.activity.run else {}

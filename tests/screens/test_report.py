@@ -9,7 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from console.render.batch import ReportKeys, head_lines, report_rows
+import pytest
+
+from console.render.batch import ReportKeys, head_lines, report_line, report_rows
 from console.render.line import plain
 from console.screens.batch import BatchScreen
 from console.screens.entry import EntryScreen
@@ -173,6 +175,15 @@ def test_refused_entries_are_no_progress_and_what_was_there_was_not_sent() -> No
     assert "░" not in head
     assert "held 2: stale 2" in head
     assert "M marks 2 held" in head
+
+
+@pytest.mark.parametrize("size", [76, 116])
+def test_a_row_says_what_was_found_before_the_order_s_long_id(size: int) -> None:
+    ended = EntryOutcome("a", "accepted", "paper", "72949ac4-ba3a-44be-8973-ab3492a18771", detail="found: open")
+    run = _run("reconcile", going=())
+    run.landed = [ended]
+    (row,) = report_rows(run)
+    assert "found: open" in plain(report_line(row, size, over=True, kind="reconcile"))
 
 
 def test_nothing_looks_full_after_a_stop_or_a_failure() -> None:

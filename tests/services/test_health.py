@@ -17,6 +17,7 @@ from console.settings.config import Config
 from tests.support.index import indexed
 from tests.support.shift_store import BEGAN, at, shift
 from tests.support.store import ACTOR, BASE, sqlite_rig
+from tests.unit.test_group_lines import GROUP
 
 NOW = BEGAN + timedelta(minutes=30)
 
@@ -114,6 +115,21 @@ def test_alerts_stand_in_one_row_a_venue_and_the_gravest_first() -> None:
         text = "\n".join(map(plain, health_lines(columns, frame)))
         assert "alpaca  2 poisoned · 247 open (limit 100)" in text
         assert "kalshi  150 open (limit 100) · oldest 3h (limit 30m)" in text
+
+
+def test_a_top_group_s_title_has_what_its_numbers_leave() -> None:
+    tally = Tally(BASE, {"pending": 13}, {}, {}, (), 0, ())
+    view = a_view(tally, DepthTrends(DepthTrend((13,)), {}))
+    title = "RuntimeError: HTTP 429 after # attempts"
+    groups = tuple(replace(GROUP, title=title, count=count, last_seen=BASE) for count in (1204, 1))
+    frame = Frame(116, 40)
+    lines = [
+        *map(plain, health_lines(health_rows(replace(view, tally=replace(tally, groups=groups)), {}, frame), frame))
+    ]
+    rows = [one for one in lines if title in one]
+    assert len(rows) == 2
+    assert len({one.index(title) for one in rows}) == 1
+    assert max(map(len, lines)) <= 116
 
 
 def test_a_rule_about_no_venue_keeps_its_own_row() -> None:

@@ -175,6 +175,14 @@ def test_exposure_is_told_by_venue_account_and_market() -> None:
     assert (made.gross, made.net) == ({"": Decimal(60)}, {"": Decimal(20)})
 
 
+def test_only_what_an_override_would_send_can_be_overridden() -> None:
+    old, poor = (command(n, captured_at=NOW - timedelta(hours=1)) for n in (1, 2))
+    states = {old.entry_id: "pending", poor.entry_id: "in_doubt"}
+    assert _made(old, poor, states=states).overridable == {"stale"}
+    assert "stale" in _made(poor, states=states).blocked[0].text
+    assert _made(poor, states=states).overridable == frozenset(), "in doubt, it would stay all the same"
+
+
 def test_four_eyes_over_the_limit_and_for_overrides_in_live() -> None:
     big = Limits(four_eyes_over=Decimal(9))
     assert _made(command(1), limits=big).needs_second == "gross 10 is over 9"

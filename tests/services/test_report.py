@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,15 @@ import pytest
 
 from console.services.stats import tally
 from console.services.stats.alerts import alerts
-from console.services.stats.report import Report, ShiftActivity, as_json, as_markdown, gather
+from console.services.stats.report import (
+    ActivityMoment,
+    OperatorTally,
+    Report,
+    ShiftActivity,
+    as_json,
+    as_markdown,
+    gather,
+)
 from console.services.triage.triage import Triage
 from console.settings.config import Alerts, Config
 from tests.support.shift_store import BEGAN, shift
@@ -71,6 +80,16 @@ def test_markdown_tells_the_same(report: Report) -> None:
         "**halt** by bob",
     ):
         assert said in text
+
+
+def test_a_table_names_a_person_once_and_no_code(report: Report) -> None:
+    who = OperatorTally("bob", "bob", replays=Counter({("paper", "unknown"): 1, ("paper", "not_sent"): 2}))
+    done = ShiftActivity("orders")
+    done.people["bob", "bob"] = who
+    done.moments.append(ActivityMoment("2026-04-18T14:51:12+00:00", "ask-approval", "ann", "2 live orders"))
+    text = as_markdown(replace(report, activity=done))
+    assert "| bob | 2 paper not sent, 1 paper in doubt |" in text
+    assert "**ask** by ann: 2 live orders" in text
 
 
 def test_what_a_store_says_is_never_markup(report: Report) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.records import AuditEvent
-from console.render.evidence.event import event_lines
+from console.render.evidence.event import event_lines, timeline, trail_line
 from console.render.line import plain, width
+from console.services.triage.trail import TrailRow, event_body
+from console.services.triage.trail_filter import parse_trail_filter
 
 ENTRY = "dlq_9f31c2a07be4d518"
 _ANN = {"operator": "oncall", "os_user": "ann", "host": "desk1", "program": "dlq", "db_role": ""}
@@ -29,6 +33,7 @@ def shown(one: AuditEvent, size: int = 140, about: str | None = None) -> str:
 
 
 SENT = {"entries": [ENTRY], "attempt_no": 2, "reason": "replay"}
+SETTLED = SENT | {"reason": "settle", "note": "seen"}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,10 @@ SENT = {"entries": [ENTRY], "attempt_no": 2, "reason": "replay"}
         (event("outcome", **SENT, outcome="accepted", venue_order_id="o-1"), ("accepted · order o-1",)),
         (event("outcome", **SENT, outcome="not_sent", error="HTTP 429"), ("not sent · HTTP 429",)),
         (event("reconcile", **SENT, outcome="rejected", evidence="seen"), ("reconcile", "rejected · seen")),
+        (
+            event("reconcile", **SETTLED, outcome="accepted", evidence="settled by oncall: seen"),
+            ("settle", ENTRY, "accepted · seen"),
+        ),
         (event("late-outcome", **SENT, outcome="accepted"), ("late", "accepted")),
         (event("lookup", entries=[ENTRY], reason="reconcile", note="not there yet"), ("look-up", "not there yet")),
         (
@@ -71,6 +80,20 @@ def test_a_line_names_act_entry_who_outcome_and_why(one: AuditEvent, words: tupl
     assert text.startswith("    7 14:51:12")
     for word in (*words, "oncall (ann)"):
         assert word in text
+
+
+def test_what_a_person_settled_is_told_once_and_named_so_in_the_list_the_timeline_and_the_filter() -> None:
+    settled = event("reconcile", **SETTLED, outcome="accepted", evidence="settled by oncall: seen")
+    asked = event("reconcile", **SENT, outcome="accepted", evidence="found: filled")
+    row = TrailRow(settled.seq, event_body(settled), 1)
+    for text in (shown(settled), plain(trail_line(row, 140)), plain(timeline(None, (), [settled])[-1])):
+        assert re.search(r"\bsettled?\b", text)
+        assert "reconcile" not in text
+        assert text.count("seen") == 1
+    assert "reconcile" in shown(asked)
+    for text, which in (("kind:settle", [settled]), ("kind:reconcile", [settled, asked]), ("kind:withdrawn", [])):
+        query = parse_trail_filter(text, datetime.now(UTC))
+        assert [one for one in (settled, asked) if query.matches(event_body(one), None)] == which
 
 
 def test_at_80_columns_both_ends_of_the_id_and_the_outcome_are_there() -> None:

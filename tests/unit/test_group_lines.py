@@ -10,7 +10,7 @@ import pytest
 
 from backends.index import Cross
 from backends.index.rows import purse_of
-from console.render.group import GroupLook, Story, group_header, group_line, story_lines
+from console.render.group import GroupLook, Story, group_header, group_line, split_lines, story_lines
 from console.render.line import Line, plain, width
 from console.services.layout_fields import LAYOUTS
 from console.services.market.entry_value import by_currency
@@ -99,3 +99,17 @@ def test_a_row_fits_its_screen(layout: str) -> None:
         row: Line = group_line(replace(GROUP, title="x" * 300, poisoned=12), NOW, size, LAYOUTS[layout])
         assert width(row) <= size
         assert width(group_header(size, LAYOUTS[layout])) <= size
+
+
+def test_the_name_of_a_venue_is_whole_where_there_is_room() -> None:
+    group = replace(GROUP, venues={"Acme Payments": 11, "Initech": 1})
+    _, row, _ = texts(group, "integration", 196)
+    assert "Acme Payments +1" in row
+
+
+def test_a_long_market_takes_what_other_names_do_not_need() -> None:
+    split = (Cross("kalshi", "events", "KXFED-26APR-T4.25", 2), Cross("kalshi", "main", "x", 1))
+    told = [plain(one) for one in split_lines(split, 76, LAYOUTS["orders"])]
+    assert "KXFED-26APR-T4.25" in told[1]
+    assert max(map(len, told)) <= 76
+    assert told[0].rindex("COUNT") + len("COUNT") == told[1].index("2  █") + 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from backends.records import Entry
-from console.render.line import plain, trusted
-from console.render.plan import PageRow, every_one, resend_page
+from console.render.line import plain, trusted, wrap
+from console.render.plan import PageRow, every_one, plan_page, resend_page, said_lines
+from console.services.replay.guards import Guard
 from console.services.replay.outcome import EntryOutcome
+from console.services.replay.plan import Blocked, ReplayPlan
 from console.services.resend.plan import ResendPlan, ResendRoute
 
 
@@ -26,3 +28,20 @@ def test_a_replay_of_messages_names_every_one_it_leaves_out() -> None:
     text = "\n".join(plain(one.line) for one in resend_page(plan, rows=3))
     assert all(f"left-{n}" in text for n in range(9))
     assert all(f"g{n}" in text for n in range(9))
+
+
+def test_a_reason_that_says_its_code_is_not_preceded_by_it() -> None:
+    guards = (Guard("in-doubt", "in doubt: reconcile or settle it first"), Guard("stale", "95m old, limit 15m"))
+    held = ReplayPlan("paper", False, (), (), (Blocked("dlq_1", guards),), (), "")
+    for told in (plain(plan_page(held, {}, rows=3)[-1].line), [*said_lines(held, {})][-1]):
+        assert "in doubt: reconcile or settle it first; stale: 95m old, limit 15m" in told
+        assert "in-doubt" not in told
+
+
+def test_why_a_message_stays_is_wrapped_beneath_its_id() -> None:
+    left = (EntryOutcome("left-1", "refused", None, detail="in doubt: reconcile or settle it first"),)
+    row = next(one for one in resend_page(ResendPlan((), left), rows=3) if one.entry_id == "left-1")
+    first, *rest = [plain(one) for one in wrap(row.line, 30)]
+    assert first.startswith(" ✗ left-1")
+    assert rest
+    assert all(one.startswith("   ") for one in rest)

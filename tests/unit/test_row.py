@@ -181,3 +181,10 @@ def test_a_row_shows_what_the_error_says() -> None:
     assert "KeyError: qty" in line(entry(error=traceback))
     assert "Traceback" not in line(entry(error=traceback))
     assert "Connection reset by peer" in line(entry(error=ERRORS["reset"]))
+
+
+@pytest.mark.parametrize(("layout", "title", "least"), [(INTEGRATION, "REQUEST", 48), (OUTBOX, "MESSAGE", 60)])
+def test_what_a_layout_s_entry_is_about_grows_with_the_width(layout: str, title: str, least: int) -> None:
+    sizes = {column.title: column.size for column in table_columns(196, layout).columns}
+    assert sizes[title] >= least
+    assert sizes["ERROR"] >= least

@@ -49,10 +49,10 @@ REVIEWED = {
         "whose", "worth",
     },
     "evidence/event.py": {
-        "'  '.join(titles)", "_DONE.get(kind, kind)", "_identity(body)", "_operator(body, whole=False)",
+        "'  '.join(titles)", "_identity(body)", "done", "_operator(body, whole=False)",
         "_times(row)", "day", "ids[0]", "kind", "more", "numbers", "order", "rest", "row.hash.hex()[:16]", "said",
         "seq", "shown", "shown[11:19]", "time", "value", "words", "_operator(body, whole=is_wide)", "_subject(body)",
-        "act", "at[5:16]", "at[:19]", "place_of(entry)", "state.text", "subject", "who", "word",
+        "at[5:16]", "at[:19]", "place_of(entry)", "state.text", "subject", "who", "word",
     },
     "render/layout_tabs.py": {
         "failed", "gone", "known", "more", "reason", "shown.kind", "told(len(ancestors))", "what", "where",
@@ -60,8 +60,8 @@ REVIEWED = {
     "render/group.py": {
         "_new(group, anything_seen=how.anything_seen)", "_poisoned(group)", "_when(group.first_seen, now)",
         "_when(group.last_seen, now)", "bar(part.count, most, _BAR)", "facts", "first", "head", "kind", "last",
-        "maybe", "poisoned", "short(Decimal(group.may_have_arrived))", "where", "wide", "_origins(group)", "text",
-        "group_title(group.title)",
+        "maybe", "poisoned", "short(Decimal(group.may_have_arrived))", "where", "wide", "text",
+        "_origins(group, has.origin)", "group_title(group.title)",
     },
     "render/health.py": {
         "' · '.join(map(_of_venue, alerts))", "_ARROWS[trend.direction]", "_COLUMNS", "_GAP", "_axis(size)",
@@ -119,14 +119,14 @@ REVIEWED = {
     "gates/dismissal.py": {"' · '.join(parts)", "told", "what", "worth"},
     "gates/plan_row.py": {"market", "mode.upper()", "place", "worth_text(step)"},
     "gates/waiting.py": {
-        "gross", "host", "left_text(plan, now)", "mode", "place", "places_text(plan)", "size", "state",
+        "claim", "gross", "host", "left_text(plan, now)", "mode", "part", "place", "places_text(plan)", "size", "state",
     },
     "render/help.py": {
         "_GAP", "_READING", "key.tooltip", "one.meaning", "one.sign", "one.word", "room", "text", "title",
         "width(part)", "name",
     },
     "render/markdown.py": {
-        "(' ' * _GAP).join(cells).rstrip()", "_plain(row)", "_plain(row.lstrip('# '))", "_plain(row[2:])",
+        "(' ' * _GAP).join(cells).rstrip()", "_plain(row)", "_plain(row.lstrip('# '))", "_plain(row[2:])", "text",
     },
     "render/store_choice.py": {"_GAP", "doubt", "told", "word", "kinds[name]"},
     "audit/event_entries.py": {"cut", "what"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -31,6 +32,7 @@ ODD = (
     '{"rows": [1, null, {"order": 7, "guards": {"a": 1}}], "gross": {"USD": "many", "EUR": null, "JPY": "5"}}',
     '{"orders": [{"order": {"action": {}, "side": [1]}, "guards": [1, {}], "notional": {}}], "gross": {"A": "NaN"}}',
     '{"mode": "\\u001b[2J", "rows": [{"dlq_id": "\\u001b[2J"}]}',
+    '{"rows": [{"as": "absent", "note": "\\u001b[2J", "attempt_no": {}, "venue_order_id": ["\\u001b"]}]}',
     '{"rows": [{"dlq_id": "x", "\\u001b[2J": 1, "order": {"\\u001b[2J": "\\u001b"}, "venue": "\\u001b", "host": {}}]}',
 )
 
@@ -64,6 +66,36 @@ def test_an_order_that_names_only_some_terms_is_not_read_as_a_market_order(order
     text = "".join(plain(one.line) for one in waiting_page(plan, clock.now()))
     assert "price=5" in text
     assert "market" not in text
+
+
+@pytest.mark.parametrize(("claimed", "order"), [("accepted", "61e69015-8549"), ("absent", None)])
+def test_a_settlement_is_told_in_words_on_the_screen_and_on_a_terminal(
+    claimed: str, order: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row: dict[str, Any] = {
+        "dlq_id": "dlq_1",
+        "outcome": "planned",
+        "venue_order_id": order,
+        "client_order_id": "cid-20",
+        "notes": [],
+    }
+    row |= {"mode": "live", "account": "PA3X", "guards": [], "attempt_no": 2, "venue": "alpaca", "as": claimed}
+    document = json.dumps({"mode": "live", "orders": [row | {"note": "seen on the broker's page"}]})
+    plan = waiting_plan(Approval("7f3a", "ann|role", "s", None, None, kind="settle", document=document))
+    say_waiting(plan)
+    page = "\n".join(plain(one.line) for one in waiting_page(plan, clock.now()))
+    for text in (page, capsys.readouterr().err):
+        for word in (
+            f"settle as {claimed}",
+            "alpaca · account PA3X",
+            "try 2",
+            "id cid-20",
+            "seen on the broker's page",
+        ):
+            assert word in text
+        assert (f"order {order}" in text) is (order is not None)
+        assert not {"planned", "notes", "guards", "attempt_no"} & set(re.findall(r"\w+", text))
+    assert "a settlement asked by ann" in page
 
 
 @pytest.mark.parametrize("document", ODD)

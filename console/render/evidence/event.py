@@ -15,15 +15,22 @@ from console.services.errors.summary import summarise
 from console.services.layout_fields import LAYOUTS, ORDERS
 from console.services.replay.outcome import spoken
 from console.services.triage.trail import TrailRow, entry_ids, event_body
-from console.services.triage.trail_filter import WORDS
+from console.services.triage.trail_filter import act
 from console.text.untrusted import inert, safe
 
 Body = Mapping[str, object]
 _TONES: Mapping[str, Tone] = {"halt": "danger", "resume": "warning", "refused": "warning", "malformed": "danger"}
-_OBVIOUS = ("replay", "reconcile", "refused")  # reasons that repeat the act's name
+_OBVIOUS = ("replay", "reconcile", "settle", "refused")  # reasons that repeat the act's name
 _LONGEST = 2000
 _TOLD_BY_TRIES = ("intent", "outcome")  # the attempts tell these
-_DONE = {"dismiss": "dismissed", "restore": "restored", "reconcile": "reconciled", "lookup": "asked", "note": "note"}
+_DONE = {
+    "dismiss": "dismissed",
+    "restore": "restored",
+    "reconcile": "reconciled",
+    "settle": "settled",
+    "look-up": "asked",
+    "note": "note",
+}
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _WIDE = 100
 
@@ -49,15 +56,14 @@ def event_lines(
 
 def _event(seq: int, body: Body, size: int, *, about: str | None, result: str) -> Line:
     wide = size >= _WIDE
-    kind = safe(str(body.get("kind", "?")), 40)
-    act = "refused" if kind.startswith("refused") else WORDS.get(kind, kind)
+    kind, word = safe(str(body.get("kind", "?")), 40), act_word(body)
     who = _operator(body, whole=wide)
     name = 20 if wide else 13
     entry = (Cell(f"{fit(middle(_subject(body), name), name)}  "),) if about is None else ()
     time = moment(body.get("at"))[11:19] if parse_time(body.get("at")) else "?"
     return (
         trusted(f"{seq:>5} {time:8}  ", "dim"),
-        Cell(f"{fit(act, 9)} ", _TONES.get(act, "strong")),
+        Cell(f"{fit(word, 9)} ", _TONES.get(word, "strong")),
         *entry,
         Cell(f"{fit(who, 16 if wide else 8)}  ", "dim"),
         *_told(kind, body, about=about, result=result),
@@ -105,20 +111,20 @@ def _tried(attempt: Attempt, *, has_modes: bool) -> Line:
 
 def _done(body: Body) -> Line:
     """`dismissed handled-at-venue "seen on the page" · oncall`"""
-    kind = safe(str(body.get("kind", "?")), 40)
-    outcome = body.get("outcome")
+    word, outcome = act_word(body), body.get("outcome")
+    done = safe(str(body.get("kind")), 40).replace("-", " ", 1) if word == "refused" else _DONE.get(word, word)
     reason = "" if body.get("reason") in _OBVIOUS else _text(body, "reason")
     parts = [
         safe(spoken(outcome), 40) if isinstance(outcome, str) else "",
         reason,
         f'"{_text(body, "note")}"' if body.get("note") else "",
-        _text(body, "evidence"),
+        _evidence(body),
     ]
     others = len(entry_ids(body)) - 1
     more = f" · with {many(others, 'other')}" if others > 0 else ""
     words = " ".join(part for part in parts if part)
     return (
-        Cell(_DONE.get(kind, kind), _TONES.get(kind, "strong")),
+        Cell(done, _TONES.get(word, "strong")),
         trusted(f" {words}" if words else ""),
         trusted(f" · {_operator(body, whole=False)}{more}", "dim"),
     )
@@ -151,7 +157,7 @@ def _told(kind: str, body: Body, *, about: str | None, result: str) -> Line:
         *_OWN.get(kind, _nothing)(body),
         f"{result} {text('venue_order_id')}" if text("venue_order_id") else "",
         text("error"),
-        text("evidence"),
+        _evidence(body),
         kind.removeprefix("refused-") if kind.startswith("refused-") else "",
         "" if body.get("reason") in _OBVIOUS else text("reason"),
         text("note"),
@@ -166,6 +172,12 @@ def _text(body: Body, name: str) -> str:
     stored = body.get(name)
     lines = stored[:_LONGEST].splitlines() if isinstance(stored, str) else []
     return safe(" ↵ ".join(part.strip() for part in lines if part.strip()), _LONGEST)
+
+
+def _evidence(body: Body) -> str:
+    """What the other side showed. What a person saw is their note."""
+    told = _text(body, "evidence")
+    return "" if body.get("note") and told.startswith("settled by ") else told
 
 
 def _nothing(_: Body) -> list[str]:
@@ -232,8 +244,7 @@ def trail_line(row: TrailRow, size: int, *, layout: str = ORDERS) -> Line:
 
 
 def act_word(body: Body) -> str:
-    kind = safe(str(body.get("kind", "?")), 40)
-    return "refused" if kind.startswith("refused") else WORDS.get(kind, kind)
+    return safe(act(body), 40)
 
 
 def _outcome_first(row: TrailRow, body: Body, result: str) -> Line:
@@ -262,7 +273,7 @@ def trail_story(row: TrailRow, size: int, *, layout: str = ORDERS) -> list[Line]
         ("sent", sent),
         (result, made),
         ("error", _text(outcome, "error") or text("error")),
-        ("evidence", _text(outcome, "evidence") or text("evidence")),
+        ("evidence", _text(outcome, "evidence") or _evidence(body)),
         ("asked by", _asker(body)),
         ("plan", " · ".join(part for part in (text("plan"), text("summary")) if part)),
         ("before", text("before")),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from console.render import value
-from console.render.line import HANG, Line, Tone, columns, line, middle, trusted, untrusted, width
+from console.render.line import HANG, Line, Tone, columns, line, middle, trusted, unit, untrusted, width
 from console.render.order_text import market_facts, order_text
 from console.render.plan import GoingOrder, PageRow, amount_text, notes_text, sent_row
 from console.services.json_lines import json_value
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from console.services.triage.approvals import WaitingPlan
 
 _ORDER_WORDS = ("action", "side", "quantity", "market_id", "order_type")
-_SETTLE_WORDS = ("as", "venue_order_id", "note")
+_CLAIMS = ("accepted", "absent")
+_NOUNS = {"settle": "settlement"}
 _PLACES = 2
 _HOSTS = 3
 _LONGEST_NAME = 24  # columns of who asked
@@ -63,6 +64,8 @@ def _place(row: Row) -> str:
 def waiting_order(row: Row) -> str:
     """`dlq_…  new buy 10 AAPL limit price=18.0 day  alpaca main  worth 180 USD  account …  overridden: stale`."""
     order = row.get("order")
+    if _is_settlement(row):
+        return "  ".join((str(row.get("dlq_id")), *_settlement(row)))
     if not isinstance(order, Mapping):
         terms = {name: held for name, held in row.items() if name != "dlq_id" and held is not None}
         return f"{row.get('dlq_id')}  " + " ".join(f"{name}={json_value(name, held)}" for name, held in terms.items())
@@ -71,6 +74,29 @@ def waiting_order(row: Row) -> str:
     codes = overridden(row)
     told += [f"overridden: {', '.join(codes)}"] if codes else []
     return "  ".join(filter(None, told))
+
+
+def _is_settlement(row: Row) -> bool:
+    return row.get("as") in _CLAIMS and not isinstance(row.get("order"), Mapping)
+
+
+def _settlement(row: Row) -> list[str]:
+    """What is claimed of an attempt, where, and why: nothing would go on the wire."""
+    number, order, note = (row.get(name) for name in ("attempt_no", "venue_order_id", "note"))
+    parts = (
+        f"settle as {row.get('as')}",
+        _whole_place(row),
+        f"try {number}" if isinstance(number, int) else "",
+        f"order {order}" if order else "",
+        f"id {row.get('client_order_id') or 'not told'}",
+        f'"{note}"' if note else "",
+    )
+    return [safe(part, 2000) for part in parts if part]
+
+
+def plan_noun(plan: WaitingPlan) -> str:
+    """`replay`, `settlement`, `resume`"""
+    return safe(_NOUNS.get(plan.kind, plan.kind), 20)
 
 
 def _terms(order: Row) -> str:
@@ -130,7 +156,10 @@ def waiting_page(plan: WaitingPlan, now: datetime, state: str = "") -> list[Page
     mode = safe(plan.mode or "", 12).upper()
     tone: Tone = "danger" if mode == "LIVE" else "accent"
     rows: list[tuple[str, Line]] = [
-        ("plan", line(untrusted(f"{plan.plan}, a {plan.kind} asked by {plan.asked_by} {age(plan.asked_at, now)} ago"))),
+        (
+            "plan",
+            line(untrusted(f"{plan.plan}, a {plan_noun(plan)} asked by {plan.asked_by} {age(plan.asked_at, now)} ago")),
+        ),
         ("asks", line(trusted(f"{mode}  " if mode else "", tone), untrusted(plan.summary, limit=400))),
     ]
     if state:
@@ -147,6 +176,9 @@ def _order_line(row: Row) -> Line:
     from console.services.market.told_order import told_order
 
     told = told_order(row)
+    if _is_settlement(row):
+        claim, *more = _settlement(row)
+        return line(trusted(" ✓ ", "good"), HANG, trusted(claim, "strong"), *_apart(more), *_apart([_id(row)], "dim"))
     if told is None:
         return line(trusted(" ✓ ", "good"), HANG, untrusted(waiting_order(row), limit=2000))
     detail, cancels = row.get("detail"), told.action.verb == "cancel"
@@ -162,6 +194,15 @@ def _order_line(row: Row) -> Line:
             reduces=told.worth.reduces,
         )
     )
+
+
+def _id(row: Row) -> str:
+    return safe(str(row.get("dlq_id")), 80)
+
+
+def _apart(parts: Iterable[str], tone: Tone = "plain") -> Line:
+    """Each behind a gap, where a line may be wrapped."""
+    return tuple(cell for part in parts for cell in (trusted("  "), unit(trusted(part, tone))))
 
 
 def _whole_place(row: Row) -> str:

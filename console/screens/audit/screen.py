@@ -15,8 +15,8 @@ from console.render.line import Line, line, spread, trusted, untrusted
 from console.render.value import coverage, many
 from console.screens.frame import FramedScreen
 from console.services.browse.filter_syntax import ExpressionError
-from console.services.triage.trail import MOST_ROWS, AuditTrail, TrailRow
-from console.services.triage.trail_filter import parse_trail_filter
+from console.services.triage.trail import MOST_ROWS, AuditTrail, TrailRow, seen_in
+from console.services.triage.trail_filter import FIELDS, parse_trail_filter
 from console.widgets.canvas import Canvas
 from console.widgets.choice_list import ChoiceList
 from console.widgets.prompt_line import PromptLine
@@ -35,6 +35,7 @@ class AuditScreen(FramedScreen):
         """`text`: a filter to begin with."""
         super().__init__()
         self._line = PromptLine(id="filter")
+        self._line.complete = self._complete
         self._columns = Canvas(id="titles")
         self._list = ChoiceList(id="choices")
         self._list.on_move = self._moved
@@ -71,10 +72,19 @@ class AuditScreen(FramedScreen):
             self._filter_by(self._line.text.strip())
         elif came == "given-up":
             self._show_scope()
+        elif self._line.offered:
+            self.show_notice(line(untrusted("  ".join(self._line.offered), "accent")))
 
     def take_paste(self, text: str) -> None:
         if self._line.is_asking:
             self._line.paste(text)
+
+    def _complete(self, before: str) -> tuple[int, list[str]]:
+        """What the word at the cursor may become, by the acts that are at hand: nothing is read for it."""
+        from console.services.browse.filter_completion import completions
+
+        rows = self._trail.rows if self._trail is not None else []
+        return completions(before, seen_in(rows), FIELDS)
 
     def do_filter(self) -> None:
         self._line.ask("filter", earlier=self._text)

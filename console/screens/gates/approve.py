@@ -9,7 +9,7 @@ from textual import events
 from textual.content import Content
 
 from backends.store import StoreError
-from console.render.gates.waiting import left_text, waiting_page, waiting_row_lines
+from console.render.gates.waiting import left_text, plan_noun, waiting_page, waiting_row_lines
 from console.render.line import Line, line, trusted, untrusted
 from console.screens.gates.page import PageGate
 
@@ -32,7 +32,7 @@ class ApproveGate(PageGate[str]):
     def __init__(self, plan: WaitingPlan, steps: ApproveSteps) -> None:
         live = plan.mode == "live" or plan.kind == "resume"
         mode = f" · {plan.mode.upper()}" if plan.mode else ""
-        super().__init__(line(untrusted(f"Approve a {plan.kind} of {plan.asked_by}{mode}", limit=80)), live=live)
+        super().__init__(line(untrusted(f"Approve a {plan_noun(plan)} of {plan.asked_by}{mode}", limit=80)), live=live)
         self._asked = plan
         self._steps = steps
         self._step: Literal["answer", "signing", "stuck"] = "answer"

@@ -39,7 +39,7 @@ def seen_values(entries: Iterable[Entry], extra: Seen) -> dict[str, list[str]]:
     return {name: sorted(found, key=lambda value: (-found[value], value)) for name, found in counts.items()}
 
 
-def completions(before: str, seen: Seen) -> tuple[int, list[str]]:
+def completions(before: str, seen: Seen, fields: Iterable[str] = FIELDS) -> tuple[int, list[str]]:
     """(where the part to replace begins, what may stand there) for the text before the cursor."""
     found = _WORD.search(before)
     word = found[0] if found is not None else ""
@@ -50,5 +50,5 @@ def completions(before: str, seen: Seen) -> tuple[int, list[str]]:
         fitting = [quoted_if_needed(one) for one in known if one.casefold().startswith(part)]
         return len(before) - len(value[3]), fitting
     bare = word.lstrip("!-") if word[:1] in ("!", "-") else word
-    names = [f"{name}{'>' if name in COMPARED else ':'}" for name in FIELDS if name.startswith(bare.lower())]
+    names = [f"{name}{'>' if name in COMPARED else ':'}" for name in fields if name.startswith(bare.lower())]
     return len(before) - len(bare), names if bare.isascii() and (bare.isidentifier() or not bare) else []

@@ -178,8 +178,9 @@ class ReplayPlan:
 
     @property
     def overridable(self) -> frozenset[str]:
-        """Codes of the guards that an operator may override for an entry that stays."""
-        return frozenset(guard.code for one in self.blocked for guard in one.guards if guard.overridable)
+        """Codes of the guards that an operator may override; none of an entry that would stay all the same."""
+        free = [one.guards for one in self.blocked if all(guard.overridable for guard in one.guards)]
+        return frozenset(guard.code for guards in free for guard in guards)
 
     @property
     def summary(self) -> str:

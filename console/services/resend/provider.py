@@ -107,7 +107,9 @@ class Providers:
         found = next((name for name in names if name in self._known), None)
         if found is None:
             shown = " or ".join(f"[providers.{name}]" for name in names if name)
-            raise UnknownVenue(f"the config has no {shown or 'provider'} with its base_url: nothing is sent")
+            raise UnknownVenue(
+                f"unknown-provider: the config has no {shown or 'provider'} with its base_url: nothing is sent"
+            )
         return found
 
     def at(self, entry: Entry) -> ProviderTenant:
@@ -141,7 +143,8 @@ class Providers:
         name, settings, secret = at.name, self._known[at.name], self._secret(at)
         if secret is None and settings.auth_header:
             remedy = secret_missing(provider_set(name), "authorization")
-            raise BadCredentials(f"provider {name}: nothing is set for its {settings.auth_header} header: {remedy}")
+            missing = f"nothing is set for the {settings.auth_header} header of provider {name}: {remedy}"
+            raise BadCredentials(f"unknown-account: {missing}")
         header = settings.auth_header or "Authorization"
         route = ProviderRoute(settings.base_url, settings.timeout, header, settings.key_header)
         return Provider(name, route, secret)

@@ -18,11 +18,13 @@ from backends.store import Store
 from console.clock import Clock
 from console.services.browse.engine_intent import engine_send, intents_of
 from console.services.index.keeper import labelled
+from console.services.replay.outcome import spoken
 from console.services.stats.alerts import Alert, alerts
 from console.services.stats.groups import Group, Grouping
 from console.services.stats.tally import RETRY_STEPS, Tally, VenueTally, counted
 from console.services.stats.trend import DepthTrend, DepthTrends, Moves, depth_trends
 from console.services.triage.lineage import returned_among
+from console.services.triage.trail_filter import WORDS
 from console.services.triage.triage import Query, Triage
 from console.settings.config import Config
 from console.text.durations import long_age
@@ -396,8 +398,8 @@ def _did(report: Report) -> Iterable[str]:
         return
     rows = [
         (
-            f"{person.operator} ({person.os_user})",
-            ", ".join(f"{n} {mode} {outcome}" for (mode, outcome), n in sorted(person.replays.items())) or "-",
+            person.operator if person.operator == person.os_user else f"{person.operator} ({person.os_user})",
+            ", ".join(f"{n} {mode} {spoken(outcome)}" for (mode, outcome), n in sorted(person.replays.items())) or "-",
             ", ".join(f"{n} {reason}" for reason, n in person.dismissals.most_common()) or "-",
             person.restored,
             person.reconciled,
@@ -407,7 +409,7 @@ def _did(report: Report) -> Iterable[str]:
     ]
     yield from _table(("who", "replayed", "dismissed", "restored", "reconciled", "refused"), rows)
     for moment in done.moments:
-        at, kind = _time(parse_time(moment.at)), _cell(moment.kind)
+        at, kind = _time(parse_time(moment.at)), _cell(WORDS.get(moment.kind, moment.kind))
         yield f"\n- {at} **{kind}** by {_cell(moment.operator)}: {_cell(moment.note)}"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from backends.layouts.mask import masked_event
 from backends.records import AuditEvent, parse_time, readable
 from backends.store import Store
-from console.services.triage.trail_filter import TrailQuery
+from console.services.triage.trail_filter import KINDS, TrailQuery
 
 Body = Mapping[str, object]
 _FIRST = 100  # events of the first read, before their size is known
@@ -125,6 +125,21 @@ class AuditTrail:
             return
         self._older = self._older + 1 if at < self.query.since else 0
         self.is_over = self.is_over or self._older >= _OLDER
+
+
+def seen_in(rows: Iterable[TrailRow]) -> dict[str, list[str]]:
+    """What a filter of the trail may ask for, by field: its kinds, and the values of these rows."""
+    found: dict[str, dict[str, None]] = {"kind": dict.fromkeys(KINDS)}
+    for row in rows:
+        for body in (row.body, *([row.outcome] if row.outcome else [])):
+            who = body.get("who")
+            told = {"operator": who.get("operator") if isinstance(who, dict) else None, **body}
+            for name in ("operator", "reason", "outcome", "mode", "venue"):
+                value = told.get(name)
+                if isinstance(value, str) and value.isprintable():
+                    word = "in_doubt" if (name, value) == ("outcome", "unknown") else value
+                    found.setdefault(name, {})[word] = None
+    return {name: sorted(values) if name != "kind" else [*values] for name, values in found.items()}
 
 
 def _attempt(body: Body) -> tuple[str, object]:

@@ -18,8 +18,8 @@ from console.text.durations import parse_moment
 
 FIELDS = ("operator", "kind", "id", "reason", "outcome", "mode", "venue", "since", "until")
 KINDS = (
-    "replay", "outcome", "late", "reconcile", "look-up", "dismiss", "restore", "note", "clear-poison", "halt", "resume",
-    "ask", "approve", "self-approved", "refused", "policy", "row",
+    "replay", "outcome", "late", "reconcile", "settle", "look-up", "dismiss", "restore", "note", "clear-poison", "halt",
+    "resume", "ask", "approve", "self-approved", "withdrawn", "refused", "policy", "row",
 )  # fmt: skip
 WORDS: Mapping[str, str] = {"intent": "replay", "late-outcome": "late", "lookup": "look-up", "ask-approval": "ask"}
 _OTHER_NAMES = {"user": "operator", "who": "operator", "by": "operator", "entry": "id", "dlq_id": "id", "act": "kind",
@@ -76,6 +76,14 @@ def _holds(asked: _Asked, bodies: tuple[Body, ...]) -> bool:
     )
 
 
+def act(body: Body) -> str:
+    """What was done, in one of `KINDS`. What a person settled is kept as a reconcile with a reason of its own."""
+    kind = str(body.get("kind", "?"))
+    if kind.startswith("refused"):
+        return "refused"
+    return "settle" if kind == "reconcile" and body.get("reason") == "settle" else WORDS.get(kind, kind)
+
+
 def _values(name: str, body: Body) -> Iterator[str]:
     match name:
         case "operator":
@@ -84,7 +92,7 @@ def _values(name: str, body: Body) -> Iterator[str]:
             yield from (fold(str(own[part])) for part in ("operator", "os_user", "db_role") if own.get(part))
         case "kind":
             kind = str(body.get("kind", ""))
-            yield from (kind, WORDS.get(kind, kind), *(("refused",) if kind.startswith("refused") else ()))
+            yield from (kind, WORDS.get(kind, kind), act(body))
         case "id":
             listed = body.get("entries")
             for row in listed if isinstance(listed, list) else ():
