@@ -342,8 +342,12 @@ def test_an_approved_plan_that_lost_an_entry_stays_approved_for_the_rest(two: An
     assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert bob.inline("dismiss", ident(2), "--reason", "stale").code == 0
     ran = ann.inline(*words)
-    assert {one["dlq_id"]: one["outcome"] for one in ran.rows} == {ident(1): "accepted", ident(2): "skipped"}
+    assert (ran.code, ran.outcomes) == (4, {ident(1): "accepted", ident(2): "not_sent"})
+    assert ran.rows[0]["detail"] == "settled: already dismissed"
     assert len(exchange.posts) == 1
+    assert bob.inline("restore", ident(2)).code == 0
+    ran = ann.inline(*words)
+    assert (ran.code, ran.outcomes) == (4, {ident(1): "skipped", ident(2): "accepted"}), "what was sent is not not_sent"
 
 
 def test_another_plan_than_the_approved_one_is_not_approved(two: Any, exchange: Exchange) -> None:
