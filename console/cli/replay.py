@@ -73,7 +73,7 @@ async def approve_verb(context: Context) -> int:
             return _print_waiting(await session.waiting(), form_of(args))
         if not args.plan.isascii() or (asked := await session.asked(args.plan)) is None:
             raise UsageError(f"no plan {safe(args.plan, 80) or EMPTY} waits here; dlq approve lists what does")
-        if not args.json:
+        if not args.json or not args.yes:
             say_waiting(asked)
         if session.info.read_only:
             raise ActRefused(session.info.why_read_only or "read-only: nothing is approved")

@@ -213,11 +213,17 @@ def test_the_second_person_sees_every_order_before_they_agree(two: Any, exchange
     assert ann.inline(*words).code == 0
 
 
-@pytest.mark.parametrize(("typed", "code"), [("approve 1", 0), ("approve 2", 4), ("", 4)])
-def test_on_a_terminal_the_second_person_types_it(two: Any, exchange: Exchange, typed: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "more", "code"),
+    [("approve 1", (), 0), ("approve 1", ("--json",), 0), ("approve 2", (), 4), ("", (), 4)],
+    ids=["typed", "as JSON", "wrong", "nothing"],
+)
+def test_on_a_terminal_the_second_person_types_it(
+    two: Any, exchange: Exchange, typed: str, more: tuple[str, ...], code: int
+) -> None:
     ann, bob = two([order(1)], limits={"four_eyes_over": 1})
     plan = plan_of(ann.inline("replay", ident(1), "--paper"))
-    with Terminal(bob.words("approve", plan), bob.environ, is_forked=True) as terminal:
+    with Terminal(bob.words("approve", plan, *more), bob.environ, is_forked=True) as terminal:
         terminal.until(lambda: "type approve 1:" in terminal.text, "asks")
         above = f"{ident(1)}  new buy 1.0 AAPL limit price=18.0"
         assert above in terminal.text, terminal.text
