@@ -88,6 +88,17 @@ def test_amounts_keep_their_digits() -> None:
     assert '"notional": 18000.10' in json_line(plan.row)
 
 
+def test_a_settlement_is_told_in_words() -> None:
+    row = {"dlq_id": "a", "outcome": "planned", "order": None, "detail": "settle as accepted: seen on its page"}
+    row |= {"as": "accepted", "client_order_id": "c-1", "venue": "alpaca", "attempt_no": 2, "notes": [], "guards": []}
+    told = "a  settle as accepted: seen on its page  client order id c-1  at alpaca  account PA1  try 2"
+    for more, says in (({}, told), ({"venue_order_id": "ord_9"}, told.replace("  client", "  order ord_9  client"))):
+        plan = replace(
+            waiting_plan(Approval("h", "ann|", "s", None, None)), orders=({**row, "account": "PA1", **more},)
+        )
+        assert plain(waiting_page(plan, clock.now())[-1].line).strip() == f"✓ {says}"
+
+
 @pytest.mark.parametrize(("asked_by", "says"), [("root|", "by root"), ("root|desk_a", "by root, as role desk_a")])
 def test_who_asked_is_told_with_the_role_that_counts(asked_by: str, says: str) -> None:
     """Several people may share an OS user; on Postgres the role that logged in tells them apart."""

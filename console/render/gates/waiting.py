@@ -61,6 +61,8 @@ def _place(row: Row) -> str:
 def waiting_order(row: Row) -> str:
     """`dlq_…  new buy 10 AAPL limit price=18.0 day  alpaca main  worth 180 USD  account …  overridden: stale`."""
     order = row.get("order")
+    if row.get("as") is not None:
+        return _settlement(row)
     if not isinstance(order, Mapping):
         terms = {name: held for name, held in row.items() if name != "dlq_id" and held is not None}
         return f"{row.get('dlq_id')}  " + " ".join(f"{name}={json_value(name, held)}" for name, held in terms.items())
@@ -69,6 +71,21 @@ def waiting_order(row: Row) -> str:
     codes = overridden(row)
     told += [f"overridden: {', '.join(codes)}"] if codes else []
     return "  ".join(filter(None, told))
+
+
+_TOLD_OF_SETTLEMENT = (
+    ("venue_order_id", "order"),
+    ("client_order_id", "client order id"),
+    ("venue", "at"),
+    ("account", "account"),
+    ("attempt_no", "try"),
+)
+
+
+def _settlement(row: Row) -> str:
+    """`dlq_…  settle as accepted: seen on its page  order ord_9  client order id c-1  at alpaca  account …  try 2`"""
+    told = [f"{word} {row[name]}" for name, word in _TOLD_OF_SETTLEMENT if row.get(name) not in (None, "")]
+    return "  ".join([str(row.get("dlq_id")), str(row.get("detail")), *told])
 
 
 def _terms(order: Row) -> str:
