@@ -97,6 +97,8 @@ def plain_result(ended: EntryOutcome) -> str:
             return f"replayed {entry_id}  -> venue order {safe(ended.venue_order_id or '?', 200)}"
         case "unknown" if ended.mode is None:
             return f"in doubt {entry_id}{detail}"
+        case "unknown" if said.startswith("conflict"):
+            return f"in doubt {entry_id}{detail} (look at the venue, then dlq settle {entry_id} by what you saw)"
         case "unknown":
             return f"in doubt {entry_id}{detail} (dlq reconcile {entry_id} asks the venue)"
         case word:

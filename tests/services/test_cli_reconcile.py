@@ -98,6 +98,24 @@ def test_found_but_different_is_a_conflict_and_stays_in_doubt(console: Any, exch
     assert (ran.code, ran.row["outcome"]) == (3, "unknown")
     assert ran.row["detail"].startswith("conflict: quantity")
     assert state(pool, 1) == ("in_doubt", 1)
+    assert f"(look at the venue, then dlq settle {ident(1)} by what you saw)" in pool.inline("reconcile", "--paper").out
+
+
+def test_show_says_what_stands_and_what_to_do_by_the_last_try(console: Any, exchange: Exchange) -> None:
+    """The first error of this entry says that it never left the engine."""
+    pool = console([order(1, market_id="DROP")])
+    told = pool.inline("show", ident(1)).out
+    assert "  could it have reached the venue: no\n  stands: NEVER SENT · transient\n" in told
+    assert "  next: dlq replay when the venue is ready again" in told
+    assert pool.inline("replay", ident(1), "--paper").code == 3
+    told = pool.inline("show", ident(1)).out
+    assert "  stands: IN DOUBT · try 1 PAPER" in told
+    assert "  next: dlq reconcile asks the venue, dlq settle settles it by what you saw" in told
+    exchange.fault("lookup_different", on="lookup", times=None)
+    assert pool.inline("reconcile", "--paper").code == 3
+    told = pool.inline("show", ident(1)).out
+    assert "  next: another order has its id: look at the venue, then dlq settle by what you saw" in told
+    assert "could it have reached" not in told
 
 
 @pytest.mark.parametrize("fault", ["http_500", "http_429", "accept_then_drop", "garbage_200", "truncated_json"])
