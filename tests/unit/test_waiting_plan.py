@@ -89,7 +89,7 @@ def test_amounts_keep_their_digits() -> None:
 
 
 def test_a_settlement_is_told_in_words() -> None:
-    row = {"dlq_id": "a", "outcome": "planned", "order": None, "detail": "settle as accepted: seen on its page"}
+    row: dict[str, object] = {"dlq_id": "a", "order": None, "detail": "settle as accepted: seen on its page"}
     row |= {"as": "accepted", "client_order_id": "c-1", "venue": "alpaca", "attempt_no": 2, "notes": [], "guards": []}
     told = "a  settle as accepted: seen on its page  client order id c-1  at alpaca  account PA1  try 2"
     for more, says in (({}, told), ({"venue_order_id": "ord_9"}, told.replace("  client", "  order ord_9  client"))):
