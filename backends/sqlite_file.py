@@ -88,13 +88,16 @@ def _check_side_files(path: Path, status: os.stat_result) -> None:
 
 
 def _check_wal(path: Path, status: os.stat_result) -> None:
-    """Refuse a closed WAL store of another user: reading it makes `-shm` and `-wal` that its engine could not write."""
+    """Refuse a closed WAL store of another user: reading it makes `-shm` and `-wal` that its engine could not write.
+
+    SQLite gives both the rights of the store itself: beside one that anyone may write, so may the engine.
+    """
     real, shown = path.resolve(), readable(str(path))
     if Path(f"{real}-shm").exists():
         return
     uid = os.geteuid()
     url = f"sqlite:///{shown}?immutable=1"
-    if uid not in (0, status.st_uid):
+    if uid not in (0, status.st_uid) and not status.st_mode & stat.S_IWOTH:
         owner = _user(status.st_uid)
         raise Unreachable(
             f"{shown} is a closed WAL store of user {owner}: opening it as {_user(uid)} would leave files that its "

@@ -8,7 +8,7 @@ every match fulfils (`may`), and one that only matches fulfil (`surely`). Rows b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +25,7 @@ from backends.sql.postgres_columns import TIME_TYPES
 ESCAPE = "!"  # servers treat a backslash in different ways
 TRUE, FALSE = "1=1", "1=0"
 _LONGEST = 1000  # characters of a pattern that databases take without complaint
+_MOST_CHOICES = 100  # of a whole filter: SQLite refuses a statement that is nested a thousand deep
 _TEXTS = ("text", "character varying")
 _SPELLED_ALIKE = (*_TEXTS, "smallint", "integer", "bigint", "uuid")  # types whose text is the same here and there
 _EXACT_NUMBERS = ("smallint", "integer", "bigint", "numeric")
@@ -70,10 +71,20 @@ def placed(sql: str, spell: Callable[[str], str]) -> str:
 def filter_sql(where: Filter, role: Roles, columns: Callable[[str], Column], *, on_postgres: bool) -> FilterSQL:
     """Everything but the states. `columns` gives a column by its name in the table."""
     made = _Postgres(role, columns) if on_postgres else _SQLite(role, columns)
-    both = [made.both(asked) for asked in where.every]
+    both = [made.both(asked) if few else UNKNOWN for asked, few in _budgeted(where.every)]
     may = tuple(dict.fromkeys(may for may, _ in both if may != TRUE))
     surely = tuple(dict.fromkeys(surely for _, surely in both if surely != TRUE))
     return FilterSQL(may, surely, made.values)
+
+
+def _budgeted(every: Iterable[Criterion]) -> Iterator[tuple[Criterion, bool]]:
+    """Each criterion, and whether the statement still has room for it; the others are judged in memory."""
+    room = _MOST_CHOICES
+    for asked in every:
+        size = max(1, len(asked.choices) + len(asked.numbers))
+        if fits := size <= room:
+            room -= size
+        yield asked, fits
 
 
 def _any(conditions: Iterable[str]) -> str:

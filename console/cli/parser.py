@@ -44,6 +44,14 @@ class _Parser(argparse.ArgumentParser):
                 break
         raise UsageError(f"{message} ({self.prog} --help says more)")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """argparse drops a `--` also where it is an option's value (`--search=--`)."""
+        if not action.option_strings or arg_strings != ["--"]:
+            return super()._get_values(action, arg_strings)
+        value = self._get_value(action, "--")
+        self._check_value(action, value)
+        return value
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return

@@ -30,7 +30,7 @@ from console.services.replay.background_run import RunHandle
 from console.services.replay.guards import OVERRIDABLE
 from console.services.replay.outcome import EntryOutcome
 from console.services.replay.preflight import ReplayRequest
-from console.services.replay.target import SendPlan
+from console.services.replay.target import SendPlan, after_approval
 from console.services.resend.plan import POISON
 from console.services.session import StoreSession
 from console.services.triage.approvals import WaitingPlan
@@ -73,7 +73,7 @@ async def approve_verb(context: Context) -> int:
             return _print_waiting(await session.waiting(), form_of(args))
         if not args.plan.isascii() or (asked := await session.asked(args.plan)) is None:
             raise UsageError(f"no plan {safe(args.plan, 80) or EMPTY} waits here; dlq approve lists what does")
-        if not args.json:
+        if not args.json or not args.yes:
             say_waiting(asked)
         if session.info.read_only:
             raise ActRefused(session.info.why_read_only or "read-only: nothing is approved")
@@ -130,13 +130,13 @@ async def _replay(context: Context, handle: RunHandle) -> tuple[EntryOutcome, ..
     args = context.args
     async with context.session() as session:
         request, asked_for = _request(context, session), _asked_for(context)
-        chosen = await _selected(context, session, asked_for)
+        chosen, approved = await _selected(context, session, asked_for)
         if session.info.read_only:
             say(session.info.why_read_only or _READ_ONLY)
             mode = request.mode if session.has_modes else None
             return _told(handle, [EntryOutcome(one.id, "refused", mode, detail="read-only") for one in chosen])
         selection = Selection.of(chosen)
-        plan = await session.plan(selection, request)
+        plan = after_approval(await session.plan(selection, request), _unsent(chosen) if approved else ())
         entries = {one.id: one for one in chosen}
         _say_plan(plan, entries, as_json=args.json)
         if args.dry_run:
@@ -179,13 +179,18 @@ def _say_lost(lost: Sequence[EntryOutcome]) -> None:
         say(f"{safe(one.entry_id, 80)} no longer goes: {safe(one.detail or '')}")
 
 
-async def _selected(context: Context, session: StoreSession, asked_for: str) -> list[Entry]:
-    """What is asked for; once a plan of this very request was approved, its entries and no others."""
+async def _selected(context: Context, session: StoreSession, asked_for: str) -> tuple[list[Entry], bool]:
+    """What is asked for; once a plan of this very request was approved, its entries and no others, and True."""
     approved = await session.approved_ids(asked_for) if session.has_modes else ()
     if not approved or context.args.dry_run:
-        return await chosen_entries(context, session.triage, by_venue=not session.has_modes)
+        return await chosen_entries(context, session.triage, by_venue=not session.has_modes), False
     found, _ = await session.triage.chosen(approved)
-    return [found[one] for one in approved if one in found]
+    return [found[one] for one in approved if one in found], True
+
+
+def _unsent(approved: Sequence[Entry]) -> list[str]:
+    """Those that no run of the approved plan has sent by now."""
+    return [one.id for one in approved if one.state in ("pending", "dismissed")]
 
 
 def _asked_for(context: Context) -> str:

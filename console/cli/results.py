@@ -25,6 +25,7 @@ from console.services.replay.outcome import EntryOutcome, exit_code, row_of
 from console.services.replay.plan import ReplayPlan, Step
 from console.services.replay.target import SendPlan
 from console.services.resend.plan import ResendPlan
+from console.text.amounts import spelled_amount
 from console.text.untrusted import safe
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def plain_result(ended: EntryOutcome) -> str:
             return f"replayed {entry_id}  -> venue order {safe(ended.venue_order_id or '?', 200)}"
         case "unknown" if ended.mode is None:
             return f"in doubt {entry_id}{detail}"
+        case "unknown" if said.startswith("conflict"):
+            return f"in doubt {entry_id}{detail} (look at the venue, then dlq settle {entry_id} by what you saw)"
         case "unknown":
             return f"in doubt {entry_id}{detail} (dlq reconcile {entry_id} asks the venue)"
         case word:
@@ -131,7 +134,7 @@ def _say_orders(made: ReplayPlan, entries: Entries) -> None:
     if len(made.exposure) > 1:
         for line in made.exposure:
             where = " ".join(safe(part, 80) for part in (line.venue, line.account, line.market) if part)
-            money = f"gross {line.gross:f}, net {line.net:+f} {line.currency}".rstrip()
+            money = f"gross {spelled_amount(line.gross)}, net {spelled_amount(line.net)} {line.currency}".rstrip()
             say(f"  {where}: {line.orders} order{'' if line.orders == 1 else 's'}, {money}")
     if made.steps:
         unpriced = sum(line.unpriced for line in made.exposure)

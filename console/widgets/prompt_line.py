@@ -16,7 +16,7 @@ from console.widgets.canvas import Canvas
 
 Purpose = Literal["filter", "command", "target"]
 Came = Literal["typing", "given", "given-up"]
-_LONGEST = 500
+_LONGEST = 10_000  # a list of some hundred ids
 
 
 class PromptLine(Canvas):
@@ -102,17 +102,24 @@ class PromptLine(Canvas):
                 self._insert(event.character)
 
     def _insert(self, more: str) -> None:
+        """All of it or nothing: a filter without its end asks for something else."""
         text, at = self.text, self._at
-        self._put((text[:at] + more + text[at:])[:_LONGEST], min(at + len(more), _LONGEST))
+        if len(text) + len(more) > _LONGEST:
+            self._put(text, at, was_too_long=True)
+        else:
+            self._put(text[:at] + more + text[at:], at + len(more))
 
-    def _put(self, text: str, at: int | None = None) -> None:
+    def _put(self, text: str, at: int | None = None, *, was_too_long: bool = False) -> None:
         self.text, self._at = text, len(text) if at is None else at
         lead = {"filter": "filter: ", "command": ":", "target": "path or URL: "}[self.purpose]
+        if was_too_long:
+            lead = f"too long, not taken · {lead}"
         # Hide the beginning of a long text so that the cursor stays visible.
-        hidden = max(0, self._at - max(10, self.size.width - len(lead) - 4))
+        room = max(10, self.size.width - len(lead) - 4)
+        hidden = max(0, self._at - room)
         shown = masked(text) if self.purpose == "target" else text
-        before, after = untrusted(shown[hidden : self._at]), untrusted(shown[self._at :], limit=_LONGEST)
-        self.show((trusted(lead, "accent"), before, Cell("▏", "accent"), after))
+        before, after = untrusted(shown[hidden : self._at]), untrusted(shown[self._at : self._at + room])
+        self.show((trusted(lead, "warning" if was_too_long else "accent"), before, Cell("▏", "accent"), after))
 
     def _complete(self) -> None:
         """Insert what all candidates have in common, and offer them where there are several."""

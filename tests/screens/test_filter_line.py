@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from backends import SQLiteDLQ
@@ -42,6 +43,23 @@ async def typed(pilot: Pilot[Any], text: str) -> int:
     for char in text:
         await pilot.press("space" if char == " " else char)
     return len(text)
+
+
+async def test_a_long_list_of_ids_is_taken_whole_or_not_at_all(stage: Stage) -> None:
+    """A filter without its end asks for something else: for more, where its end is an exclusion."""
+    app = stage.console()
+    many = ",".join(f"dlq_none{n:012}" for n in range(400))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        app.post_message(Paste("x" * 10_001))
+        await until(pilot, lambda: "too long, not taken · filter: ▏" in screen_text(app))
+        app.post_message(Paste(f"id:{many},{ident(3)}"))
+        await until(pilot, lambda: f"{ident(3)}▏" in screen_text(app))
+        assert "too long" not in screen_text(app)
+        await press(pilot, "enter")
+        await settled(pilot)
+        assert ids(app) == [ident(3)]
 
 
 async def filtered(pilot: Pilot[Any], text: str) -> None:

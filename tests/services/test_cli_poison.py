@@ -48,7 +48,7 @@ def test_list_and_show_say_it(pool: Console) -> None:
     assert plain[0].endswith("[pending, retries=3]"), "the first line stays as it was"
     assert pool.inline("show", ident(1), "--json").row["entry"]["marks"] == ["poison"]
     shown = pool.inline("show", ident(1)).out
-    assert "next: failed 3 times in the same way: fix the cause, then restore (U) with a note clears the mark" in shown
+    assert "next: failed 3 times in the same way: fix the cause, then dlq restore with a note clears the mark" in shown
     assert "poison" not in pool.inline("show", ident(2)).out
 
 

@@ -98,6 +98,24 @@ def test_found_but_different_is_a_conflict_and_stays_in_doubt(console: Any, exch
     assert (ran.code, ran.row["outcome"]) == (3, "unknown")
     assert ran.row["detail"].startswith("conflict: quantity")
     assert state(pool, 1) == ("in_doubt", 1)
+    assert f"(look at the venue, then dlq settle {ident(1)} by what you saw)" in pool.inline("reconcile", "--paper").out
+
+
+def test_show_says_what_stands_and_what_to_do_by_the_last_try(console: Any, exchange: Exchange) -> None:
+    """The first error of this entry says that it never left the engine."""
+    pool = console([order(1, market_id="DROP")])
+    told = pool.inline("show", ident(1)).out
+    assert "  could it have reached the venue: no\n  stands: NEVER SENT · transient\n" in told
+    assert "  next: dlq replay when the venue is ready again" in told
+    assert pool.inline("replay", ident(1), "--paper").code == 3
+    told = pool.inline("show", ident(1)).out
+    assert "  stands: IN DOUBT · try 1 PAPER" in told
+    assert "  next: dlq reconcile asks the venue, dlq settle settles it by what you saw" in told
+    exchange.fault("lookup_different", on="lookup", times=None)
+    assert pool.inline("reconcile", "--paper").code == 3
+    told = pool.inline("show", ident(1)).out
+    assert "  next: another order has its id: look at the venue, then dlq settle by what you saw" in told
+    assert "could it have reached" not in told
 
 
 @pytest.mark.parametrize("fault", ["http_500", "http_429", "accept_then_drop", "garbage_200", "truncated_json"])
@@ -213,11 +231,17 @@ def test_the_second_person_sees_every_order_before_they_agree(two: Any, exchange
     assert ann.inline(*words).code == 0
 
 
-@pytest.mark.parametrize(("typed", "code"), [("approve 1", 0), ("approve 2", 4), ("", 4)])
-def test_on_a_terminal_the_second_person_types_it(two: Any, exchange: Exchange, typed: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "more", "code"),
+    [("approve 1", (), 0), ("approve 1", ("--json",), 0), ("approve 2", (), 4), ("", (), 4)],
+    ids=["typed", "as JSON", "wrong", "nothing"],
+)
+def test_on_a_terminal_the_second_person_types_it(
+    two: Any, exchange: Exchange, typed: str, more: tuple[str, ...], code: int
+) -> None:
     ann, bob = two([order(1)], limits={"four_eyes_over": 1})
     plan = plan_of(ann.inline("replay", ident(1), "--paper"))
-    with Terminal(bob.words("approve", plan), bob.environ, is_forked=True) as terminal:
+    with Terminal(bob.words("approve", plan, *more), bob.environ, is_forked=True) as terminal:
         terminal.until(lambda: "type approve 1:" in terminal.text, "asks")
         above = f"{ident(1)}  new buy 1.0 AAPL limit price=18.0"
         assert above in terminal.text, terminal.text
@@ -342,8 +366,12 @@ def test_an_approved_plan_that_lost_an_entry_stays_approved_for_the_rest(two: An
     assert bob.inline("approve", "--yes", plan_of(ran)).code == 0
     assert bob.inline("dismiss", ident(2), "--reason", "stale").code == 0
     ran = ann.inline(*words)
-    assert {one["dlq_id"]: one["outcome"] for one in ran.rows} == {ident(1): "accepted", ident(2): "skipped"}
+    assert (ran.code, ran.outcomes) == (4, {ident(1): "accepted", ident(2): "not_sent"})
+    assert ran.rows[0]["detail"] == "settled: already dismissed"
     assert len(exchange.posts) == 1
+    assert bob.inline("restore", ident(2)).code == 0
+    ran = ann.inline(*words)
+    assert (ran.code, ran.outcomes) == (4, {ident(1): "skipped", ident(2): "accepted"}), "what was sent is not not_sent"
 
 
 def test_another_plan_than_the_approved_one_is_not_approved(two: Any, exchange: Exchange) -> None:

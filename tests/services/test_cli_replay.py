@@ -173,6 +173,13 @@ def test_words_that_are_off_do_nothing(console: Any, exchange: Exchange, words: 
     assert state(pool, 1) == ("pending", 0)
 
 
+def test_amounts_of_a_plan_have_separators(console: Any, exchange: Exchange) -> None:
+    orders = [order(1, quantity=1000.0), order(2, market_id="MSFT", side="sell", quantity=500.0)]
+    ran = console(orders)("replay", *map(ident, (1, 2)), "--paper", "--dry-run")
+    assert "alpaca main AAPL: 1 order, gross 18,000.00, net 18,000.00 USD\n" in ran.err
+    assert "alpaca main MSFT: 1 order, gross 9,000.00, net -9,000.00 USD\n" in ran.err
+
+
 def test_live_without_a_terminal_says_yes_and_how_many(console: Any, exchange: Exchange) -> None:
     pool = console([order(1), order(2), order(3)])
     assert pool("replay", ident(1), "--live", "--yes").code == 0

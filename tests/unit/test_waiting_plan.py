@@ -120,6 +120,15 @@ def test_amounts_keep_their_digits() -> None:
     assert '"notional": 18000.10' in json_line(plan.row)
 
 
+@pytest.mark.parametrize(("asked_by", "says"), [("root|", "by root"), ("root|desk_a", "by root, as role desk_a")])
+def test_who_asked_is_told_with_the_role_that_counts(asked_by: str, says: str) -> None:
+    """Several people may share an OS user; on Postgres the role that logged in tells them apart."""
+    plan = waiting_plan(Approval("h", asked_by, "s", None, None, asked_at=clock.now().timestamp()))
+    assert f"{says}, until" in waiting_line(plan)
+    assert f"{says} 0s ago" in "".join(plain(row.line) for row in waiting_page(plan, clock.now()))
+    assert plan.row["asked_by"] == "root"
+
+
 @pytest.mark.parametrize("asker", ["ann", "operator-a", "a-very-long-login-name"])
 def test_a_row_of_the_list_fits_eighty_columns(asker: str) -> None:
     """How much, whose, how old, how long it still waits, and where to; how it stands is its mark there."""

@@ -5,6 +5,7 @@ Covers every layout. Prints nothing itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from typing import NamedTuple
@@ -84,7 +85,7 @@ def history_lines(history: History, types: VenueTypes = _AS_NAMED) -> Iterable[s
     row = history.entry
     yield plain_entry(row, types)
     yield f"  category: {row.category}   group: {row.fingerprint} {safe(row.title, 100)}"
-    yield from _format(row).details(row)
+    yield from _format(row).details(history)
     yield from _ancestor_lines(history.ancestors)
     if row.state == UNKNOWN:
         yield "attempts, notes and audit events: unknown, as this role cannot read the console's ledger"
@@ -122,13 +123,11 @@ def _ancestor_lines(ancestors: Sequence[Ancestor]) -> Iterable[str]:
         yield f"ancestor {safe(one.entry_id, 200)}: failed {failed} {why}{gone}{sent}"
 
 
-def _order_details(row: ClassifiedEntry) -> Iterable[str]:
-
-    yield f"  could it have reached the venue: {row.reach}"
-    from console.services.triage.advice import poison_step  # a list gives no advice, and starts faster without
-
-    if step := poison_step(row) or row.next_step:
-        yield f"  next: {safe(step, 200)}"
+def _order_details(history: History) -> Iterable[str]:
+    row = history.entry
+    if not any(not one.rehearsal for one in history.attempts) and row.state == "pending":
+        yield f"  could it have reached the venue: {row.reach}"
+    yield from _advice_lines(history)
     for name in ("account_id", "order_type", "client_order_id", "action_json"):
         if text := row.entry.text(name):
             yield f"  {name}: {safe(text)}"
@@ -136,6 +135,23 @@ def _order_details(row: ClassifiedEntry) -> Iterable[str]:
         yield f"  {sender_text(row.entry)}"
     for wrong in malformed(row.entry):
         yield f"  malformed: {safe(wrong)}"
+
+
+def _advice_lines(history: History) -> Iterable[str]:
+    """What stands of it and what to do next, as the console says it, with commands for its keys."""
+    from console.services.triage.advice import DEFAULT_KEYS, EntryPast, advise  # a list gives none, and starts faster
+
+    row = history.entry
+    words = {name: f"dlq {name}" for name in DEFAULT_KEYS}
+    if row.state == "pending":  # nothing is settled by asking
+        words["reconcile"] = "dlq ask"
+    made = advise(row, EntryPast(history.attempts, history.events, clock.now()), words)
+    yield f"  stands: {' · '.join((made.verdict, *(safe(fact, 200) for fact in made.facts)))}"
+    step = _DOUBLED.sub(r"dlq \1", made.step)
+    yield f"  next: {safe(step, 300)}"
+
+
+_DOUBLED = re.compile(r"\b(\w+) \(dlq \1\)")  # `settle (dlq settle)`
 
 
 def event_line(event: AuditEvent) -> str:
@@ -172,9 +188,9 @@ def _count(entry: Entry, name: str) -> str:
     return safe(layout.text(entry, name), 40) or "?"
 
 
-def _layout_details(row: ClassifiedEntry) -> Iterable[str]:
+def _layout_details(history: History) -> Iterable[str]:
     """The lines `show` adds: every column, with documents and payloads made readable."""
-    entry = row.entry
+    entry = history.entry.entry
     if key := layout.correlation_id(entry):
         yield f"  correlation id: {safe(key, 200)}"
     for name in layout.stored_credentials(entry):
@@ -194,7 +210,7 @@ class _Format(NamedTuple):
     """How entries of one layout are printed."""
 
     line: Callable[[ClassifiedEntry, VenueTypes], str]
-    details: Callable[[ClassifiedEntry], Iterable[str]]
+    details: Callable[[History], Iterable[str]]
 
 
 _FORMATS = {

@@ -38,9 +38,7 @@ def waiting_line(plan: WaitingPlan) -> str:
     where = f" {places_text(plan)}" if places_text(plan) else ""
     size = f": {value.many(len(plan.orders), 'order')}{where}{gross}" if plan.orders else ""
     until = plan.expires_at.strftime("%H:%M:%SZ")
-    return (
-        f"{safe(plan.plan, 80)}  {safe(plan.kind, 20)}{mode}, asked by {safe(plan.asked_by, 80)}, until {until}{size}"
-    )
+    return f"{safe(plan.plan, 80)}  {safe(plan.kind, 20)}{mode}, asked by {safe(plan.asker, 80)}, until {until}{size}"
 
 
 def waiting_rows(plan: WaitingPlan) -> list[Row]:
@@ -158,7 +156,7 @@ def waiting_page(plan: WaitingPlan, now: datetime, state: str = "") -> list[Page
     rows: list[tuple[str, Line]] = [
         (
             "plan",
-            line(untrusted(f"{plan.plan}, a {plan_noun(plan)} asked by {plan.asked_by} {age(plan.asked_at, now)} ago")),
+            line(untrusted(f"{plan.plan}, a {plan_noun(plan)} asked by {plan.asker} {age(plan.asked_at, now)} ago")),
         ),
         ("asks", line(trusted(f"{mode}  " if mode else "", tone), untrusted(plan.summary, limit=400))),
     ]

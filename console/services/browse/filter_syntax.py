@@ -65,8 +65,8 @@ _OTHER_NAMES = {
     "after": "since",
     "before": "until",
 }
-_NUMBER = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmb]?)", re.IGNORECASE)
-_SPAN = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([smhdw])", re.IGNORECASE)
+_NUMBER = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmb]?)", re.IGNORECASE | re.ASCII)  # else K is also the sign of kelvin
+_SPAN = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([smhdw])", re.IGNORECASE | re.ASCII)
 _THOUSANDS = {"": 0, "k": 3, "m": 6, "b": 9}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST_NUMBER = 200

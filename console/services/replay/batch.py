@@ -28,7 +28,7 @@ from console.services.replay.flow_control import (
     wait_unless_stopped,
 )
 from console.services.replay.outcome import EntryOutcome, HoldReason, OutcomeKind, not_begun
-from console.services.replay.plan import ReplayPlan, Step, Superseded
+from console.services.replay.plan import Blocked, ReplayPlan, Step, Superseded
 from console.services.replay.sent_amounts import SendingRules
 from console.services.replay.still_fit import latest_start
 from console.services.replay.submit import (
@@ -122,8 +122,7 @@ class ReplayBatch:
             tell(result)
 
         for blocked in plan.blocked:
-            settled = any(guard.code in ("settled", "changed") for guard in blocked.guards)
-            ended(EntryOutcome(blocked.entry_id, "skipped" if settled else "refused", plan.mode, detail=blocked.text))
+            ended(EntryOutcome(blocked.entry_id, _stays_as(blocked, plan), plan.mode, detail=blocked.text))
         if not plan.steps:
             return tuple(results)
         ledger = AttemptLedger(self._store, self._actor, note=note, stopped=self._stopped, intended=self._intended)
@@ -328,3 +327,10 @@ class ReplayBatch:
 
 def _breaker_key(at: VenueAccount, mode: Mode) -> BreakerKey:
     return at.venue, at.account or "", mode
+
+
+def _stays_as(blocked: Blocked, plan: ReplayPlan) -> OutcomeKind:
+    if blocked.entry_id in plan.lost:
+        return "not_sent"
+    settled = any(guard.code in ("settled", "changed") for guard in blocked.guards)
+    return "skipped" if settled else "refused"

@@ -117,6 +117,7 @@ class ReplayPlan:
     problem: str | None = None  # why nothing at all could go; each entry of an order plan names its own reason
     max_drift: Decimal = Decimal(0)  # by how much a currency's gross may grow in the same plan made again
     rules: tuple[str, ...] = ()  # what the store's policy says, and not the config
+    lost: frozenset[str] = frozenset()  # what a second person approved and that no longer goes
 
     def is_old(self, at: datetime, seconds: float) -> bool:
         """Whether it has waited too long for its confirmation, or the clock was set back meanwhile."""

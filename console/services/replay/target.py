@@ -83,6 +83,13 @@ def renewal(shown: SendPlan, made: SendPlan) -> Renewal:
     return Renewal(_with_held(shown, made, lost if is_same else ()), is_same, tuple(ended))
 
 
+def after_approval(plan: SendPlan, approved: Iterable[str]) -> SendPlan:
+    """A plan that an approved one is made into again: what was approved and no longer goes ends not_sent."""
+    from console.services.replay.plan import ReplayPlan
+
+    return replace(plan, lost=frozenset(approved)) if isinstance(plan, ReplayPlan) else plan
+
+
 def _with_held(shown: SendPlan, made: SendPlan, lost: Iterable[str]) -> SendPlan:
     """A plan is made again of what would have gone: what was held before is still held, and what is lost ends once."""
     from console.services.replay.plan import ReplayPlan
@@ -92,7 +99,7 @@ def _with_held(shown: SendPlan, made: SendPlan, lost: Iterable[str]) -> SendPlan
     gone, again = set(lost), {one.entry_id for one in made.blocked}
     before = [one for one in shown.blocked if one.entry_id not in again]
     stays = [one for one in made.blocked if one.entry_id not in gone]
-    return replace(made, blocked=(*before, *stays))
+    return replace(made, blocked=(*before, *stays), lost=shown.lost)
 
 
 @dataclass(frozen=True, slots=True)

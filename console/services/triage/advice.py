@@ -235,13 +235,6 @@ def _body(event: AuditEvent) -> Mapping[str, object]:
     return body if isinstance(body, dict) else {}
 
 
-def poison_step(row: ClassifiedEntry) -> str:
-    """The advice for what keeps failing in one way; "" for everything else."""
-    if row.poison is None:
-        return ""
-    return f"{row.poison.text}: fix the cause, then restore (U) with a note clears the mark; or dismiss (D)"
-
-
 def _keyed(step: str, keys: KeyNames) -> str:
     """The step with this keyboard's keys: `(C) asks …` becomes `C asks …`, `replay` becomes `replay (R)`."""
     step = _VERB.sub(lambda found: f"{found[1]} ({DEFAULT_KEYS[found[1]]})", step, count=2)

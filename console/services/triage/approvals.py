@@ -52,6 +52,12 @@ class WaitingPlan:
     orders: tuple[Mapping[str, object], ...]
     summary: str
     places: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # venue, account and host of each entry
+    role: str = ""  # the database's role of who asked, where it has one
+
+    @property
+    def asker(self) -> str:
+        """`ann, as role ops`: people who share an OS user are told apart by it."""
+        return f"{self.asked_by}, as role {self.role}" if self.role else self.asked_by
 
     @property
     def row(self) -> dict[str, object]:
@@ -79,12 +85,13 @@ def waiting_plan(asked: Approval) -> WaitingPlan:
     except (ValueError, RecursionError):
         told = {}
     told = told if isinstance(told, dict) else {}
+    asked_by, _, role = asked.asked_by.partition("|")
     rows, gross = told.get("rows", told.get("orders")), told.get("gross")
     asked_at = datetime.fromtimestamp(asked.asked_at, UTC) if 0 <= asked.asked_at < _LAST_SECOND else _NEVER
     return WaitingPlan(
         plan=asked.plan_hash,
         kind=asked.kind,
-        asked_by=asked.asked_by.partition("|")[0],
+        asked_by=asked_by,
         asked_at=asked_at,
         expires_at=asked_at + timedelta(seconds=ASK_SECONDS),
         mode=told["mode"] if isinstance(told.get("mode"), str) else None,
@@ -92,6 +99,7 @@ def waiting_plan(asked: Approval) -> WaitingPlan:
         orders=tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else (),
         summary=asked.summary,
         places={name: held for name, held in _pairs(told.get("places")) if isinstance(held, dict)},
+        role=role,
     )
 
 

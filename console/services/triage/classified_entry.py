@@ -60,10 +60,6 @@ class ClassifiedEntry:
         return self._mark.title
 
     @property
-    def next_step(self) -> str:
-        return self._class.note
-
-    @property
     def _class(self) -> Class:
         if (known := self.__dict__.get("known_class")) is None:  # a cached_property would take a lock for each entry
             known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies)

@@ -19,7 +19,7 @@ from console.text.durations import parse_moment
 FIELDS = ("operator", "kind", "id", "reason", "outcome", "mode", "venue", "since", "until")
 KINDS = (
     "replay", "outcome", "late", "reconcile", "settle", "look-up", "dismiss", "restore", "note", "clear-poison", "halt",
-    "resume", "ask", "approve", "self-approved", "withdrawn", "refused", "policy", "row",
+    "resume", "ask", "approve", "self-approved", "withdrawn", "refused", "policy", "ledger-migrated", "row",
 )  # fmt: skip
 WORDS: Mapping[str, str] = {"intent": "replay", "late-outcome": "late", "lookup": "look-up", "ask-approval": "ask"}
 _OTHER_NAMES = {"user": "operator", "who": "operator", "by": "operator", "entry": "id", "dlq_id": "id", "act": "kind",
@@ -166,7 +166,8 @@ def _take(parts: _Parts, word: Word) -> None:
 
 def _check_kinds(word: Word, choices: tuple[Pattern, ...]) -> None:
     for choice, chars in zip(choices, word.choices, strict=True):
-        if not any(map(choice.fits, (*KINDS, *WORDS))):
+        is_refusal = choice.pieces[0].startswith("refused-")  # of any act
+        if not is_refusal and not any(map(choice.fits, (*KINDS, *WORDS))):
             raise ExpressionError(f"no kind {spelled(chars)}: there are {' '.join(KINDS)}")
 
 

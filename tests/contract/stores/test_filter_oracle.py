@@ -311,6 +311,12 @@ MOMENTS = [
     f"{name}:{at}" for name in ("since", "until") for at in ("2026-04-18T14:32:15", "2026-04-18T16:22:14.999990")
 ]
 STATED = ["state:all", "state:dismissed", "state:pending", "state:all !state:dismissed"]
+MANY = [
+    f"id:{','.join(f'c-{n}' for n in range(1200))}",
+    f"!venue:alpaca,{','.join(f'v{n}' for n in range(600))} qty:1",
+    " ".join(f"!word{n}" for n in range(600)),
+    f"qty:{','.join(map(str, range(600)))} !timeout",
+]
 LINES = [
     *_single(),
     *TEXTS,
@@ -318,6 +324,7 @@ LINES = [
     *COMPARED,
     *MOMENTS,
     *STATED,
+    *MANY,
     *(f"{a} {b} state:all" for a, b in itertools.product(("venue:alpaca", "!side:buy", "error:time*"), COMPARED[:12])),
     "venue:kalshi side:sell notional>50k age>1h !timeout".replace("notional>50k", "qty>50"),
 ]

@@ -94,6 +94,23 @@ def test_a_closed_wal_store_of_another_user_is_refused_and_its_engine_not_harmed
 
 
 @needs_root
+def test_a_closed_wal_store_that_anyone_may_write_is_open_to_another_user(folder: Path) -> None:
+    """What SQLite leaves beside it may be written by anyone too: a second person can act on it without the engine."""
+    file = store_file(folder, journal="wal", owner=ENGINE)
+    file.chmod(0o666)
+    assert run_as(CONSOLE, ATTACH, file)["rows"] == 1
+    code = """
+    os.umask(0o077)
+    connection = sqlite3.connect(f"file:{sys.argv[2]}?mode=ro", uri=True)
+    connection.execute("SELECT count(*) FROM order_dlq").fetchone()
+    say([oct(os.stat(sys.argv[2] + tail).st_mode & 0o777) for tail in ("-shm", "-wal")])
+    os._exit(0 if sys.stdout.flush() is None else 1)
+    """
+    assert run_as(CONSOLE, code, file) == ["0o666", "0o666"], "left open, as by a kill"
+    assert run_as(ENGINE, ENGINE_WRITES, file) == 1
+
+
+@needs_root
 def test_what_the_refusal_prevents(folder: Path) -> None:
     """The control: plain SQLite, read-only, as another user, does break the engine."""
     file = store_file(folder, journal="wal", owner=ENGINE)
