@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dlq_sink.capture.answer import order_id_of
 from dlq_sink.capture.report import Reporter
-from dlq_sink.capture.request import dead_letter, entry_for, fields_in, said_in, venue_name
-from dlq_sink.mask import masked_error
-from dlq_sink.record import ERROR_LIMIT, DeadLetteredOrder, new_dlq_id
+from dlq_sink.capture.request import (
+    dead_letter,
+    entry_for,
+    fields_in,
+    said_in,
+    stored_error,
+    text_of,
+    venue_name,
+)
+from dlq_sink.record import DeadLetteredOrder, new_dlq_id
 from dlq_sink.witness.client_id import client_id_in, client_id_of, needs_id, new_client_id, put
 
 if TYPE_CHECKING:
@@ -111,7 +118,7 @@ class Submission:
         error = problem if isinstance(problem, str) else error_of(problem)
         known = self._witnessed
         entry = (
-            replace(known, captured_at=datetime.now(UTC), error=masked_error(error)[:ERROR_LIMIT])
+            replace(known, captured_at=datetime.now(UTC), error=stored_error(error))
             if known is not None
             else self._entry(error)
         )
@@ -200,7 +207,7 @@ def intent(
 
 def error_of(problem: BaseException) -> str:
     """As it is stored. What stops an engine from outside says nothing about the order."""
-    text = f"{type(problem).__name__}: {problem}"
+    text = f"{type(problem).__name__}: {text_of(problem)}"
     return (
         text if isinstance(problem, Exception) else f"{text.rstrip(': ')}: unknown outcome: the submit was interrupted"
     )
