@@ -3,7 +3,8 @@
 The import, the witness of one order against one synced commit of the bare driver, and an engine's writes alone and
 beside a console that dismisses in bulk, builds its index and verifies the audit chain. What is compared is taken in
 turns at the same pace, commit by commit or in rounds, and read from all rounds together: a round has some hundred
-writes, and the p99 of so few is one of its two longest, whatever the rest did.
+writes, and the p99 of so few is one of its two longest, whatever the rest did. Of the slowest writes it is printed how
+much of their time the engine and the server only waited for a processor: that is the machine's to give, not a lock's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,38 +139,74 @@ def together(rounds: list[list[float]]) -> list[float]:
     return [one for times in rounds for one in times]
 
 
+def threads_of(target: str) -> list[Path]:
+    """Where Linux counts how long each thread of this process, and of the server's, waited for a processor."""
+    processes = [os.getpid(), *(asyncio.run(sessions_of(target)) if "://" in target else ())]
+    return [path for one in processes for path in Path(f"/proc/{one}/task").glob("*/schedstat")]
+
+
+async def sessions_of(dsn: str) -> list[int]:
+    link = await asyncpg.connect(dsn)
+    rows = await link.fetch("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+    await link.close()
+    return [row[0] for row in rows]
+
+
+def waited(threads: list[Path]) -> float:
+    """In milliseconds, until now."""
+    total = 0
+    for path in threads:
+        with suppress(OSError):
+            total += int(path.read_text().split()[1])
+    return total / 1e6
+
+
+def waiting_share(writes: list[tuple[float, float]]) -> str:
+    """Of the slowest hundredth."""
+    slow = sorted(writes)[-max(1, len(writes) // 100) :]
+    spent, waiting = (sum(one[which] for one in slow) for which in (0, 1))
+    return f"{min(1.0, waiting / spent):.0%}"  # engine and server may wait at the same time
+
+
 class Engine:
     """Writes an entry and witnesses an order in turn, some fifty times a second."""
 
-    def __init__(self, sink: Sink, bare: Callable[[], object]) -> None:
+    def __init__(self, sink: Sink, bare: Callable[[], object], threads: list[Path]) -> None:
         self._sink = sink
         self._bare = bare
+        self._threads = threads
         self.failures: list[str] = []
+        self.waits: list[tuple[float, float]] = []  # of each write beside a console: its time, and the waiting in it
         self.alone: list[list[float]] = []  # by round
         self.beside: list[list[float]] = []
         self.commits: list[float] = []
 
     def run_alone(self) -> None:
         until = time.monotonic() + SECONDS
-        self.alone.append(self._writing(lambda: time.monotonic() > until, self.commits))
+        self.alone.append(self._writing(lambda: time.monotonic() > until, self.commits, []))
 
     def run_until(self, over: threading.Event) -> None:
-        self.beside.append(self._writing(over.is_set, []))
+        self.beside.append(self._writing(over.is_set, [], self.waits))
 
     @property
     def fewest(self) -> int:
         return min(len(together(self.alone)), len(together(self.beside)))
 
-    def _writing(self, is_over: Callable[[], bool], commits: list[float]) -> list[float]:
+    def _writing(
+        self, is_over: Callable[[], bool], commits: list[float], waits: list[tuple[float, float]]
+    ) -> list[float]:
         """Takes bare commits in between, alone and beside, so that all are measured at the same pace."""
         times: list[float] = []
         while not is_over():
             for work in (lambda: self._sink.write(entry(len(times))), lambda: witnessed(self._sink)):
                 time.sleep(PACE)
+                before = waited(self._threads)
                 try:
                     times.append(timed(work))
                 except Exception as problem:  # noqa: BLE001 - every failure counts, whatever it is
                     self.failures.append(f"{type(problem).__name__}: {problem}")
+                else:
+                    waits.append((times[-1], waited(self._threads) - before))
             time.sleep(PACE)
             commits.append(timed(self._bare))
         return times
@@ -219,7 +256,7 @@ def side_by_side(engine: Engine, console: WorstConsole, size: Size) -> None:
 
 
 def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object], size: Size) -> list[bool]:
-    engine = Engine(sink, bare)
+    engine = Engine(sink, bare, threads_of(target))
     with tempfile.TemporaryDirectory() as folder:
         console = WorstConsole(target, Path(folder))
         side_by_side(engine, console, size)
@@ -242,6 +279,9 @@ def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object], si
     ]
     part, name = (0.9, "p90") if kind == "sqlite" else (0.99, "p99")
     print(f"     {kind}: {name} alone, one half of the rounds ÷ the other: {engine.noise(part):.2f}", flush=True)
+    print(
+        f"     {kind}: of the slowest writes beside a console {waiting_share(engine.waits)} was waiting for a processor"
+    )
     ours, peer = share(beside, part), share(alone, part)
     results.append(show(Figure(f"sink.{name}", ours, peer, "ms")).good)
     if kind == "sqlite":

@@ -100,7 +100,8 @@ def plain_result(ended: EntryOutcome) -> str:
         case "unknown" if said.startswith("conflict"):
             return f"in doubt {entry_id}{detail} (look at the venue, then dlq settle {entry_id} by what you saw)"
         case "unknown":
-            return f"in doubt {entry_id}{detail} (dlq reconcile {entry_id} asks the venue)"
+            ways = f"dlq reconcile {entry_id} asks the venue, dlq settle {entry_id} settles it by what you saw there"
+            return f"in doubt {entry_id}{detail} ({ways})"
         case word:
             return f"{word.replace('_', ' ')} {entry_id}{detail}"
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from dlq_sink import order_table as orders
 from dlq_sink.contract import ClosingSink, Entries, IntentRows, check_usable
-from dlq_sink.error import BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
+from dlq_sink.error import ActRefused, BadEntry, BadTarget, DuplicateEntry, NotADLQ, Unreachable
 from dlq_sink.error_codes import sqlite_error
 from dlq_sink.record import DeadLetteredOrder
 from dlq_sink.rows import SinkTable, Values, choose, differing, pending, record, taken, values
@@ -211,6 +211,9 @@ def _connect(target: SQLiteTarget) -> sqlite3.Connection:
         raise NotADLQ(f"{target.label} is a directory, not a SQLite file")
     if not target.path.parent.is_dir():
         raise Unreachable(f"{target.label} cannot be made: there is no directory {target.path.parent}")
+    if target.path.exists() and not os.access(target.path, os.W_OK):
+        # SQLite would open it for reading and refuse the first entry; an engine must hear it before.
+        raise ActRefused(f"{target.label} cannot be written by this user")
     uri = f"file:{quote(str(target.path))}?mode=rwc"
     try:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)

@@ -226,6 +226,50 @@ def test_an_action_of_no_shape_is_kept_all_the_same(action: Any) -> None:
     assert (entry.quantity, entry.price, len(entry.error)) == (0.0, None, 1000)
 
 
+class Mute:
+    """Whose own text cannot be had."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+class Remote:
+    """As a proxy whose other end is gone: whatever is not there raises an error of its own."""
+
+    def __init__(self) -> None:
+        self.symbol, self.side, self.qty = "AAPL", "buy", 3
+
+    def __getattr__(self, name: str) -> object:
+        raise ConnectionError(name)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("HTTP 400: \0"), RuntimeError("HTTP 400: \udcff"), MuteError()], ids=["nul", "bytes", "mute"]
+)
+def test_an_order_is_kept_whatever_its_error_says(sink: DLQSink, error: Exception) -> None:
+    entry = kept(sink, error)
+    assert (entry.market_id, entry.quantity) == ("AAPL", 100.0)
+    assert type(error).__name__ in entry.error
+
+
+@pytest.mark.parametrize("odd", ["A\0", "A\udcff"], ids=["nul", "bytes"])
+def test_an_order_with_a_value_that_no_store_holds_is_kept_and_left_to_a_person(sink: DLQSink, odd: str) -> None:
+    entry = kept(sink, action=asdict(Action()) | {"market_id": odd})
+    assert (entry.side, entry.quantity, entry.price) == ("buy", 100.0, 180.25)
+    assert replay_order(sink, entry.dlq_id, Venue())[1].startswith("unparsable")
+
+
+def test_an_order_that_raises_when_it_is_looked_at_is_kept(sink: DLQSink) -> None:
+    for action in (Remote(), {"symbol": "AAPL", "side": "buy", "qty": 3, "note": Mute()}):
+        entry = kept(sink, action=action)
+        assert (entry.market_id, entry.side, entry.quantity) == ("AAPL", "buy", 3.0)
+
+
 @pytest.mark.parametrize(
     "left_open",
     [

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from dlq_sink import SinkClosed
 from dlq_sink.capture.request import dead_letter
 
 from backends import DeadLetteredOrder, InMemoryDLQ
@@ -255,6 +256,81 @@ def test_a_promise_that_is_under_way_and_that_nobody_awaits_is_an_unknown_outcom
 
     (entry,) = asyncio.run(main()).list()
     assert "unknown outcome: submit returned the promise of an answer" in entry.error
+
+
+class Begins(Promises):
+    """Its promise is a coroutine that its own, plain submit returns."""
+
+    def submit(self, action: Any) -> Any:
+        return super().submit(action)
+
+
+@pytest.mark.parametrize("venue", [Promises(), Begins()], ids=["async", "promise"])
+@pytest.mark.parametrize("witness", [False, True])
+def test_a_task_that_is_cancelled_before_its_first_step_leaves_an_entry(venue: Promises, witness: bool) -> None:
+    async def main() -> InMemoryDLQ:
+        sink = InMemoryDLQ()
+        task = asyncio.ensure_future(submit_or_dead_letter(venue, CCXT, sink, witness=witness))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return sink
+
+    sink = asyncio.run(main())
+    (entry,) = sink.list()
+    assert (entry.error, venue.ran) == ("CancelledError: cancelled before the send; nothing was sent", False)
+    assert not witness or sink.intents().rows.rows == {}  # type: ignore[attr-defined]
+
+
+class Fails:
+    name = "alpaca"
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+
+    def submit(self, _: Any) -> Any:
+        raise self.problem
+
+
+class FailsLater(Fails):
+    async def submit(self, _: Any) -> Any:
+        raise self.problem
+
+
+def ran(venue: Fails) -> None:
+    """A submit by way of a sink that cannot keep anything."""
+    sink = InMemoryDLQ()
+    sink.close()
+    found = submit_or_dead_letter(venue, CCXT, sink)
+    if isinstance(venue, FailsLater):
+        asyncio.run(asyncio.wait_for(found, 60))
+
+
+@pytest.mark.parametrize("kind", [Fails, FailsLater])
+def test_an_order_that_cannot_be_kept_says_why_it_failed(kind: type[Fails]) -> None:
+    with pytest.raises(SinkClosed) as raised:
+        ran(kind(ConnectionError("refused")))
+    assert repr(raised.value.__cause__) == "ConnectionError('refused')"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop"),
+    [
+        (Fails, KeyboardInterrupt),
+        (Fails, SystemExit),
+        (Fails, asyncio.CancelledError),
+        (FailsLater, asyncio.CancelledError),
+    ],
+)
+def test_what_stops_an_engine_goes_on_its_way_even_if_nothing_can_be_kept(
+    kind: type[Fails], stop: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = stop()
+    with pytest.raises(stop):
+        ran(kind(problem))
+    (note,) = problem.__notes__
+    assert note.startswith("the order is neither placed nor kept: SinkClosed: ")
+    assert "an order that was interrupted could not be kept" in caplog.text
 
 
 def test_an_error_is_masked_before_it_is_cut() -> None:

@@ -97,6 +97,14 @@ def test_settle_asks_for_the_mode_where_the_store_has_none(console: Any) -> None
     assert pool.inline("show", ident(7), "--json").row["entry"]["state"] == "pending"
 
 
+def test_an_order_that_no_venue_can_be_asked_about_names_the_way_out(console: Any) -> None:
+    pool: Console = console(left_open(7, quantity=0.0))
+    asked = pool.inline("reconcile", ident(7), "--paper")
+    assert (asked.code, f"dlq settle {ident(7)}" in asked.out) == (3, True)
+    assert pool.inline("settle", ident(7), "--paper", "--as", "absent", "--note", "looked", "--yes").code == 0
+    assert pool.inline("show", ident(7), "--json").row["entry"]["state"] == "pending"
+
+
 @pytest.mark.parametrize(("words", "code"), [(("ask",), 4), (("reconcile",), 4)])
 def test_the_other_mode_is_refused(console: Any, words: tuple[str, ...], code: int) -> None:
     pool: Console = console(left_open(7), store={"environment": "paper"})

@@ -12,7 +12,7 @@ from dlq_sink.capture.answer import order_id_of
 from dlq_sink.capture.call import read_call, signature_of
 from dlq_sink.capture.ccxt_call import meaning_of
 from dlq_sink.capture.report import AuditLog, Metrics, OnEvent, Reporter
-from dlq_sink.capture.request import venue_name
+from dlq_sink.capture.request import text_of, venue_name
 from dlq_sink.capture.submit import attempt
 from dlq_sink.witness.client_id import client_id_of
 from dlq_sink.witness.submission import Submission
@@ -132,7 +132,7 @@ def dead_letters(
 
 
 def _reason(reason: object) -> BaseException | str:
-    return reason if isinstance(reason, BaseException) else str(reason)
+    return reason if isinstance(reason, BaseException) else text_of(reason)
 
 
 def _marked_async(submit: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from typing import Any
 from dlq_sink.mask import masked_error
 from dlq_sink.record import ERROR_LIMIT, DeadLetteredOrder, new_dlq_id
 from dlq_sink.terms import FIELD_OF, IN_PARAMS, IN_PARAMS_OF, PARAMS, fold, is_set
+from dlq_sink.values import storable
 
 _PLAIN = frozenset({type(None), bool, int, float, str})  # JSON's own
 _FILLED_IN = ("venue_name", "market_id", "side", "quantity", "order_type")  # columns that are never without a value
@@ -44,17 +45,22 @@ def entry_for(
     return DeadLetteredOrder(
         dlq_id=dlq_id or new_dlq_id(),
         captured_at=datetime.now(UTC),
-        venue_name=_text(said.get("venue_name")) or venue_name(venue),
-        account_id=_text(said.get("account_id")) or account,
-        market_id=_text(said.get("market_id")) or "",
-        side=(_text(said.get("side")) or "").lower(),
+        venue_name=_column(said.get("venue_name")) or storable(venue_name(venue)),
+        account_id=_column(said.get("account_id")) or _column(account),
+        market_id=_column(said.get("market_id")) or "",
+        side=(_column(said.get("side")) or "").lower(),
         quantity=_number(said.get("quantity")) or 0.0,
-        order_type=(_text(said.get("order_type")) or "").lower(),
+        order_type=(_column(said.get("order_type")) or "").lower(),
         price=_number(said.get("price")),
-        client_order_id=_text(said.get("client_order_id")),
-        error=masked_error(error)[:ERROR_LIMIT],
+        client_order_id=_column(said.get("client_order_id")),
+        error=stored_error(error),
         action_json=_json(_stated(fields)),
     )
+
+
+def stored_error(text: str) -> str:
+    """As every store can hold it: a venue's odd answer must not keep the order itself from being written."""
+    return storable(masked_error(text))[:ERROR_LIMIT]
 
 
 def venue_name(venue: object) -> str:
@@ -87,9 +93,9 @@ def fields_in(action: Any) -> dict[str, Any]:
         names = [field.name for field in fields_of(action)]
     else:
         slots = (slot for kind in type(action).__mro__ for slot in _slots(kind))
-        names = [*slots, *getattr(action, "__dict__", {}), *getattr(action, "_fields", ())]
+        names = [*slots, *getattr(action, "__dict__", {}), *getattr(type(action), "_fields", ())]
     found = {name: getattr(action, name, None) for name in names if not name.startswith("_")}
-    return found or {"action_text": str(action)}
+    return found or {"action_text": text_of(action)}
 
 
 def _is_neutral(action: Any) -> bool:
@@ -106,11 +112,11 @@ def _neutral(action: Any) -> dict[str, Any]:
 
 def _dumped(model: Any) -> dict[str, Any] | None:
     """What a pydantic model says of itself, such as a request of alpaca-py."""
-    dump = None if isinstance(model, type) else getattr(model, "model_dump", None)
-    if not callable(dump):
+    if isinstance(model, type):
         return None
     try:
-        found = dump(mode="json")
+        dump = getattr(model, "model_dump", None)
+        found = dump(mode="json") if callable(dump) else None
     except Exception:  # noqa: BLE001 - a model that cannot dump itself still has its attributes
         return None
     return {str(key): held for key, held in found.items()} if isinstance(found, Mapping) else None
@@ -129,7 +135,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 def _number(value: object) -> float | None:
     """As the layout's column holds it; what is no number stays in the action's own JSON."""
     try:
-        number = None if value is None else float(str(_bare(value)))
+        number = None if value is None else float(text_of(_bare(value)))
     except ValueError:
         return None
     return number if number is not None and math.isfinite(number) else None
@@ -166,10 +172,23 @@ def _plain(value: object) -> object:
         case held if is_dataclass(held) and not isinstance(held, type):
             return {one.name: _plain(getattr(held, one.name)) for one in fields_of(held)}
         case held:
-            return str(held)
+            return text_of(held)
 
 
 def _text(value: object) -> str | None:
     if value is None or type(value) is str:
         return value
-    return str(_bare(value))
+    return text_of(_bare(value))
+
+
+def text_of(value: object) -> str:
+    """Of an error or a value of any make; one that cannot say itself is named by its type."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever its own code raises, the order must not be lost
+        return object.__repr__(value)
+
+
+def _column(value: object) -> str | None:
+    """Text that every store can hold; where that is other text, the action's own disagrees, and stops a replay."""
+    return None if (text := _text(value)) is None else storable(text)

@@ -75,7 +75,7 @@ def answered_by(fire_and_forget: bool) -> Callable[[Submission, Any], Any]:
 
 def _missed(one: Submission, problem: BaseException) -> None:
     if one.is_open:  # else the venue took it, and only a report of that failed
-        one.failed(problem)
+        one.missed(problem)
 
 
 def _pending(
@@ -87,7 +87,7 @@ def _pending(
     begun: bool,
 ) -> Any:
     """The rest of the submit, to be awaited; `forgotten` is the error of the entry if nobody does."""
-    from dlq_sink.capture.waiting import PendingSubmit, begin_in_thread, in_thread
+    from dlq_sink.capture.waiting import BEFORE_THE_SEND, PendingSubmit, begin_in_thread, in_thread
 
     async def work() -> Any:
         if not begun:
@@ -106,9 +106,15 @@ def _pending(
                 missed = problem
         return await in_thread(lambda: _missed(one, missed))
 
-    def drop() -> None:
+    def drop(stop: BaseException | None) -> None:
+        """It will never run: nobody awaited it, or what stopped its task came first."""
+        is_unsent = not begun
         if begun and iscoroutine(held := promise()):
-            held.close()  # it has not begun: nothing was sent
-        one.failed(forgotten)
+            held.close()  # it has not begun
+            is_unsent = True
+        if stop is None:
+            one.failed(forgotten)
+        else:
+            one.missed(stop, f"{type(stop).__name__}: {BEFORE_THE_SEND}" if is_unsent else None)
 
     return PendingSubmit(work(), drop)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dlq_sink.witness.submission import Submission
 
 Result = TypeVar("Result")
+BEFORE_THE_SEND = "cancelled before the send; nothing was sent"
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
@@ -24,21 +25,24 @@ async def begin_in_thread(submission: Submission) -> None:
     begun = asyncio.ensure_future(asyncio.to_thread(submission.begin))
     try:
         await asyncio.shield(begun)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stop:
         while not begun.done():
             with suppress(asyncio.CancelledError):  # again: the witness that is under way must be resolved all the same
                 await asyncio.wait({begun})
         if begun.exception() is None:
-            submission.failed("CancelledError: cancelled before the send; nothing was sent")
+            submission.missed(stop, f"CancelledError: {BEFORE_THE_SEND}")
         raise
 
 
 class PendingSubmit(Coroutine[Any, Any, Result]):
-    """A coroutine that calls `forgotten` if nobody ever awaits it: an order must not vanish with it."""
+    """A coroutine that calls `forgotten` if it never begins: an order must not vanish with it.
 
-    def __init__(self, work: Coroutine[Any, Any, Result], forgotten: Callable[[], object]) -> None:
+    That is given what came before its first step, or None if nobody ever awaited it.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, Result], forgotten: Callable[[BaseException | None], object]) -> None:
         self._work = work
-        self._forgotten: Callable[[], object] | None = forgotten
+        self._forgotten: Callable[[BaseException | None], object] | None = forgotten
 
     def send(self, value: Any, /) -> Any:
         self._forgotten = None
@@ -51,14 +55,19 @@ class PendingSubmit(Coroutine[Any, Any, Result]):
         at: TracebackType | None = None,
         /,
     ) -> Any:
-        self._forgotten = None
-        return self._work.throw(kind, value, at) if at or value else self._work.throw(kind)
+        forgotten, self._forgotten = self._forgotten, None
+        try:
+            return self._work.throw(kind, value, at) if at or value else self._work.throw(kind)
+        except BaseException as stop:
+            if forgotten is not None:
+                forgotten(stop)
+            raise
 
     def close(self) -> None:
         forgotten, self._forgotten = self._forgotten, None
         self._work.close()
         if forgotten is not None:
-            forgotten()
+            forgotten(None)
 
     def __await__(self) -> Generator[Any, Any, Result]:
         self._forgotten = None

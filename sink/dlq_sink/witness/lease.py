@@ -16,7 +16,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from dlq_sink.contract import check_usable
-from dlq_sink.error import SinkClosed, StoreError
+from dlq_sink.error import CommitUnknown, SinkClosed, StoreError, Unreachable
+from dlq_sink.values import storable
 from dlq_sink.witness.table import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class IntentKeeper:
         self._noting = threading.Lock()  # one at a time, so that after `flush` nothing is under way
         self._open: set[str] = set()
         self._placed: dict[str, str | None] = {}  # and the note of it is not written yet
+        self._unkept: dict[str, DeadLetteredOrder] = {}  # entries of failed orders that could not be written yet
         self._thread: threading.Thread | None = None
         self._is_waiting = False  # for a renewal, so that a note has to wake it
         self._over = False
@@ -71,8 +73,10 @@ class IntentKeeper:
         """Never raises for the store: the order is placed, and an engine must not take that for a failure."""
         if not self.is_mine:
             return  # its parent goes on with it
+        # An odd answer must not keep the notes of other orders from being written.
+        order_id = None if venue_order_id is None else storable(venue_order_id)
         with self._changed:
-            self._placed[dlq_id] = venue_order_id
+            self._placed[dlq_id] = order_id
             if self.rows.lingers and not self._over:
                 if self._is_waiting:
                     self._is_waiting = False
@@ -104,9 +108,32 @@ class IntentKeeper:
     def fail(self, entry: DeadLetteredOrder) -> None:
         if not self.is_mine:
             raise SinkClosed("this intent belongs to the process that opened it: it is left to that one")
-        self.rows.fail(entry)
+        try:
+            self.rows.fail(entry)
+        except StoreError:
+            with self._changed:
+                self._unkept[entry.dlq_id] = entry
+            raise
+        self._is_kept(entry.dlq_id)
+
+    def keep(self) -> None:
+        """Try the entries again that could not be written; until then their orders are open intents."""
         with self._changed:
-            self._open.discard(entry.dlq_id)
+            waiting = list(self._unkept.values())
+        for entry in waiting:
+            try:
+                self.rows.fail(entry)
+            except (Unreachable, CommitUnknown):
+                return  # the others would only wait as long, and the leases with them
+            except StoreError:
+                continue
+            self._is_kept(entry.dlq_id)
+            _log.warning("%s could not be written before; it is an entry now", entry.dlq_id)
+
+    def _is_kept(self, dlq_id: str) -> None:
+        with self._changed:
+            self._open.discard(dlq_id)
+            self._unkept.pop(dlq_id, None)
 
     def end(self) -> None:
         """Write what waits, and renew no longer: what is open now belongs to an owner that is gone."""
@@ -120,6 +147,7 @@ class IntentKeeper:
         if thread is not None and thread is not threading.current_thread():
             thread.join(RENEWAL_SECONDS)
         self.flush()
+        self.keep()
 
     def _renew(self) -> None:
         cleaned, due = 0.0, time.monotonic() + RENEWAL_SECONDS
@@ -133,6 +161,7 @@ class IntentKeeper:
             is_written = self.flush()
             if time.monotonic() >= due:
                 due = time.monotonic() + RENEWAL_SECONDS
+                self.keep()
                 if self._open:
                     self._quietly(lambda: self.rows.renew(self.owner))
             elif not is_written:

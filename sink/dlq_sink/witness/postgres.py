@@ -63,16 +63,15 @@ class PostgresIntents:
         self._line.insert(self._insert, given, spell, _UNIQUE_VIOLATION)
 
     def resolve(self, placed: Mapping[str, str | None]) -> Sequence[str]:
-        known = {dlq_id: _told(order_id) for dlq_id, order_id in placed.items()}
-        rows = ", ".join(f"({_literal(dlq_id)}, {_literal(order_id)})" for dlq_id, order_id in known.items())
+        rows = ", ".join(f"({_literal(dlq_id)}, {_literal(order_id)})" for dlq_id, order_id in placed.items())
         done = self._line.script(
             f"UPDATE {self._table} i SET resolved_at = {_NOW}, venue_order_id = told.order_id "
             f"FROM (VALUES {rows}) AS told (dlq_id, order_id) "
             f"WHERE i.dlq_id {_EQ} told.dlq_id::pg_catalog.text AND i.resolved_at IS NULL"
         )
-        if done == f"UPDATE {len(known)}":
+        if done == f"UPDATE {len(placed)}":
             return ()
-        return self._line.call(lambda link, _: self._adopt(link, known), "settles")
+        return self._line.call(lambda link, _: self._adopt(link, placed), "settles")
 
     def fail(self, entry: DeadLetteredOrder) -> None:
         """The entry, and the intent resolved, in one transaction."""
@@ -110,11 +109,11 @@ class PostgresIntents:
     async def _columns(self, link: Any, schema: str, name: str) -> dict[str, str]:
         return {row[0]: row[1] for row in await link.fetch(_COLUMNS_OF, schema, name)}
 
-    async def _adopt(self, link: Any, known: Mapping[str, str | None]) -> list[str]:
+    async def _adopt(self, link: Any, placed: Mapping[str, str | None]) -> list[str]:
         """Harmless for those that had no entry."""
         sql = f"UPDATE {self._table} SET venue_order_id = $2 WHERE dlq_id {_EQ} $1"
         found = []
-        for dlq_id, order_id in known.items():
+        for dlq_id, order_id in placed.items():
             await link.execute(sql, dlq_id, order_id)
             if await self._sink._dismiss(link, dlq_id):
                 found.append(dlq_id)
@@ -127,11 +126,6 @@ class PostgresIntents:
             await self._sink._insert_row(link, row, repeated)
         sql = f"UPDATE {self._table} SET resolved_at = {_NOW} WHERE dlq_id {_EQ} $1 AND resolved_at IS NULL"
         await link.execute(sql, entry.dlq_id)
-
-
-def _told(order_id: str | None) -> str | None:
-    """As text that Postgres can hold: an odd answer must not keep the notes of other orders from being written."""
-    return None if order_id is None else order_id.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _literal(value: Value) -> str:

@@ -5,6 +5,7 @@ Knows the sink; what sends the order is the engine's.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,9 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dlq_sink.capture.answer import order_id_of
 from dlq_sink.capture.report import Reporter
-from dlq_sink.capture.request import dead_letter, entry_for, fields_in, said_in, venue_name
-from dlq_sink.mask import masked_error
-from dlq_sink.record import ERROR_LIMIT, DeadLetteredOrder, new_dlq_id
+from dlq_sink.capture.request import (
+    dead_letter,
+    entry_for,
+    fields_in,
+    said_in,
+    stored_error,
+    text_of,
+    venue_name,
+)
+from dlq_sink.record import DeadLetteredOrder, new_dlq_id
 from dlq_sink.witness.client_id import client_id_in, client_id_of, needs_id, new_client_id, put
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from dlq_sink.contract import DLQSink
     from dlq_sink.witness.lease import IntentKeeper
 
+_log = logging.getLogger("dlq_sink.capture")
 _NO_ANSWER = "RuntimeError: unknown outcome: the submit ended and told no order id"
 
 
@@ -94,7 +103,7 @@ class Submission:
             raise
         except BaseException as stop:
             self._witnessed = made  # it may be on disk or not
-            self.failed(f"{type(stop).__name__}: interrupted before the send; nothing was sent")
+            self.missed(stop, f"{type(stop).__name__}: interrupted before the send; nothing was sent")
             raise
         return self
 
@@ -111,7 +120,7 @@ class Submission:
         error = problem if isinstance(problem, str) else error_of(problem)
         known = self._witnessed
         entry = (
-            replace(known, captured_at=datetime.now(UTC), error=masked_error(error)[:ERROR_LIMIT])
+            replace(known, captured_at=datetime.now(UTC), error=stored_error(error))
             if known is not None
             else self._entry(error)
         )
@@ -134,6 +143,20 @@ class Submission:
         self._reporter.tell("dead_letter", facts)
         return entry
 
+    def missed(self, problem: BaseException, error: str | None = None) -> None:
+        """As `failed`; where the entry cannot be written, an error stays in sight behind the sink's own.
+
+        What stops an engine goes on its way even then: else it would look like an error that the engine goes on after.
+        """
+        try:
+            self.failed(problem if error is None else error)
+        except Exception as unkept:
+            if isinstance(problem, Exception):
+                unkept.__cause__ = problem
+                raise
+            problem.add_note(f"the order is neither placed nor kept: {type(unkept).__name__}: {unkept}")
+            _log.exception("%s: an order that was interrupted could not be kept", self.dlq_id)
+
     def __enter__(self) -> Self:
         self._defers = True
         return self.begin()
@@ -144,7 +167,7 @@ class Submission:
         if self._is_over and self.entry is None:
             self._resolve()
         elif not self._is_over:
-            self.failed(_NO_ANSWER if error is None else error)
+            self._ended(error)
 
     async def __aenter__(self) -> Self:
         from dlq_sink.capture.waiting import begin_in_thread
@@ -163,9 +186,15 @@ class Submission:
         if self._is_over and self.entry is None:
             await in_thread(self._resolve)
         elif not self._is_over and error is not None and not isinstance(error, Exception):
-            self.failed(error)  # at once: a cancelled task may not get another turn
+            self.missed(error)  # at once: a cancelled task may not get another turn
         elif not self._is_over:
-            await in_thread(lambda: self.failed(_NO_ANSWER if error is None else error))
+            await in_thread(lambda: self._ended(error))
+
+    def _ended(self, error: BaseException | None) -> None:
+        if error is None:
+            self.failed(_NO_ANSWER)
+        else:
+            self.missed(error)
 
     def _resolve(self) -> None:
         if self._keeper is not None and self._witnessed is not None:
@@ -200,7 +229,7 @@ def intent(
 
 def error_of(problem: BaseException) -> str:
     """As it is stored. What stops an engine from outside says nothing about the order."""
-    text = f"{type(problem).__name__}: {problem}"
+    text = f"{type(problem).__name__}: {text_of(problem)}"
     return (
         text if isinstance(problem, Exception) else f"{text.rstrip(': ')}: unknown outcome: the submit was interrupted"
     )

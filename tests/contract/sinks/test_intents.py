@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from dlq_sink import NotADLQ, dead_letters, intent, submit_or_dead_letter
+from dlq_sink import NotADLQ, StoreError, dead_letters, intent, submit_or_dead_letter
 from dlq_sink.capture.report import Reporter
 from dlq_sink.witness import lease
 from dlq_sink.witness.table import COLUMNS, LEASE_SECONDS
@@ -242,6 +242,68 @@ def test_an_order_that_was_taken_for_dead_and_placed_after_all_leaves_no_open_en
     ground.ask(f"INSERT INTO order_dlq ({columns}) SELECT {columns} FROM {table} WHERE dlq_id = '{again.dlq_id}'")
     again.failed(RuntimeError("HTTP 422"))
     assert ground.sink.depth() == 1
+
+
+FORBIDDEN = {  # any new entry, and how it is allowed again
+    "sqlite": (
+        "CREATE TRIGGER no_entry BEFORE INSERT ON order_dlq BEGIN SELECT RAISE(ABORT, 'full'); END",
+        "DROP TRIGGER no_entry",
+    ),
+    "postgres": (
+        "ALTER TABLE order_dlq ADD CONSTRAINT no_entry CHECK (false) NOT VALID",
+        "ALTER TABLE order_dlq DROP CONSTRAINT no_entry",
+    ),
+}
+
+
+def unkept(ground: Ground) -> None:
+    """An order that failed while no entry could be written, as its engine hears; entries can be written again."""
+    forbid, allow = FORBIDDEN["sqlite" if isinstance(ground.sink, SQLiteDLQ) else "postgres"]
+
+    @dead_letters(ground.sink, venue="alpaca", witness=True)
+    def submit(order: object) -> str:
+        ground.ask(forbid)
+        raise RuntimeError("HTTP 422")
+
+    with pytest.raises(StoreError):
+        submit(dict(ORDER))
+    assert ground.sink.depth() == 0
+    ground.ask(allow)
+
+
+def test_an_entry_that_could_not_be_written_is_tried_again_with_the_leases(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.05)
+    keeper, kept = ground.sink.intents(), threading.Event()
+    is_kept = keeper._is_kept
+
+    def noted(dlq_id: str) -> None:
+        is_kept(dlq_id)
+        kept.set()
+
+    monkeypatch.setattr(keeper, "_is_kept", noted)
+    unkept(ground)
+    assert kept.wait(60)
+    (entry,) = ground.sink.list()
+    assert (entry.error, ground.row(entry.dlq_id)["resolved_at"] is None) == ("RuntimeError: HTTP 422", False)
+
+
+def test_an_entry_that_could_not_be_written_is_tried_again_at_the_end(ground: Ground) -> None:
+    unkept(ground)
+    ground.sink.intents().end()
+    (entry,) = ground.sink.list()
+    assert (entry.error, ground.row(entry.dlq_id)["resolved_at"] is None) == ("RuntimeError: HTTP 422", False)
+
+
+@pytest.mark.parametrize("odd", ["ord\udcff", "ord\0"], ids=["bytes", "nul"])
+def test_an_odd_order_id_keeps_no_other_order_s_note_from_being_written(ground: Ground, odd: str) -> None:
+    with intent(ground.sink, dict(ORDER), venue="alpaca") as first:
+        first.ok(odd)
+    with intent(ground.sink, dict(ORDER), venue="alpaca") as second:
+        second.ok("ord_2")
+    assert ground.row(second.dlq_id)["venue_order_id"] == "ord_2"
+    assert ground.row(first.dlq_id)["venue_order_id"].startswith("ord\\x")
 
 
 def test_a_second_sink_finds_the_table_of_entries_and_not_that_of_intents(ground: Ground) -> None:

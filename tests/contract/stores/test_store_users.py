@@ -159,3 +159,24 @@ def test_no_permission_is_one_clear_line(folder: Path) -> None:
     folder.chmod(0o700)
     said = run_as(CONSOLE, ATTACH, file)
     assert said == {"refused": "Unreachable", "text": f"no permission to read {file}"}
+
+
+OPENS_A_SINK = """
+from dlq_sink import ActRefused, SQLiteDLQ
+try:
+    SQLiteDLQ(sys.argv[2]).close()
+except ActRefused as refused:
+    say(str(refused))
+else:
+    say("opened")
+"""
+
+
+@needs_root
+def test_an_engine_hears_at_its_start_that_it_may_not_write_the_file(folder: Path) -> None:
+    """Its folder would let SQLite open the file, and refuse the first entry."""
+    file = store_file(folder, journal="wal")
+    file.chmod(0o444)
+    assert run_as(ENGINE, OPENS_A_SINK, file).endswith("cannot be written by this user")
+    file.chmod(0o666)
+    assert run_as(ENGINE, OPENS_A_SINK, file) == "opened"
