@@ -65,6 +65,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{told}; {hint}there are: {' '.join(known)}")
 
 
+class _Once(argparse.Action):
+    """A filter: the last of two would win without a word, and match what the first was meant to leave out."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
+        if getattr(namespace, self.dest, None) is not None:
+            name = next(name for name in self.option_strings if name.startswith("--"))
+            remedy = "write all its words in one" if name == "--filter" else "keep one, or say both in --filter"
+            parser.error(f"{name} is given twice: {remedy}")
+        setattr(namespace, self.dest, values)
+
+
 class _VerbParser(_Parser):
     """A verb's parser, filled from the table when its arguments are parsed: one run needs one verb."""
 
@@ -97,8 +108,10 @@ class _VerbParser(_Parser):
             return
         self._is_filled = True
         modes = self.add_mutually_exclusive_group()
-        for option in (*self._row.options, *self._row.filters):
+        for option in self._row.options:
             _add(modes if option.dest == "mode" else self, option)
+        for option in self._row.filters:
+            _add(self, option, once=True)
         for option in GLOBAL:
             _add(self, option, again=True)
 
@@ -146,9 +159,14 @@ def build_parser(words: Collection[str] = NAMES) -> argparse.ArgumentParser:
     return parser
 
 
-def _add(parser: Any, option: Option, *, again: bool = False) -> None:
-    """`again`: a global option given behind the verb wins; otherwise the value given before it stays."""
+def _add(parser: Any, option: Option, *, again: bool = False, once: bool = False) -> None:
+    """`again`: a global option given behind the verb wins; otherwise the value given before it stays.
+
+    `once`: it must not be given twice.
+    """
     how: dict[str, Any] = {"default": argparse.SUPPRESS if again else option.default}
+    if once:
+        how["action"] = _Once
     if option.takes:
         how["metavar"] = option.takes
         how |= {"type": int} if option.number else {}

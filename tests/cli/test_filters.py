@@ -68,6 +68,8 @@ def test_what_the_filters_list(dlq: Dlq, target: str, arguments: list[str], foun
         (["--filter", "try>2"], "did you mean tries?"),
         (["--filter", "venu:x"], "put it in quotes to search it as text"),
         (["--venue", "x", "--filter", "venue:y"], "twice"),
+        (["--filter", "venue:kalshi", "-f", "side:sell"], "--filter is given twice: write all its words in one"),
+        (["--venue", "kalshi", "--queue", "alpaca"], "--venue is given twice: keep one, or say both in --filter"),
         (["--state", "lost"], "no state lost"),
         (["--category", "odd"], "no category odd"),
         (["--state=--"], "no state --"),
