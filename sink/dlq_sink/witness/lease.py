@@ -114,7 +114,7 @@ class IntentKeeper:
             with self._changed:
                 self._unkept[entry.dlq_id] = entry
             raise
-        self._is_kept(entry.dlq_id)
+        self._forget(entry.dlq_id)
 
     def keep(self) -> None:
         """Try the entries again that could not be written; until then their orders are open intents."""
@@ -127,10 +127,10 @@ class IntentKeeper:
                 return  # the others would only wait as long, and the leases with them
             except StoreError:
                 continue
-            self._is_kept(entry.dlq_id)
+            self._forget(entry.dlq_id)
             _log.warning("%s could not be written before; it is an entry now", entry.dlq_id)
 
-    def _is_kept(self, dlq_id: str) -> None:
+    def _forget(self, dlq_id: str) -> None:
         with self._changed:
             self._open.discard(dlq_id)
             self._unkept.pop(dlq_id, None)

@@ -276,13 +276,13 @@ def test_an_entry_that_could_not_be_written_is_tried_again_with_the_leases(
 ) -> None:
     monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.05)
     keeper, kept = ground.sink.intents(), threading.Event()
-    is_kept = keeper._is_kept
+    forget = keeper._forget
 
     def noted(dlq_id: str) -> None:
-        is_kept(dlq_id)
+        forget(dlq_id)
         kept.set()
 
-    monkeypatch.setattr(keeper, "_is_kept", noted)
+    monkeypatch.setattr(keeper, "_forget", noted)
     unkept(ground)
     assert kept.wait(60)
     (entry,) = ground.sink.list()
