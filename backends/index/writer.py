@@ -246,7 +246,7 @@ class BuildPace:
     """How much to do at a time, and what share of a core the checks may take."""
 
     page: int = 500
-    batch: int = 1000  # entries that a build files in one transaction: sums and texts then take less
+    batch: int = 2000  # entries that a build files in one transaction: sums and texts then take less
     overlap: int = 200  # rows read again, as later ones may sort before earlier ones
     tick: float = 2.0  # seconds between two looks at a store that changes all the time
     check_share: float = 0.01
