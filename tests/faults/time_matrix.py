@@ -313,16 +313,10 @@ def judge(ground: Ground, ended: Ended, left: tuple[str, object, bool]) -> Itera
         return
     if posts:
         yield f"{posts} were sent after the moment"
-    if state != "pending" or outcome not in _allowed(cell):
+    if (state, outcome) != ("pending", "not_sent"):
         yield f"ended {outcome}, {state}; {ended.said}"
     if ended.code not in (None, 4):
         yield f"exit code {ended.code}"
-
-
-def _allowed(cell: TimeCell) -> set[str]:
-    """A command that is run again makes a plan of its own, which leaves the entry out."""
-    again = cell.wait == "second-person" and cell.face == "command"
-    return {"refused"} if again else {"not_sent"}
 
 
 @dataclass

@@ -98,7 +98,7 @@ def test_settle_asks_for_the_mode_where_the_store_has_none(console: Any) -> None
 
 
 def test_an_order_that_no_venue_can_be_asked_about_names_the_way_out(console: Any) -> None:
-    pool: Console = console(left_open(7, quantity=0.0))
+    pool: Console = console(left_open(7, client_order_id="two words"))
     asked = pool.inline("reconcile", ident(7), "--paper")
     assert (asked.code, f"dlq settle {ident(7)}" in asked.out) == (3, True)
     assert pool.inline("settle", ident(7), "--paper", "--as", "absent", "--note", "looked", "--yes").code == 0
