@@ -160,10 +160,9 @@ class _Reading:
             return None
         counted = list(self.findings)
         order_type = self._word("order_type", frozenset(TYPES), kind="type", required=True)
-        # Venues keep orders of other kinds in other places.
-        is_plain = (
-            order_type in ("limit", "market") and self.findings == counted and not (self._params or self._others())
-        )
+        # Venues keep orders of other kinds in other places, and a key that nobody knows may say of which kind it is.
+        has_more = bool(self._params or self._others() or self._extra())
+        is_plain = order_type in ("limit", "market") and self.findings == counted and not has_more
         self.findings = counted
         side, price = (
             order.side if order.side in SIDES else "",

@@ -145,6 +145,7 @@ async def test_an_order_that_cannot_be_read_is_asked_for_by_its_id(desk: Open, o
         {"action_json": '{"type": "stop"}'},  # the column says limit
         {"order_type": "iceberg"},
         {"quantity": 0.0, "action_json": '{"quantity": 0, "params": {"trigger": 5}}'},
+        {"quantity": 0.0, "action_json": '{"quantity": 0, "fires_at": 5}'},
     ],
 )
 async def test_of_an_order_of_unknown_kind_not_found_proves_nothing(desk: Open, odd: dict[str, Any]) -> None:
