@@ -5,6 +5,7 @@ Nothing is set for the whole session: a pooler such as pgbouncer hands the serve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 STATEMENT_SECONDS = 14  # a query that returns nothing for so long is given up, well before 20 seconds are over
@@ -13,17 +14,31 @@ ANSWER_SECONDS = 16.0  # for a server that does not even do that
 # starts, and no others: everything else is set by each transaction.
 SPELLING = {"application_name": "dlq-console", "TimeZone": "UTC", "DateStyle": "ISO"}
 # Under it every function, operator and type that a statement names is the server's own; temporary objects come last.
-SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
+_SAFE = ("search_path", "pg_catalog, pg_temp")
+SAFE_PATH = f"SET LOCAL {_SAFE[0]} = {_SAFE[1]}"
 # The role's own path: the owner's triggers must run as they do for the engine.
 OWN_PATH = "SET LOCAL search_path TO DEFAULT"
 # constraint_exclusion makes the planner compute the constant parts of CHECK constraints, which may call functions.
-_SPELLING = (
-    "SET LOCAL standard_conforming_strings = on; SET LOCAL constraint_exclusion = off; "
-    "SET LOCAL idle_in_transaction_session_timeout = 60000"
+_SPELLED = (
+    ("standard_conforming_strings", "on"),
+    ("constraint_exclusion", "off"),
+    ("idle_in_transaction_session_timeout", "60000"),
 )
-BEGIN_READING = (
-    f"BEGIN READ ONLY; SET LOCAL transaction_isolation = 'read committed'; {SAFE_PATH}; {_SPELLING}; "
-    f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"
+_READING = (*_SPELLED, ("statement_timeout", str(STATEMENT_SECONDS * 1000)))
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+
+
+def _set_local(settings: Iterable[tuple[str, str]]) -> str:
+    return "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings)
+
+
+BEGIN_READING = f"{_BEGIN}; {SAFE_PATH}; {_set_local(_READING)}"
+# The same in two statements, as each takes time of the server. The second gives no row and names no operator, since it
+# is resolved under a search_path that may be another's.
+PREPARED_BEGIN = (
+    _BEGIN,
+    "SELECT WHERE "
+    + " OR ".join(f"pg_catalog.set_config('{name}', '{value}', true) IS NULL" for name, value in (_SAFE, *_READING)),
 )
 # Whatever a function may have set for the session ends with the transaction.
 END_READING = "ROLLBACK"
@@ -33,7 +48,7 @@ _SERVER_PID = "SELECT pg_catalog.pg_backend_pid()"
 def writing(lock_seconds: float) -> str:
     """For a transaction that has begun."""
     patience = f"SET LOCAL lock_timeout = {int(lock_seconds * 1000)}"
-    return f"{SAFE_PATH}; {_SPELLING}; SET LOCAL synchronous_commit = on; {patience}"
+    return f"{SAFE_PATH}; {_set_local(_SPELLED)}; SET LOCAL synchronous_commit = on; {patience}"
 
 
 def is_pooled_connection(driver: object) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlq_sink.libpq.wire import OutgoingTransport
 
-from backends.postgres_session import END_READING, is_pooled_connection
+from backends.postgres_session import END_READING, PREPARED_BEGIN, is_pooled_connection
 
 _MOST_STATEMENTS = 100  # that one session keeps prepared, as many as the driver keeps by itself
 
@@ -24,17 +24,16 @@ class SingleTrip:
     in one trip.
     """
 
-    def __init__(self, driver: Any, begin: str) -> None:
+    def __init__(self, driver: Any) -> None:
         self._driver = driver
-        self._begin = begin
         self._known: OrderedDict[str, Any] = OrderedDict()
         self._around: tuple[bytes, bytes] | None = None
 
     @classmethod
-    def on(cls, driver: Any, begin: str) -> SingleTrip | None:
+    def on(cls, driver: Any) -> SingleTrip | None:
         """None where a pooler answers, since its sessions keep no statement."""
         can = not is_pooled_connection(driver) and isinstance(driver._transport, OutgoingTransport)
-        return cls(driver, begin) if can else None
+        return cls(driver) if can else None
 
     def knows(self, text: str) -> bool:
         return text in self._known
@@ -53,16 +52,16 @@ class SingleTrip:
         around = self._around
         if around is None:
             # Named from now on: a server error ends this connection, and whatever else fails, it has got them.
-            around, self._around = _framed(self._begin, parse=True), _framed(self._begin, parse=False)
+            around, self._around = _framed(parse=True), _framed(parse=False)
         with self._driver._transport.putting(*around):
             found: list[Any] = await self._known[text].fetch(*values)
         return found
 
 
-def _framed(begin: str, *, parse: bool) -> tuple[bytes, bytes]:
+def _framed(*, parse: bool) -> tuple[bytes, bytes]:
     """What goes before and behind the statement."""
-    texts = [*(one.strip() for one in begin.split(";")), END_READING]
-    runs = [_run(f"dlq_console_{n}", text if parse else None) for n, text in enumerate(texts)]
+    texts = enumerate((*PREPARED_BEGIN, END_READING))
+    runs = [_run(f"dlq_console_{n}", text if parse else None) for n, text in texts]
     return b"".join(runs[:-1]), runs[-1]
 
 

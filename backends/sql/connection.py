@@ -147,7 +147,7 @@ class Connection:
 def _single_trip(driver: Any) -> SingleTrip | None:
     from backends.postgres_trip import SingleTrip  # only here: SQLite needs none of it
 
-    return SingleTrip.on(driver, BEGIN_READING)
+    return SingleTrip.on(driver)
 
 
 class ShieldedTasks:

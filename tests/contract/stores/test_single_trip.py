@@ -9,7 +9,7 @@ import pytest
 from dlq_sink.libpq.wire import OutgoingTransport
 
 from backends import open_store
-from backends.postgres_session import BEGIN_READING, END_READING
+from backends.postgres_session import BEGIN_READING, END_READING, PREPARED_BEGIN
 from backends.records import Filter
 from backends.sql.connection import UndecodableValue
 from backends.sql.store import SQLStore
@@ -34,7 +34,6 @@ _TELL_BODY = (
     "pg_catalog.set_config('statement_timeout', '0', false), "
     "pg_catalog.set_config('default_transaction_read_only', 'off', false); END IF; RETURN what; END"
 )
-_BEGUN = [one.strip() for one in BEGIN_READING.split(";")]
 
 
 @pytest.fixture
@@ -91,8 +90,8 @@ async def test_a_page_is_one_trip_and_a_transaction(log: WireLog, direct: SQLSto
     texts = {
         body.split(b"\0")[0].decode(): body.split(b"\0")[1].decode() for kind, body in log.messages if kind == b"P"
     }
-    assert [texts[name] for name in names if name.startswith("dlq_console_")] == [*_BEGUN, END_READING]
-    assert texts[names[len(_BEGUN)]].startswith("SELECT"), "the page stands between them"
+    assert [texts[name] for name in names if name.startswith("dlq_console_")] == [*PREPARED_BEGIN, END_READING]
+    assert texts[names[len(PREPARED_BEGIN)]].startswith("SELECT"), "the page stands between them"
 
 
 async def test_through_a_pooler_a_page_is_a_transaction_in_steps(log: WireLog, pooled: SQLStore) -> None:
