@@ -17,7 +17,7 @@ from dlq_sink.error import Unreachable
 from dlq_sink.libpq.settings import ServerAddress
 from dlq_sink.libpq.tls import context_for, mode_for
 from dlq_sink.libpq.unix_socket import default_sockets, socket_path, trusted_owners, uid_of
-from dlq_sink.libpq.wire import DialLoop, LoginWatch, socket_options
+from dlq_sink.libpq.wire import Asks, DialLoop, LoginWatch, socket_options
 from dlq_sink.target import PostgresTarget
 
 _OWN_DEFAULT = "default_transaction_read_only"  # of our readers; the server's own tells which host it is
@@ -144,7 +144,7 @@ async def _log_in(target: PostgresTarget, place: _Place, told: dict[str, str], o
     if mode not in ("allow", "prefer"):
         return await _must_have_tls(target, place, told, options, context)
     try:
-        return await _dial(target, place, told, options, first)
+        return await _dial(target, place, told, options, first, or_without=mode == "prefer")
     except (ConnectionError, ssl.SSLError, asyncpg.InvalidAuthorizationSpecificationError) as problem:
         # A port where nothing listens refuses the other way, too.
         if isinstance(problem, ConnectionRefusedError | asyncpg.InvalidPasswordError):
@@ -177,26 +177,26 @@ async def _must_have_tls(
 
 
 async def _dial(
-    target: PostgresTarget, place: _Place, told: dict[str, str], options: dict[str, Any], tls: ssl.SSLContext | None
+    target: PostgresTarget,
+    place: _Place,
+    told: dict[str, str],
+    options: dict[str, Any],
+    tls: ssl.SSLContext | None,
+    *,
+    or_without: bool = False,
 ) -> Any:
+    """`or_without`: on the same connection, where the server has no TLS."""
     settings, server = target.settings, place.server
-    loop = asyncio.get_running_loop()
-    verified = tls is not None and tls.verify_mode is ssl.CERT_REQUIRED
-    watch = LoginWatch(
-        target.label_of(server),
-        peers=place.peers,
-        methods=settings.auth_methods,
-        cleartext=place.path is not None or settings.ssl_mode is not None or verified,
-    )
-    dial = DialLoop(loop, watch, path=place.path, tls=tls is not None, options=socket_options(settings.values))
-    password = target.password or settings.kept_password(server)
+    loop, watch = asyncio.get_running_loop(), _watch(target, place, tls)
+    asks: Asks = "no" if tls is None else "preferred" if or_without else "required"
+    dial = DialLoop(loop, watch, path=place.path, tls=asks, options=socket_options(settings.values))
     try:
         connection = await asyncpg.connect(
             # Everything is said here, so that the driver asks neither the environment nor a file of its own.
             host="/" if place.path is not None else place.address,
             port=server.port,
             user=settings.user,
-            password=password,
+            password=target.password or settings.kept_password(server),
             database=settings.database,
             ssl=tls or False,
             direct_tls=tls is not None and settings.values.get("sslnegotiation") == "direct",
@@ -213,7 +213,19 @@ async def _dial(
             raise watch.problem from None
         raise
     connection._loop = loop  # asyncio keeps its tasks by loop, and knows nothing of the stand-in
+    if not connection._protocol.is_ssl:  # it asks to end a statement the way it came here
+        connection._params = connection._params._replace(ssl=None)
     return connection
+
+
+def _watch(target: PostgresTarget, place: _Place, tls: ssl.SSLContext | None) -> LoginWatch:
+    verified = tls is not None and tls.verify_mode is ssl.CERT_REQUIRED
+    return LoginWatch(
+        target.label_of(place.server),
+        peers=place.peers,
+        methods=target.settings.auth_methods,
+        cleartext=place.path is not None or target.settings.ssl_mode is not None or verified,
+    )
 
 
 async def _is_wanted(connection: Any, asked: str) -> bool:

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from dlq_sink.error import Unreachable
 from dlq_sink.libpq.unix_socket import peer_uid
@@ -140,7 +140,7 @@ class LoginGuard(_Before):
         else:
             self._transport.abort()
 
-    def watch_tls(self, transport: Any) -> None:
+    def watch_begun(self, transport: Any) -> None:
         """The driver has begun on this transport already."""
         self._transport = transport
 
@@ -321,24 +321,34 @@ class OutgoingTransport:
         return b"".join((before, data[: -len(_SYNC)], after, _SYNC))
 
 
-class _TLSTransport(OutgoingTransport):
-    """A TLS transport that puts the guard before the protocol which the driver sets on it."""
+class _AskingTransport(OutgoingTransport):
+    """One on which TLS is asked for; it puts the guard before the protocol that the driver sets on it afterwards."""
 
     def __init__(self, transport: Any, watch: LoginWatch) -> None:
         super().__init__(transport)
+        self.bare = transport
         self._watch = watch
 
     def set_protocol(self, protocol: Any) -> None:
         guard = LoginGuard(protocol, self._watch)
-        guard.watch_tls(self._transport)
-        self._transport.set_protocol(guard)
+        guard.watch_begun(self.bare)
+        self.bare.set_protocol(guard)
+
+
+Asks = Literal["no", "preferred", "required"]  # for TLS
 
 
 class DialLoop:
     """The running loop, except that it opens connections to one server under the eyes of a watch."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, watch: LoginWatch, *, path: str | None, tls: bool, options: Options
+        self,
+        loop: asyncio.AbstractEventLoop,
+        watch: LoginWatch,
+        *,
+        path: str | None,
+        tls: Asks,
+        options: Options,
     ) -> None:
         self._loop = loop
         self._watch = watch
@@ -351,14 +361,20 @@ class DialLoop:
 
     async def create_connection(self, factory: Callable[[], Any], *address: Any, **how: Any) -> tuple[Any, Any]:
         """With TLS the driver first asks whether the server has it, in another protocol, which needs no guard."""
-        if self._tls and "ssl" not in how:
-            transport, protocol = await self._loop.create_connection(factory, *address, **how)
+        if self._tls != "no" and "ssl" not in how:
+            bare, protocol = await self._loop.create_connection(lambda: self._asking(factory()), *address, **how)
+            transport: Any = _AskingTransport(bare, self._watch)
         else:
             guard = LoginGuard(factory(), self._watch)
             await self._loop.create_connection(lambda: guard, *address, **how)
             transport, protocol = guard.outgoing, guard.inner
         _set_options(transport.get_extra_info("socket"), self._options)
         return transport, protocol
+
+    def _asking(self, protocol: Any) -> Any:
+        """Where the server has no TLS, the driver goes on without it on the same connection, or gives up."""
+        protocol.ssl_is_advisory = self._tls == "preferred"
+        return protocol
 
     async def create_unix_connection(self, factory: Callable[[], Any], _path: str) -> tuple[Any, Any]:
         """Not to the path it gives: the driver has no way to spell an abstract socket."""
@@ -369,8 +385,8 @@ class DialLoop:
         return guard.outgoing, guard.inner
 
     async def start_tls(self, transport: Any, protocol: Any, context: Any, **how: Any) -> Any:
-        made = await self._loop.start_tls(transport, protocol, context, **how)
-        return None if made is None else _TLSTransport(made, self._watch)
+        made = await self._loop.start_tls(transport.bare, protocol, context, **how)
+        return None if made is None else _AskingTransport(made, self._watch)
 
 
 Options = Mapping[tuple[int, int], int]  # (level, name) of a socket option → its value

@@ -18,6 +18,7 @@ from dlq_sink.libpq.connection import connect
 
 from backends.store import StoreError, Unreachable
 from backends.target import PostgresTarget, parse_target
+from tests.support.commit_proxy import Proxy
 from tests.support.fake_postgres import certificate
 from tests.support.postgres import Postgres
 from tests.support.postgres_kinds import StandbyPostgres, TLSPostgres, debian_binaries
@@ -194,6 +195,35 @@ async def test_tls(with_tls: TLSPostgres, tmp_path: Path, options: str, problem:
         return
     with pytest.raises((StoreError, asyncpg.InvalidAuthorizationSpecificationError), match=problem):
         await asked(text, USES_TLS)
+
+
+class _Counting(Proxy):
+    """How many connections it took."""
+
+    taken = 0
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.taken += 1
+        await super()._serve(reader, writer)
+
+
+@pytest.mark.parametrize("mode", ["", "?sslmode=prefer"])
+async def test_a_server_without_tls_is_dialled_once_and_can_be_told_to_stop(primary: Postgres, mode: str) -> None:
+    proxy = _Counting(f"postgresql://postgres:{SECRET}@127.0.0.1:{primary.port}/postgres")
+    target = parse_target(await proxy.start() + mode)
+    assert isinstance(target, PostgresTarget)
+    connection = await connect(target, server_settings=target.settings.server_settings)
+    try:
+        assert not await connection.fetchval(USES_TLS)
+        assert proxy.taken == 1
+        # The driver asks the server on a connection of its own to end the statement; else it would go on for a minute.
+        with pytest.raises(asyncio.TimeoutError):
+            await connection.fetchval("SELECT pg_sleep(60)", timeout=0.2)
+        assert await connection.fetchval("SELECT 1", timeout=30) == 1
+        assert proxy.taken == 2
+    finally:
+        await connection.close()
+        await proxy.stop()
 
 
 @asynccontextmanager
