@@ -6,15 +6,11 @@ it was emptied is dropped instead.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
-import asyncpg
+from tests.support.owner_session import end_session, in_session_apart, keep_session
 
-T = TypeVar("T")
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -60,55 +56,45 @@ class Databases:
 
     def take(self) -> str:
         """Names an empty database."""
-        return self._spare.pop() if self._spare else _apart(self._create())
+        return self._spare.pop() if self._spare else self._create()
 
     def give_back(self, name: str) -> None:
         """Empties it for the next test; roles named `…_<database>` go with what was in it."""
-        if _apart(self._empty(name)) == self._new_look:
+        if in_session_apart(self.address(name), lambda connection: _empty(connection, name)) == self._new_look:
             self._spare.append(name)
         else:
-            _apart(self._drop(name))
+            self._drop(name)
 
     def close(self) -> None:
         """Drops what is spare: the server may be one that outlives the tests."""
         while self._spare:
-            _apart(self._drop(self._spare.pop()))
+            self._drop(self._spare.pop())
+        end_session(self.address("postgres"))
 
     def address(self, name: str) -> str:
         return self._dsn.replace("{db}", name)
 
-    async def _create(self) -> str:
+    def _create(self) -> str:
         name = f"t_{uuid.uuid4().hex[:12]}"
-        await self._tell("postgres", f'CREATE DATABASE "{name}"')
+        self._ask("postgres", f'CREATE DATABASE "{name}"')
         if not self._new_look:
-            self._new_look = await self._tell(name, _LOOK)
+            self._new_look = self._ask(name, _LOOK)
         return name
 
-    async def _empty(self, name: str) -> str:
-        """Returns how the database looks then."""
-        connection = await asyncpg.connect(self.address(name))
-        try:
-            await connection.execute(_END_OTHERS)
-            schemas = [row[0] for row in await connection.fetch(_SCHEMAS)]
-            await connection.execute(f"DROP SCHEMA {', '.join(schemas)} CASCADE;{_NEW_PUBLIC}")
-            for row in await connection.fetch(_ROLES, name):
-                await connection.execute(f"DROP OWNED BY {row[0]} CASCADE; DROP ROLE {row[0]}")
-            return str(await connection.fetchval(_LOOK))
-        finally:
-            await connection.close()
+    def _drop(self, name: str) -> None:
+        end_session(self.address(name))
+        self._ask("postgres", f'DROP DATABASE "{name}" WITH (FORCE)')
 
-    async def _drop(self, name: str) -> None:
-        await self._tell("postgres", f'DROP DATABASE "{name}" WITH (FORCE)')
-
-    async def _tell(self, database: str, statement: str) -> str:
-        connection = await asyncpg.connect(self.address(database))
-        try:
-            return str(await connection.fetchval(statement))
-        finally:
-            await connection.close()
+    def _ask(self, database: str, statement: str) -> str:
+        keep_session(self.address(database))
+        return str(in_session_apart(self.address(database), lambda connection: connection.fetchval(statement)))
 
 
-def _apart(work: Coroutine[Any, Any, T]) -> T:
-    """Runs it on a loop of its own, whether or not the caller is on one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+async def _empty(connection: Any, name: str) -> str:
+    """Returns how the database looks then."""
+    await connection.execute(_END_OTHERS)
+    schemas = [row[0] for row in await connection.fetch(_SCHEMAS)]
+    await connection.execute(f"DROP SCHEMA {', '.join(schemas)} CASCADE;{_NEW_PUBLIC}")
+    for row in await connection.fetch(_ROLES, name):
+        await connection.execute(f"DROP OWNED BY {row[0]} CASCADE; DROP ROLE {row[0]}")
+    return str(await connection.fetchval(_LOOK))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import asyncpg
+from tests.support.owner_session import rows_apart
 
 _ROW = (
     "dlq_id {text} PRIMARY KEY, captured_at {time} NOT NULL, venue_name {text} NOT NULL, account_id {text}, "
@@ -62,16 +60,7 @@ def run_sql(target: str, statement: str, *args: object) -> list[tuple[Any, ...]]
             rows = connection.execute(statement, told).fetchall()
             connection.commit()
             return rows
-
-    async def work() -> list[tuple[Any, ...]]:
-        connection = await asyncpg.connect(target)
-        try:
-            return [tuple(row) for row in await connection.fetch(statement, *args)]
-        finally:
-            await connection.close()
-
-    with ThreadPoolExecutor() as pool:
-        return pool.submit(asyncio.run, work()).result()
+    return rows_apart(target, statement, *args)
 
 
 def make_intents(target: str, *rows: Mapping[str, Any], table: str = "order_dlq") -> None:

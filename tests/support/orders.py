@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -10,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
 from backends.layouts import orders
+from tests.support.owner_session import in_session_apart
 
 CAPTURED = datetime(2026, 4, 18, 14, 32, 15, tzinfo=UTC)
 
@@ -60,15 +58,11 @@ def add_sqlite(
 
 
 def postgres_store(dsn: str, rows: Iterable[Mapping[str, Any]] = (), table: str = orders.DEFAULT_TABLE) -> str:
-    async def make() -> None:
-        connection = await asyncpg.connect(dsn)
-        try:
-            await connection.execute(";\n".join(orders.postgres_ddl(table)))
-            for one in rows:
-                marks = ", ".join(f"${n}" for n in range(1, len(one) + 1))
-                await connection.execute(f"INSERT INTO {table} ({', '.join(one)}) VALUES ({marks})", *one.values())
-        finally:
-            await connection.close()
+    async def make(connection: Any) -> None:
+        await connection.execute(";\n".join(orders.postgres_ddl(table)))
+        for one in rows:
+            marks = ", ".join(f"${n}" for n in range(1, len(one) + 1))
+            await connection.execute(f"INSERT INTO {table} ({', '.join(one)}) VALUES ({marks})", *one.values())
 
-    asyncio.run(make())
+    in_session_apart(dsn, make)
     return dsn

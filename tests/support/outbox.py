@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-import asyncpg
 from faststream_outbox import NoRetry, OutboxBroker, make_dlq_table, make_outbox_table
 from faststream_outbox.annotations import OutboxMessage
 from sqlalchemy import MetaData
@@ -19,6 +18,7 @@ from backends import open_store
 from backends.records import Entry, Filter
 from backends.sql.other.store import OutboxStore
 from backends.store import Change, ClaimRefused, Requeued
+from tests.support.owner_session import rows_of
 from tests.support.store import ACTOR, PostgresRig, why
 
 BASE = datetime(2026, 4, 18, 14, 32, 15, tzinfo=UTC)
@@ -179,14 +179,9 @@ async def requeue(store: OutboxStore, entry_id: str) -> Requeued | ClaimRefused:
 
 
 async def settled_rows(target: str) -> list[tuple[Any, ...]]:
-    connection = await asyncpg.connect(target)
-    try:
-        if await connection.fetchval("SELECT to_regclass('dlq_console.settled')") is None:
-            return []
-        rows = await connection.fetch("SELECT entry_id, state FROM dlq_console.settled ORDER BY 1")
-        return [tuple(row) for row in rows]
-    finally:
-        await connection.close()
+    if await rows_of(target, "SELECT to_regclass('dlq_console.settled')") == [(None,)]:
+        return []
+    return await rows_of(target, "SELECT entry_id, state FROM dlq_console.settled ORDER BY 1")
 
 
 async def until_dead(store: OutboxStore, count: int, seconds: float = 30) -> tuple[Entry, ...]:

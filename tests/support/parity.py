@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import asyncpg
 import pytest
 
 from backends.records import Actor, Halt, Selection
@@ -36,6 +35,7 @@ from console.services.session import Chosen, Mode, StoreSession
 from console.services.triage.triage import Done
 from console.settings.config import load_config
 from tests.support.command import Ran
+from tests.support.owner_session import rows_apart
 from tests.support.session import ANN
 
 T = TypeVar("T")
@@ -170,17 +170,13 @@ class Side:
                 there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'console_audit'").fetchone()
                 rows = connection.execute("SELECT body FROM console_audit ORDER BY seq").fetchall() if there else []
         else:
-            rows = apart(self._postgres_events())
+            rows = self._postgres_events()
         return [json.loads(row[0]) for row in rows]
 
-    async def _postgres_events(self) -> list[Any]:
-        connection = await asyncpg.connect(self.target)
-        try:
-            if await connection.fetchval("SELECT to_regclass('dlq_console.audit')") is None:
-                return []
-            return list(await connection.fetch("SELECT body FROM dlq_console.audit ORDER BY seq"))
-        finally:
-            await connection.close()
+    def _postgres_events(self) -> list[Any]:
+        if rows_apart(self.target, "SELECT to_regclass('dlq_console.audit')") == [(None,)]:
+            return []
+        return rows_apart(self.target, "SELECT body FROM dlq_console.audit ORDER BY seq")
 
     def asked(self) -> str:
         """The plan that was put up last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sqlite3
 import subprocess
@@ -15,10 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-import asyncpg
-
 from backends import DeadLetteredOrder, DLQSink, InMemoryDLQ, PostgresDLQ, SQLiteDLQ, new_dlq_id
 from backends.layouts import orders
+from tests.support.owner_session import in_session_apart
 
 Kind = Literal["memory", "sqlite", "postgres"]
 ROOT = Path(__file__).parents[2]
@@ -69,14 +67,10 @@ def in_sqlite(path: Path, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def in_postgres(dsn: str, *statements: str) -> list[Any]:
-    async def run() -> list[Any]:
-        connection = await asyncpg.connect(dsn)
-        try:
-            return [row for statement in statements for row in await connection.fetch(statement)]
-        finally:
-            await connection.close()
+    async def work(connection: Any) -> list[Any]:
+        return [row for statement in statements for row in await connection.fetch(statement)]
 
-    return asyncio.run(run())
+    return in_session_apart(dsn, work)
 
 
 def child(code: str, *args: str) -> subprocess.Popen[str]:

@@ -20,6 +20,7 @@ from backends.ledger.audit_chain import Head, Verifier
 from backends.records import STATES, ActContext, Actor, AuditEvent, Entry, Filter, Finding, Selection, State
 from backends.sql.store import SQLStore
 from backends.store import Claim, Intent, Result, Store
+from tests.support.owner_session import in_session, rows_of
 
 BASE = datetime(2026, 4, 18, 14, 32, 15, tzinfo=UTC)
 ACTOR = Actor("ann", "ops", "desk1", "dlq 0.1")
@@ -149,8 +150,7 @@ class PostgresRig(Rig):
     dialect = "postgresql"
 
     async def sql(self, statement: str, *args: object) -> list[tuple[Any, ...]]:
-        async with self.connect() as connection:
-            return [tuple(row) for row in await connection.fetch(statement, *args)]
+        return await rows_of(self.target, statement, *args)
 
     @asynccontextmanager
     async def connect(self, target: str | None = None) -> AsyncIterator[Any]:
@@ -164,18 +164,19 @@ class PostgresRig(Rig):
         return orders.postgres_ddl(table)
 
     async def make(self, rows: int | Iterable[Mapping[str, object]] = 0, table: str = "order_dlq") -> None:
-        """In one session: a new one costs more than any of the statements."""
-        made = map(order_row, range(rows)) if isinstance(rows, int) else rows
-        async with self.connect() as connection:
+        made = list(map(order_row, range(rows)) if isinstance(rows, int) else rows)
+
+        async def work(connection: Any) -> None:
             await connection.execute(";\n".join(self.ddl(table)))
-            await self._fill(connection, list(made), table)
+            await self._fill(connection, made, table)
+
+        await in_session(self.target, work)
 
     async def insert(self, row: Mapping[str, object], table: str = "order_dlq") -> None:
         await self.fill([row], table)
 
     async def fill(self, rows: Sequence[Mapping[str, object]], table: str = "order_dlq") -> None:
-        async with self.connect() as connection:
-            await self._fill(connection, rows, table)
+        await in_session(self.target, lambda connection: self._fill(connection, rows, table))
 
     async def _fill(self, connection: Any, rows: Sequence[Mapping[str, object]], table: str) -> None:
         async with connection.transaction():
@@ -195,8 +196,8 @@ class PostgresRig(Rig):
         """A login role with these rights (`GRANT … TO role`), gone with the server. → its target."""
         unique = f"{name}_{self.target.rpartition('/')[2]}"
         given = [f"GRANT {grant} TO {orders.quoted(unique)}" for grant in grants]
-        async with self.connect() as connection:
-            await connection.execute(";\n".join([f"CREATE ROLE {orders.quoted(unique)} LOGIN", *given]))
+        made = ";\n".join([f"CREATE ROLE {orders.quoted(unique)} LOGIN", *given])
+        await in_session(self.target, lambda connection: connection.execute(made))
         return self.target.replace("postgres@", f"{quote(unique, safe='')}@", 1)
 
 
