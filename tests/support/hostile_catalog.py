@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 
 from backends.layouts import orders
+from tests.support.owner_session import end_session
 
 ROWS = 3
 TABLE = "shop.order_dlq"
@@ -220,6 +221,7 @@ class HostileCatalog:
 
     async def calls(self) -> dict[str, int]:
         """How often each planted function ran, once every other session has ended."""
+        end_session(self.admin)  # the tests keep one
         connection = await asyncpg.connect(self.admin)
         try:
             await connection.execute("SET search_path = pg_catalog")
