@@ -119,15 +119,6 @@ def could_be_written(path: Path) -> bool:
     return any(os.access(place, os.W_OK) or place.stat().st_uid == os.geteuid() for place in places)
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """Tells a file from one that later replaces it at the same path; None if there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 def _user(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name

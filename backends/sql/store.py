@@ -20,7 +20,7 @@ from backends.sql.ledger_access import ledger_finding, rows_left_finding, with_r
 from backends.sql.reads import SQLReads
 from backends.sql.watch import SQLWatch
 from backends.sql.writer import StoreWriter, close_store
-from backends.sqlite_file import FileChangeProbe, check_file, identity
+from backends.sqlite_file import FileChangeProbe, check_file
 from backends.store import Unreachable
 from backends.target import SQLiteTarget, Target
 
@@ -71,10 +71,10 @@ class _Same:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._seen = identity(target.path) if isinstance(target, SQLiteTarget) else None
+        self._seen = target.found_file() if isinstance(target, SQLiteTarget) else None
 
     def __call__(self) -> None:
-        if isinstance(self._target, SQLiteTarget) and identity(self._target.path) != self._seen:
+        if isinstance(self._target, SQLiteTarget) and self._target.found_file() != self._seen:
             raise Unreachable(f"{self._target.label} was replaced or removed since it was attached: attach again")
 
 

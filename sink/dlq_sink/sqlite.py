@@ -6,8 +6,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -44,9 +44,12 @@ class SQLiteDLQ(ClosingSink):
         self._is_forking = False
         self._connection: sqlite3.Connection | None = None
         self._inherited: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # the one whose tables are known
+        self._makers: list[Callable[[sqlite3.Connection], None]] = []  # of the tables that another file would lack
         try:
             with self._transaction() as connection:
                 self._table = _attach(connection, table, self._label)
+            self._makers.append(self._attach_again)
         except BaseException:
             self.close()
             raise
@@ -128,12 +131,47 @@ class SQLiteDLQ(ClosingSink):
         check_usable(closed=self._closed)
         with self._lock:
             check_usable(closed=self._closed)
-            if self._connection is None:  # at first, and after a fork
-                self._connection = _connect(self._target)
             try:
-                yield self._connection
+                yield self._connected()
             except sqlite3.Error as problem:
                 raise sqlite_error(problem, self._label) from None
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and self._target.found_file() != self._file:
+            self._leave_file(self._connection)
+        if self._connection is None:  # at first, after a fork, and where another file was put in the place of ours
+            made = _connect(self._target)
+            found = self._target.found_file()
+            try:
+                if self._makers and found != self._file:
+                    self._prepare(made)
+            except BaseException:
+                made.close()
+                raise
+            self._connection, self._file = made, found
+        return self._connection
+
+    def _leave_file(self, connection: sqlite3.Connection) -> None:
+        """The file was moved or deleted under us: what is written to it now, nobody would find.
+
+        All that it was given is put into it first, as its log may have stayed behind.
+        """
+        import logging  # an engine that only imports the package needs none
+
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._disconnect()
+        told = logging.getLogger("dlq_sink")
+        told.error("%s was moved or deleted: entries go to the file that is in its place, or to a new one", self._label)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        _begin(connection)
+        for make in self._makers:
+            make(connection)
+        connection.execute("COMMIT")
+
+    def _attach_again(self, connection: sqlite3.Connection) -> None:
+        self._table = _attach(connection, self.table, self._label)
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:

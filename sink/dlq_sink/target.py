@@ -31,6 +31,14 @@ class SQLiteTarget:
     def label(self) -> str:
         return f"sqlite {readable(str(self.path))}"
 
+    def found_file(self) -> tuple[int, int] | None:
+        """Tells the file from one that later replaces it at the same path; None if there is none."""
+        try:
+            status = os.stat(self.path)  # noqa: PTH116 - for every write of an engine; Path.stat costs more
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
 
 class ReachedServer:
     """Which server of a target a connection was last made to."""

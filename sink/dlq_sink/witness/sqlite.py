@@ -31,16 +31,23 @@ class SQLiteIntents:
     def __init__(self, sink: SQLiteDLQ) -> None:
         self._sink = sink
         name = intent_name(sink.table, repr(sink))
+        self._name = name
         with sink._transaction() as connection:
-            self.columns = _columns(connection, name)
-            if not self.columns:
-                for statement in sqlite_ddl(name):
-                    connection.execute(statement)
-        if self.columns and not self.columns >= set(COLUMNS):
-            raise NotADLQ(f"{sink!r} has another kind of table named {name}: rename it, or do without a witness")
+            self._make(connection)
+        sink._makers.append(self._make)
         self._table = quoted(name)
         places = ", ".join("?" for _ in COLUMNS)
         self._insert = f"INSERT INTO {self._table} ({', '.join(COLUMNS)}) VALUES ({places})"
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        self.columns = _columns(connection, self._name)
+        if not self.columns:
+            for statement in sqlite_ddl(self._name):
+                connection.execute(statement)
+        elif not self.columns >= set(COLUMNS):
+            raise NotADLQ(
+                f"{self._sink!r} has another kind of table named {self._name}: rename it, or do without a witness"
+            )
 
     def open(self, entry: DeadLetteredOrder, owner: str, host: str) -> None:
         row = _bound(values(entry), dict.fromkeys(("quantity", "price"), "real"))
