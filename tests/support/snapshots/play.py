@@ -14,13 +14,14 @@ from textual.widgets import Input
 from backends.records import Selection
 from backends.store import ActRefused, Unreachable
 from console.screens.batch import BatchScreen
+from console.screens.groups import GroupsScreen
 from console.services.replay.background_run import BackgroundRun, Kind, RunProgress, RunScope
 from console.services.replay.flow_control import Wait
 from console.services.replay.outcome import EntryOutcome
 from console.services.session import StoreSession, Verified
 from console.services.triage.triage import Done
 from console.settings.config import StoreConfig
-from tests.support.app import answer, app_of, ident, make_store, order, press, settled, until
+from tests.support.app import answer, app_of, ident, make_store, order, press, screen_text, settled, until
 
 Play = Callable[[Pilot[Any]], Awaitable[None]]
 _KEY = re.compile(r"<[a-z+_]+>|.")
@@ -46,10 +47,12 @@ def keys(text: str) -> Play:
 
 
 async def rested(pilot: Pilot[Any]) -> None:
-    """The pane has read the entry under the cursor, which it does a moment after the cursor rests."""
+    """What is under the cursor has been read, which begins a moment after the cursor rests."""
     app = app_of(pilot)
 
     def is_read() -> bool:
+        if isinstance(app.screen, GroupsScreen):
+            return "reading where" not in screen_text(app)
         row, shown = app.queue.table.row, app.queue.pane.shown
         if app.session is None or row is None:
             return True

@@ -97,18 +97,11 @@ async def hundreds(pilot: Pilot[Any]) -> None:
     await rested(pilot)
 
 
-async def told(pilot: Pilot[Any]) -> None:
-    """The group under the cursor has been read."""
-    app = app_of(pilot)
-    await until(pilot, lambda: isinstance(app.screen, GroupsScreen) and "reading where" not in screen_text(app))
-    await settled(pilot)
-
-
 async def written(pilot: Pilot[Any]) -> None:
     """The note has reached the ledger and come back."""
     app = app_of(pilot)
     await until(pilot, lambda: isinstance(app.screen, GroupsScreen) and "venue says" in screen_text(app))
-    await told(pilot)
+    await rested(pilot)
 
 
 async def found(pilot: Pilot[Any]) -> None:
@@ -127,14 +120,14 @@ async def reported(pilot: Pilot[Any]) -> None:
 def triage_scenes() -> list[Scene]:
     noted = then(keys("jN"), typed("venue says fixed by 16:00; replay then"), written)
     return [
-        Scene("groups-indexed", then(indexed, looked, keys("f"), told), (S, M)),
-        Scene("groups-marked", then(indexed, keys("f"), told, keys("ss  "), told), (S, M, L)),
-        Scene("groups-note", then(indexed, keys("f"), told, noted), (S, M)),
-        Scene("groups-filtered", then(filtered("venue:kalshi"), keys("f"), told), (S,)),
-        Scene("groups-indexing", then(partly_indexed, header_state(indexing=43), keys("f"), told), (S, M)),
-        Scene("groups-dismiss", then(indexed, keys("f"), told, keys("D")), (S,)),
-        Scene("groups-replay", then(indexed, keys("f"), told, keys("jR")), (S, M)),
-        Scene("groups-read-only", then(keys("f"), told), (S,), stage={"read_only": True}),
+        Scene("groups-indexed", then(indexed, looked, keys("f")), (S, M)),
+        Scene("groups-marked", then(indexed, keys("f"), keys("ss  ")), (S, M, L)),
+        Scene("groups-note", then(indexed, keys("f"), noted), (S, M)),
+        Scene("groups-filtered", then(filtered("venue:kalshi"), keys("f")), (S,)),
+        Scene("groups-indexing", then(partly_indexed, header_state(indexing=43), keys("f")), (S, M)),
+        Scene("groups-dismiss", then(indexed, keys("f"), keys("D")), (S,)),
+        Scene("groups-replay", then(indexed, keys("f"), keys("jR")), (S, M)),
+        Scene("groups-read-only", then(keys("f")), (S,), stage={"read_only": True}),
         Scene("search-typing", then(keys("/buying"), found), (S, M)),
         Scene("search-partial", then(hundreds, keys("/buying"), found), (S, M)),
         Scene("search-absent", then(keys("/zebra"), found), (S,)),

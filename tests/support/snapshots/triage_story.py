@@ -24,7 +24,6 @@ from tests.support.app import Stage, answer, app_of, config, make_store, press, 
 from tests.support.exchange import in_thread
 from tests.support.snapshots.animation import Frame, animated, frame
 from tests.support.snapshots.play import rested
-from tests.support.snapshots.triage_states import told
 from venues import Credentials
 
 SIZE = (110, 30)
@@ -84,14 +83,14 @@ async def _narrow(story: Storyboard) -> None:
 
 async def _groups(story: Storyboard) -> None:
     await press(story.pilot, "f")
-    await told(story.pilot)
+    await rested(story.pilot)
     story.keep(2.2, "f", "like failures together: how many, since when, and whether they may have arrived")
 
 
 async def _dismiss(story: Storyboard) -> None:
     while "access key expired" not in _title(story):
         await press(story.pilot, "j")
-        await told(story.pilot)
+        await rested(story.pilot)
     story.keep(1.2, "j", "two orders whose keys had expired")
     await press(story.pilot, "D")
     await until(story.pilot, lambda: isinstance(story.app.screen, Gate) and "adding up" not in screen_text(story.app))
@@ -101,7 +100,7 @@ async def _dismiss(story: Storyboard) -> None:
     await story.type("2")
     story.keep(1.4, "2 2", "a reason, then the number of entries")
     await press(story.pilot, "enter")
-    await told(story.pilot)
+    await rested(story.pilot)
     story.keep(1.2, "enter", "closed without being sent; z undoes it")
 
 
