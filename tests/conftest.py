@@ -54,8 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: no need to look for garbage in it again and again."""
-    gc.collect()
+    """What is loaded by now stays: no need to look for garbage in it, not even once."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from tests.support.orders import CAPTURED, sqlite_store
@@ -56,6 +57,7 @@ def acts(character: str) -> bool:
     return unicodedata.category(character) in _ACTING or ord(character) in _INVISIBLE
 
 
+@cache
 def _characters() -> list[str]:
     """Every control and format character; some of the private and unassigned ones."""
     wanted = {"Cc", "Cf", "Zl", "Zp"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.xdist_group("wording")  # the sources are read once
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("console", "backends", "venues", "sink/dlq_sink")
@@ -44,15 +47,21 @@ def _text(node: ast.expr) -> str | None:
     return None
 
 
-def _trees() -> Iterator[tuple[Path, ast.Module]]:
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if SPEAKS_FOR_OTHERS not in path.parents:
-                yield path.relative_to(ROOT), ast.parse(path.read_text())
+@cache
+def _trees() -> list[tuple[Path, ast.Module]]:
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [
+        (path.relative_to(ROOT), ast.parse(path.read_text())) for path in paths if SPEAKS_FOR_OTHERS not in path.parents
+    ]
 
 
-def _raised() -> Iterator[tuple[str, str]]:
+@cache
+def _raised() -> list[tuple[str, str]]:
     """The words of every error and refusal that has some, and where."""
+    return list(_refusals())
+
+
+def _refusals() -> Iterator[tuple[str, str]]:
     for path, tree in _trees():
         for node in ast.walk(tree):
             call = node.exc if isinstance(node, ast.Raise) else node
@@ -66,8 +75,13 @@ def _raised() -> Iterator[tuple[str, str]]:
                     yield f"{path}:{call.lineno}", text
 
 
-def _sentences() -> Iterator[tuple[str, str]]:
+@cache
+def _sentences() -> list[tuple[str, str]]:
     """Every string of at least three words that is neither a docstring nor several lines."""
+    return list(_strings())
+
+
+def _strings() -> Iterator[tuple[str, str]]:
     for path, tree in _trees():
         apart = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
@@ -78,12 +92,9 @@ def _sentences() -> Iterator[tuple[str, str]]:
                 yield f"{path}:{node.lineno}", text
 
 
-RAISED = list(_raised())
-
-
 def test_there_is_something_to_read() -> None:
-    assert len(RAISED) > 300
-    assert len({where.partition("/")[0] for where, _ in RAISED}) == len(FOLDERS)
+    assert len(_raised()) > 300
+    assert len({where.partition("/")[0] for where, _ in _raised()}) == len(FOLDERS)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_there_is_something_to_read() -> None:
     ],
 )
 def test_an_error_is_worded_like_the_others(wrong: str, what: str) -> None:
-    found = [f"{where}: {text}" for where, text in RAISED if re.search(wrong, text)]
+    found = [f"{where}: {text}" for where, text in _raised() if re.search(wrong, text)]
     if "Python" in what:  # engines' programmers read the sink's, in their own language
         found = [one for one in found if not one.startswith("sink/")]
     assert not found, f"{what}: {found}"
