@@ -87,11 +87,12 @@ async def test_a_stop_ends_a_reconcile_between_two_attempts(tmp_path: Path, venu
         await over(pilot)
         await press(pilot, "escape")
         assert "in doubt 3" in screen_text(app)
-        venue.fault("delay", on="lookup", times=None, seconds=0.5)
+        venue.keep_waiting(on="lookup")
         await press(pilot, "a")
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await pilot.press("exclamation_mark")
+        venue.clear()
         await over(pilot)
         run = app.activity.run
         assert run is not None
@@ -309,11 +310,12 @@ async def test_a_settlement_outlives_its_gate(tmp_path: Path, venue: Exchange, l
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await in_doubt(pilot)
-        venue.fault("delay", on="lookup", times=None, seconds=0.3)
+        venue.keep_waiting(on="lookup")
         await claim(pilot, "1", "", "seen there")
         await pilot.press(*"settle", "enter")
         if leaves:
             await pilot.press("escape")
+        venue.clear()
         await settled(pilot)
         await until(pilot, lambda: "settled" in notice(app))
     assert set((await states(stage)).values()) == {"replayed"}
@@ -400,7 +402,7 @@ async def test_a_batch_says_what_it_waits_for(tmp_path: Path, venue: Exchange) -
         await settled(pilot)
         await press(pilot, "a", "R")
         await until(pilot, lambda: "to send" in screen_text(app))
-        venue.fault("delay", times=None, seconds=1.0)
+        venue.keep_waiting()
         await answer(pilot, "2")
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         run = app.activity.run
@@ -414,6 +416,7 @@ async def test_a_batch_says_what_it_waits_for(tmp_path: Path, venue: Exchange) -
         await until(pilot, lambda: "PAPER: alpaca main waits 8" in screen_text(app), "in the frame too")
         run.batch.handle.wait_for("alpaca main", None)
         await until(pilot, lambda: "main waits" not in screen_text(app))
+        venue.clear()
         await over(pilot)
         await press(pilot, "b")
         assert "account " in screen_text(app), "where the venue tells its account, the report does"

@@ -233,7 +233,7 @@ async def test_an_override_needs_a_note_and_in_live_a_second_person(tmp_path: Pa
 
 
 async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
-    venue.fault("delay", times=None, seconds=0.3)
+    venue.keep_waiting()
     stage = stage_with(tmp_path, venue, [order(n) for n in range(12)])
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -244,6 +244,7 @@ async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "nothing new is begun" in notice(app))
+        venue.clear()
         await over(pilot)
         assert re.search(r"PAPER · stopped, (\d+) not sent +█*░+ \d+ of 12 sent", screen_text(app)), "never full"
         assert "x export" in screen_text(app), "no word of stopping once it has stopped"
@@ -257,7 +258,7 @@ async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
 
 
 async def test_a_batch_outlives_its_screen_and_quit_asks_then_drains(tmp_path: Path, venue: Exchange) -> None:
-    venue.fault("delay", times=None, seconds=0.3)
+    venue.keep_waiting()
     stage = stage_with(tmp_path, venue, [order(n) for n in range(8)])
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -273,7 +274,9 @@ async def test_a_batch_outlives_its_screen_and_quit_asks_then_drains(tmp_path: P
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, Gate) and is_painted(app))
         assert "Quit while something runs" in screen_text(app)
-        await pilot.press(*"quit", "enter")
+        await pilot.press(*"quit")
+        venue.clear()  # the app itself waits for what was sent
+        await pilot.press("enter")
         await until(pilot, lambda: app._exit)
     app.activity.drain()
     kept = list((await states(stage)).values())

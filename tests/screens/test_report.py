@@ -96,7 +96,7 @@ async def test_from_the_report_a_row_is_opened_reconciled_and_the_cursor_goes_to
 
 
 async def test_after_a_stop_what_was_not_sent_is_marked_and_sent_next(tmp_path: Path, venue: Exchange) -> None:
-    venue.fault("delay", times=None, seconds=0.3)
+    venue.keep_waiting()
     stage = stage_with(tmp_path, venue, [order(n) for n in range(12)])
     app = stage.console()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -106,6 +106,7 @@ async def test_after_a_stop_what_was_not_sent_is_marked_and_sent_next(tmp_path: 
         await answer(pilot, "12")
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await pilot.press("exclamation_mark")
+        venue.clear()
         await over(pilot)
         told = re.search(r"PAPER · stopped, (\d+) not sent +(█*)(░+) (\d+) of 12 sent", screen_text(app))
         assert told is not None, screen_text(app)
@@ -123,7 +124,7 @@ async def test_after_a_stop_what_was_not_sent_is_marked_and_sent_next(tmp_path: 
 
 
 async def test_a_rehearsal_says_so_and_a_replay_outlives_its_report(tmp_path: Path, venue: Exchange) -> None:
-    venue.fault("delay", times=None, seconds=0.2)
+    venue.keep_waiting()
     stage = stage_with(tmp_path, venue, [order(n) for n in range(4)])
     stage = replace(stage, store=StoreConfig("prod-orders", str(stage.path), environment="live", mode="paper"))
     app = stage.console()
@@ -135,6 +136,7 @@ async def test_a_rehearsal_says_so_and_a_replay_outlives_its_report(tmp_path: Pa
             await pilot.press(key)
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
         await pilot.press("escape")
+        venue.clear()
         await over(pilot)
         await press(pilot, "b")
         assert "PAPER · rehearsal · done" in screen_text(app)

@@ -96,7 +96,7 @@ def make_store(path: Path, entries: Iterable[DeadLetteredOrder]) -> Path:
 
 def config(url: str | None = None, **changes: Any) -> Config:
     """A config, with a practice venue where a URL is given."""
-    alpaca = VenueConfig(paper_endpoint=url, live_endpoint=url, timeout=3.0, visibility_seconds=0.5)
+    alpaca = VenueConfig(paper_endpoint=url, live_endpoint=url, timeout=60.0, visibility_seconds=0.5)
     venues = {"alpaca": replace(alpaca, default_account="main")}
     return replace(Config(venues=venues if url else {}), **changes)
 

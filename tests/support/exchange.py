@@ -32,7 +32,12 @@ class Exchange:
         self._ask("POST", "faults", body)
 
     def clear(self) -> None:
+        """Ends the faults, and the delay of whoever waits."""
         self._ask("DELETE", "faults")
+
+    def keep_waiting(self, *, on: str = "new") -> None:
+        """No answer until `clear`, so that what a test does meanwhile may take as long as it takes."""
+        self.fault("delay", on=on, times=None, seconds=300)
 
     @property
     def orders(self) -> list[Line]:

@@ -54,7 +54,7 @@ def control_answer(exchange: PracticeExchange, request: WireRequest) -> WireRepl
         case "POST", ("faults",):
             return _add(exchange, request)
         case "DELETE", ("faults",):
-            exchange.faults.clear()
+            exchange.clear_faults()
             return WireReply(200, [])
         case "POST", ("quotes",):
             return _quote(exchange, request)
@@ -214,6 +214,11 @@ class PracticeExchange:
     @property
     def ledger(self) -> tuple[Line, ...]:
         return tuple(self._ledger.lines)
+
+    def clear_faults(self) -> None:
+        """Removes the rules; an answer that one of them delays goes out at once."""
+        self.faults.clear()
+        self._server.let_go()
 
     async def start(self) -> None:
         try:

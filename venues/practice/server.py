@@ -28,6 +28,7 @@ class Server:
         self._clock = clock
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
+        self._let_go = asyncio.Event()
         self.url = ""
 
     async def start(self, port: int) -> None:
@@ -45,6 +46,11 @@ class Server:
         await self._server.wait_closed()
         self._server = None
 
+    def let_go(self) -> None:
+        """Every answer that is kept back goes out now."""
+        self._let_go.set()
+        self._let_go = asyncio.Event()
+
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         talk = asyncio.get_running_loop().create_task(self._talk(reader, writer))
         self._talks.add(talk)
@@ -55,6 +61,8 @@ class Server:
         try:
             while (request := await read_request(reader)) is not None:
                 plan = self._handle(request)
+                if plan.wait:
+                    await _wait(self._let_go, plan.wait)
                 if not await deliver(plan, writer, keep_alive=request.keep_alive):
                     break
         except MessageError as error:
@@ -68,8 +76,6 @@ class Server:
 
 async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool) -> bool:
     """Deliver the answer; return whether the connection can carry another request."""
-    if plan.wait:
-        await asyncio.sleep(plan.wait)
     head, body = encode(plan.reply, plan.date, keep_alive=keep_alive)
     match plan.delivery:
         case "whole":
@@ -93,6 +99,11 @@ async def deliver(plan: Plan, writer: asyncio.StreamWriter, *, keep_alive: bool)
             return False
         case never:
             assert_never(never)
+
+
+async def _wait(let_go: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(let_go.wait(), seconds)
 
 
 async def _drip(writer: asyncio.StreamWriter, head: bytes, *, seconds: float) -> None:
