@@ -252,7 +252,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def _follow(self) -> None:
         run = self.activity.run
-        if run is None or not self.activity.follow():
+        if run is None:
+            return
+        is_told = run.over or run.word == self.header_state.running
+        if not self.activity.follow() and is_told:
             return
         self.update_header(running=None if run.over else run.word, waiting=self.activity.waiting)
         if run.over:
