@@ -6,7 +6,7 @@ import os
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from console.services.errors import category, fingerprint
@@ -145,6 +145,7 @@ _PIECES = st.one_of(
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(_PIECES, min_size=1, max_size=14), st.sampled_from([(), ("acct-7", "BTC/USDT", "")]))
+@example(["4462ebfc-5f91-5ef0-9cfb-ac6e7687a66e", "ad38835e-ddd6-ff55-2fa7-3207237751aa", "404", " not found"], ())
 def test_random_texts_keep_their_category_and_almost_always_their_group(
     pieces: list[str], masks: tuple[str, ...]
 ) -> None:

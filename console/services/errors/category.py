@@ -37,6 +37,7 @@ class Class:
 
 
 _NUMBER: Final = re.compile(r"(?<![0-9])[0-9]++(?![a-z_]|[.,][0-9])")  # no part of an id or an amount
+_ID_ENDS: Final = re.compile(r"[0-9a-f]{5}\Z")  # the number is the rest of it
 _AFTER_TYPE: Final = re.compile(r"[a-z_.0-9]{1,80}:[ ]\(?")
 _HEADERS: Final = re.compile(r"header(?:s|dict)[(:= ]{0,3}\{[^{}]{0,2000}\}|multidictproxy\([^()]{0,2000}\)")
 _OWN_WORDS: Final = re.compile(
@@ -152,6 +153,8 @@ def _numbers(text: str) -> tuple[set[int], set[str]]:
 
 def _is_status(text: str, start: int, end: int) -> bool:
     lead = text[max(0, start - 14) : start]
+    if _ID_ENDS.search(lead):
+        return False
     if lead.endswith(STATUS_LEADS) or text.startswith(STATUS_TAILS, end):
         return True
     if text[start] == "5" and len(text) == 3:
