@@ -32,6 +32,7 @@ _EXACT_NUMBERS = ("smallint", "integer", "bigint", "numeric")
 _LARGEST_FLOAT = Decimal(2**53)
 _BLUR = timedelta(seconds=1)  # SQLite's Julian days are not exact
 _MARK = "\x01"
+_WIDEST = 4  # bytes that a letter takes in UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class FilterSQL:
     def unsure(self) -> tuple[str, ...]:
         """Conditions of the rows that have to be judged in memory."""
         return (*self.may, f"NOT (({' AND '.join(self.surely) or TRUE}) IS TRUE)")
+
+
+def placeholder(name: str) -> str:
+    return f"{_MARK}{name}{_MARK}"
 
 
 def placed(sql: str, spell: Callable[[str], str]) -> str:
@@ -129,7 +134,7 @@ class _Dialect:
     def bind(self, value: object, kind: str) -> str:
         name = f"f{len(self.values)}"
         self.values[name] = (value, kind)
-        return f"{_MARK}{name}{_MARK}"
+        return placeholder(name)
 
     def both(self, asked: Criterion) -> _Both:
         made = self._asked(asked)
@@ -331,17 +336,20 @@ class _Postgres(_Dialect):
         if not column.type.startswith(_SPELLED_ALIKE) or column.type.endswith("[]"):
             return UNKNOWN
         held = _text(column)
-        odd = _other_letters(held)
         if not _is_ascii(asked):
-            return odd, FALSE
+            return _other_letters(held), FALSE
         if _size(asked) > _LONGEST:
             return UNKNOWN
         folded = f'lower({held} COLLATE "C")'
         if asked.is_literal:
             # Most rows are told by their bytes or by their length, which takes less than folding them.
             value = self.bind(asked.pieces[0], "text")
-            equal = f'{held} COLLATE "C" = {value} OR octet_length({held}) = {_size(asked)} AND {folded} = {value}'
+            size = _size(asked)
+            equal = f'{held} COLLATE "C" = {value} OR octet_length({held}) = {size} AND {folded} = {value}'
+            # What folds to ASCII letters has no more letters than they are, and in UTF-8 no fewer bytes.
+            odd = _other_letters(held, f"octet_length({held}) BETWEEN {size} AND {_WIDEST * size} AND ")
         else:
+            odd = _other_letters(held)
             equal = f"{folded} LIKE {self.bind(like(asked.pieces), 'text')} ESCAPE '{ESCAPE}'{_filled(held, asked)}"
         return f"({equal} OR {odd})", f"({equal})"
 
@@ -370,11 +378,14 @@ class _Postgres(_Dialect):
         return TRUE
 
 
-def _other_letters(held: str) -> str:
-    """True of a text with other letters than ASCII's; in UTF-8 they take several bytes, which is told much faster."""
+def _other_letters(held: str, if_utf8: str = "") -> str:
+    """True of a text with other letters than ASCII's; in UTF-8 they take several bytes, which is told much faster.
+
+    `if_utf8`: what else holds there, and is told faster still.
+    """
     searched = f"{held} COLLATE \"C\" ~ ('[^' || chr(1) || '-' || chr(127) || ']')"
     in_utf8 = "(SELECT getdatabaseencoding() = 'UTF8')"  # asked once a query
-    return f"CASE WHEN {in_utf8} THEN octet_length({held}) <> length({held}) ELSE {searched} END"
+    return f"CASE WHEN {in_utf8} THEN {if_utf8}octet_length({held}) <> length({held}) ELSE {searched} END"
 
 
 def _text(column: Column) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from backends.sql.filter_sql import Column, FilterSQL, filter_sql, placed
 from backends.sql.postgres_columns import text_value
 from backends.sql.text.order_row import OrderRow, Part, identity_sql, order_columns, order_parts
 from backends.sql.text.query import CompiledQuery
-from backends.sql.text.spelling import Spelled
+from backends.sql.text.spelling import Spelled, holds_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class OrderSelect(OrderRow):
         unsure: bool,
         spelled: Sequence[Spelled] = (),
     ) -> CompiledQuery:
-        statement = self.select(whole=False, marker=self._page_marker(where))
+        statement = self.select(whole=False, marker=self._page_marker(where, spelled))
         statement = statement.where(*self.conditions(where, unsure=unsure), *self.spelled(spelled))
         statement = self.order.apply(statement, stretch, descending=descending)
         # Not a parameter: Postgres plans better for a limit it knows.
@@ -259,17 +260,22 @@ class OrderSelect(OrderRow):
         made = row_filter(self.attached, where)
         return [*self._states(where.states), *self._placed(made, made.surely)]
 
-    def _page_marker(self, where: Filter) -> ColumnElement[Any]:
+    def _page_marker(self, where: Filter, spelled: Sequence[Spelled]) -> ColumnElement[Any]:
         made = row_filter(self.attached, where)
         unsure = f"(({' AND '.join(made.surely)}) IS NOT TRUE)" if made.may_be_sure else ""
-        [marker] = self._placed(made, [self.marker(cut=self.is_long(), unfit=self._unfit(where), unsure=unsure)])
+        unfit = [self._unfit(where), *(holds_more(self.attached, one) for one in spelled)]
+        told = self.marker(cut=self.is_long(), unfit=" OR ".join(filter(None, unfit)), unsure=unsure)
+        [marker] = self._placed(made, [told], {one.stored_name: "text[]" for one in spelled})
         return marker
 
-    def _placed(self, made: FilterSQL, conditions: Sequence[str]) -> list[ColumnElement[Any]]:
-        """With named parameters; a colon of the table's own name is none."""
+    def _placed(
+        self, made: FilterSQL, conditions: Sequence[str], also: Mapping[str, str] = MappingProxyType({})
+    ) -> list[ColumnElement[Any]]:
+        """With named parameters, and `also` more by their types; a colon of the table's own name is none."""
+        types = {**{name: kind for name, (_, kind) in made.values.items()}, **also}
 
         def spell(name: str) -> str:
-            return f"CAST(:{name} AS {made.values[name][1]})" if self.on_postgres else f":{name}"
+            return f"CAST(:{name} AS {types[name]})" if self.on_postgres else f":{name}"
 
         texts = (placed(one.replace(":", "\\:"), spell) for one in conditions)
         found: list[Any] = [sa.text(f"({text})") for text in texts]

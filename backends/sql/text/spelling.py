@@ -6,6 +6,7 @@ one to the next by the index, and those that fit are asked for as they are. Runs
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from backends.filter_match import text_columns
 from backends.layouts import orders
 from backends.layouts.roles import roles
 from backends.records import Filter
+from backends.sql.filter_sql import placeholder
 from backends.sql.text.query import CompiledQuery
 
 _MOST = 200  # values of a column that are read for one filter
@@ -32,6 +34,8 @@ class Spelled:
     number: int  # of the condition in its statement
     column: str
     values: tuple[str, ...]
+    asked: Criterion  # what they answer, exactly
+    stored: tuple[str, ...]  # all that the column held when it was last read
 
     @property
     def key(self) -> tuple[str, int]:
@@ -39,12 +43,19 @@ class Spelled:
         return self.column, len(self.values)
 
     @property
-    def given(self) -> dict[str, object]:
+    def named(self) -> dict[str, object]:
         return {f"spelled_{self.number}_{n}": value for n, value in enumerate(self.values)}
+
+    @property
+    def stored_name(self) -> str:
+        return f"stored_{self.number}"
+
+    def given(self, *, on_postgres: bool) -> dict[str, object]:
+        return {**self.named, self.stored_name: list(self.stored) if on_postgres else json.dumps(self.stored)}
 
     def condition(self, table: str) -> str:
         """With named parameters. One value is compared, as an index then has its rows in their order."""
-        names = [f":{name}" for name in self.given]
+        names = [f":{name}" for name in self.named]
         if not names:
             return "1=0"
         column = f"{table}.{orders.quoted(self.column)}"
@@ -71,13 +82,21 @@ def _is_text(attached: Attached, name: str) -> bool:
 
 def stored_values(attached: Attached, name: str) -> CompiledQuery:
     """Selects each different value once, from one to the next; one more than are of use, if there are that many."""
+    return CompiledQuery(f"{_held(attached, name)} SELECT v FROM held WHERE v IS NOT NULL LIMIT {_MOST + 1}", (), {})
+
+
+def holds_more(attached: Attached, one: Spelled) -> str:
+    """A condition, evaluated once a query: the column has a value that it had not when its values were read."""
+    unread = "v <> ALL({})" if attached.info.dialect == "postgresql" else "v NOT IN (SELECT value FROM json_each({}))"
+    among = unread.format(placeholder(one.stored_name))
+    return f"(EXISTS ({_held(attached, one.column)} SELECT 1 FROM held WHERE v IS NOT NULL AND {among}))"
+
+
+def _held(attached: Attached, name: str) -> str:
     column, table = orders.quoted(name), attached.found.quoted
-    return CompiledQuery(
+    return (
         f"WITH RECURSIVE held(v) AS (SELECT min({column}) FROM {table} UNION ALL "
-        f"SELECT (SELECT min({column}) FROM {table} WHERE {column} > held.v) FROM held WHERE held.v IS NOT NULL) "
-        f"SELECT v FROM held WHERE v IS NOT NULL LIMIT {_MOST + 1}",
-        (),
-        {},
+        f"SELECT (SELECT min({column}) FROM {table} WHERE {column} > held.v) FROM held WHERE held.v IS NOT NULL)"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.criterion import fold
 from backends.records import Entry, Filter
 from backends.store import Store
 from console.services.browse.filter_match import fits
@@ -200,3 +201,11 @@ async def test_an_infinite_time_lies_in_no_span(outbox: OutboxRig) -> None:
         for where in (Filter(since=epoch), Filter(until=BASE + timedelta(days=1))):
             assert numbers((await store.page(where, limit=9)).entries) == "1"
             assert numbers([entry for entry in every if fits(entry, where)]) == "1"
+
+
+def test_what_folds_to_ascii_letters_takes_as_many_bytes_at_least() -> None:
+    """A Postgres of UTF-8 tells by its length alone that a text is none of those that fold to what is asked for."""
+    folded = {letter: fold(letter) for letter in map(chr, range(0x110000)) if fold(letter).isascii()}
+    assert {"\u212a", "\u017f", "\ufb03"} <= folded.keys()
+    for letter, text in folded.items():
+        assert 1 <= len(text) <= len(letter.encode()) <= 4 * len(text)

@@ -94,6 +94,15 @@ async def test_a_page_is_one_trip_and_a_transaction(log: WireLog, direct: SQLSto
     assert texts[names[len(PREPARED_BEGIN)]].startswith("SELECT"), "the page stands between them"
 
 
+async def test_a_page_that_an_owners_index_answers_is_one_trip_too(log: WireLog, postgres_store: PostgresRig) -> None:
+    await postgres_store.sql("CREATE INDEX by_venue ON order_dlq (venue_name)")
+    store = await open_store(await log.start(), read_only=True)
+    assert isinstance(store, SQLStore)
+    messages = await asked(log, store, Filter(venue="Alpaca"))
+    await store.aclose()
+    assert trips(messages) == 1, "what the column holds is not asked for again"
+
+
 async def test_through_a_pooler_a_page_is_a_transaction_in_steps(log: WireLog, pooled: SQLStore) -> None:
     messages = await asked(log, pooled, EVERYTHING)
     assert spoken(messages) == [BEGIN_READING, "", END_READING], "between them one statement, without a name"
