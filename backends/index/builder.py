@@ -15,6 +15,7 @@ from datetime import datetime
 from backends.index.rows import MINUTE, IndexedEntry, Labeller, micros, spell, unspell
 from backends.index.search_text import searchable
 from backends.index.writer import EVERYTHING, BuildPace, Filing, IndexBatch, IndexSource, IndexWriter
+from backends.layouts.orders import NAME as ORDERS
 from backends.records import STATES, Page, RowKey, State
 from backends.store import StoreError
 
@@ -232,6 +233,9 @@ class IndexBuilder:
 
     async def _begin(self) -> None:
         """File the newest page, and note where the build goes on downwards and the catching up upwards."""
+        info = self._store.info
+        if info.layout != ORDERS or any(one.code == "no-unique-id" for one in info.findings):
+            await self._filing.index_ids()
         seq = 0
         async for block in self._store.audit():
             seq = block[-1].seq

@@ -54,7 +54,8 @@ class Cache:
             _lock(lock)
             with faults(self.path):
                 connection = self._opened() or self._new()
-                connection.execute(schema.WRITER_CACHE)
+                for setting in schema.WRITER_SETTINGS:
+                    connection.execute(setting)
             try:
                 yield connection
             except IndexUnavailable as problem:

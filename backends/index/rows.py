@@ -28,8 +28,7 @@ Dimension = Literal["venue", "account", "market"]
 DIMENSIONS: tuple[Dimension, ...] = ("venue", "account", "market")
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """The group an error belongs to, the group's readable name, and the kind of failure.
 
     `may_arrive`: the error does not prove that the order never reached the venue. `worth`: what the entry's order is

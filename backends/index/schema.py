@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 7
+VERSION = 8
 ORIGIN = 1 << 40  # the build numbers existing entries downwards from here; later entries go upwards
 KINDS = {"venue": 0, "account": 1, "market": 2}
 
@@ -11,10 +11,16 @@ SETTINGS = (
     "PRAGMA cache_size = -32768",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA journal_size_limit = 67108864",
+    # Batches change the same pages again and again; in the log they are written to the file once for many batches.
+    "PRAGMA wal_autocheckpoint = 16384",
 )
 
 # The writer's process runs for hours beside a console: what it wrote it rarely reads again.
-WRITER_CACHE = "PRAGMA cache_size = -1024"
+WRITER_SETTINGS = ("PRAGMA cache_size = -1024", "PRAGMA temp_store = FILE")
+
+# Made when all entries are filed: ids come in no order, so that each batch would change every page of it. Until then
+# an entry is looked for among all.
+ENTRY_ID = "CREATE UNIQUE INDEX entry_id ON entry (id)"
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -22,7 +28,7 @@ TABLES = (
     "CREATE TABLE shape (n INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, title TEXT NOT NULL)",
     # `notional`: the amount and, behind a blank, the purse it belongs to; in a summary: a JSON object purse → amount.
     """CREATE TABLE entry (
-        n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, shape INTEGER NOT NULL, category INTEGER NOT NULL,
+        n INTEGER PRIMARY KEY, id TEXT NOT NULL, shape INTEGER NOT NULL, category INTEGER NOT NULL,
         venue INTEGER NOT NULL, account INTEGER NOT NULL, market INTEGER NOT NULL, state INTEGER NOT NULL,
         retries INTEGER NOT NULL, captured INTEGER, notional TEXT)""",
     "CREATE INDEX entry_shape ON entry (shape, state, category, captured)",

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from backends.index.delta import Delta, Filed, Key, Sum, VenueKey, VenueSum
 from backends.index.file import IndexThread, IndexUnavailable
 from backends.index.rows import IndexedEntry, Labeller, file_entry, merged, read_worth, retries_of, write_worth
+from backends.index.schema import ENTRY_ID, ORIGIN
 from backends.index.search_text import searchable
 from backends.records import OPEN_STATES, STATES, Entry, Filter, State
 from backends.store import Reads, Watch
@@ -26,6 +27,7 @@ _DEPTHS = """INSERT INTO venue_depth SELECT ?, venue, sum(count) FROM venue
     WHERE state IN (SELECT value FROM json_each(?)) GROUP BY venue"""
 _COLUMNS = ", ".join(Filed._fields)
 _TEXT = "INSERT INTO text (rowid, t) VALUES (?, ?)"
+_HAS_IDS = "SELECT 1 FROM sqlite_master WHERE name = 'entry_id'"
 _STEP = 500  # texts; batches of a multiple of it are written in one statement
 
 
@@ -48,6 +50,7 @@ class IndexWriter:
         self._connection = connection
         self._names: dict[str, int] = {}
         self._shapes: dict[str, int] = {}
+        self._has_ids = bool(connection.execute(_HAS_IDS).fetchone())
 
     def meta(self) -> dict[str, str]:
         return dict(self._connection.execute("SELECT key, value FROM meta"))
@@ -62,6 +65,21 @@ class IndexWriter:
             f"SELECT {_COLUMNS} FROM entry WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
         )
         return {row[1]: Filed(*row) for row in rows}
+
+    def known_among_later(self, ids: Sequence[str]) -> dict[str, Filed]:
+        """For entries that a build files: each once, so that only what came since it began may be among them."""
+        if self._has_ids:
+            return self.known(ids)
+        asked = set(ids)
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE n >= ?", (ORIGIN,))
+        return {row[1]: Filed(*row) for row in rows if row[1] in asked}
+
+    def index_ids(self) -> None:
+        """From the beginning, where the store itself may hold an id twice."""
+        if not self._has_ids:
+            with self._transaction():
+                self._connection.execute(ENTRY_ID)
+            self._has_ids = True
 
     def block(self, below: int, limit: int) -> list[tuple[int, str]]:
         """The next numbers and ids below a number."""
@@ -86,11 +104,26 @@ class IndexWriter:
             self._change(batch.states, delta)
             self._drop(batch.gone, delta)
             self._add(batch, delta)
+            if batch.meta and "built" in batch.meta:
+                self._finish(delta)
             self._write(delta)
             self._write_texts(batch.texts)
             if batch.meta:
                 self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
         return {STATES[state]: change for state, change in delta.states.items() if change}
+
+    def _finish(self, delta: Delta) -> None:
+        """All that stood in the store is filed."""
+        if self._has_ids:
+            return
+        try:
+            self._connection.execute(ENTRY_ID)
+        except sqlite3.IntegrityError:  # one moved while the build read it; a later check says what has become of it
+            latest = "SELECT max(n) FROM entry GROUP BY id"
+            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE n NOT IN ({latest})").fetchall()
+            self._drop([Filed(*row) for row in rows], delta)
+            self._connection.execute(ENTRY_ID)
+        self._has_ids = True
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -101,6 +134,7 @@ class IndexWriter:
             self._connection.execute("ROLLBACK")
             self._names.clear()
             self._shapes.clear()
+            self._has_ids = bool(self._connection.execute(_HAS_IDS).fetchone())
             raise
         self._connection.execute("COMMIT")
 
@@ -274,6 +308,9 @@ class Filing:
     async def known(self, ids: Sequence[str]) -> dict[str, Filed]:
         return await self._run(lambda: self._writer.known(ids))
 
+    async def index_ids(self) -> None:
+        await self._run(self._writer.index_ids)
+
     async def block(self, below: int, limit: int) -> list[tuple[int, str]]:
         return await self._run(lambda: self._writer.block(below, limit))
 
@@ -301,7 +338,7 @@ class Filing:
         """File entries below everything filed, newest first. Returns their numbers, and their texts by number."""
 
         def write() -> tuple[range, list[tuple[int, str]]]:
-            known = self._writer.known([mark.id for mark, _ in prepared])
+            known = self._writer.known_among_later([mark.id for mark, _ in prepared])
             low = int(self._writer.meta()["next_low"])
             fresh = {mark.id: (mark, text) for mark, text in prepared if mark.id not in known}
             seen = {mark.id: (mark.state, mark.retries) for mark, _ in prepared if mark.id in known}

@@ -98,6 +98,8 @@ def _time(value: object) -> datetime | None:
 
 def number(value: object) -> Decimal | None:
     """The exact number; None if the value is none."""
+    if type(value) is float and math.isfinite(value):  # most are
+        return Decimal(repr(value))
     match value:
         case bool():
             return None

@@ -12,12 +12,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from backends.index import BuildPace, Cache, IndexBuilder, IndexUnavailable, IndexWriter, Reader
-from backends.index.rows import spell, unspell
+from backends.index.rows import IndexedEntry, Label, spell, unspell
+from backends.index.writer import IndexBatch
 from backends.layouts.roles import roles
 from backends.records import Selection
 from backends.store import Result
@@ -444,6 +446,26 @@ async def test_two_rows_of_one_id_are_said_and_never_loop(sqlite: SQLiteRig, tmp
     assert not await index.settle()
     assert [group.count for group in await index.seen()] == [2]
     await index.reader.aclose()
+
+
+def test_an_entry_that_moved_while_the_build_read_it_is_filed_once(tmp_path: Path) -> None:
+    """Its id is looked for by an index only once all are filed."""
+    label = Label("f", "title", "transient")
+    first = IndexedEntry("dlq_1", "pending", label, "alpaca", "main", "AAPL", 0, 1, Decimal(5), "/USD alpaca")
+    other = first._replace(id="dlq_2")
+    cache = Cache.of(tmp_path, store_id="a", label="sqlite /x", table="t", version="1")
+    with cache.writing() as connection:
+        writer = IndexWriter(connection)
+        writer.apply(IndexBatch(below=[first, other]))
+        writer.apply(IndexBatch(below=[first._replace(retries=3)], meta={"built": "1"}))
+        assert connection.execute("SELECT id, retries FROM entry ORDER BY id").fetchall() == [
+            ("dlq_1", 0),
+            ("dlq_2", 0),
+        ]
+        assert connection.execute("SELECT count, retries, unpriced FROM summary").fetchall() == [(2, 0, 0)]
+        assert writer.known(["dlq_1"])["dlq_1"].retries == 0
+        with pytest.raises(sqlite3.IntegrityError):
+            writer.apply(IndexBatch(below=[first]))
 
 
 async def sqlite_columns(rig: SQLiteRig) -> str:

@@ -60,7 +60,8 @@ def label(entry: Entry) -> Label:
 
 def labelled(row: ClassifiedEntry, worth: Worth | None = None) -> Label:
     value = worth(row.entry) if worth is not None else None
-    return Label(row.fingerprint, row.title, row.category, may_arrive(row), value)
+    mark, kind = row.judged
+    return Label(mark.id, mark.title, kind.category, may_arrive(row), value)
 
 
 async def cache_of(store: Store, folder: Path | None = None, *, types: VenueTypes | None = None) -> Cache:

@@ -42,7 +42,9 @@ def worth_by(types: VenueTypes) -> Callable[[Entry], Decimal | None]:
     """An entry's value; None where it has none or nobody can tell."""
 
     def worth(entry: Entry) -> Decimal | None:
-        return value_of(entry, types).notional if layout_of(entry).has_worth else None
+        if not layout_of(entry).has_worth:
+            return None
+        return _notional(entry, _kind(entry, types), entry.text("market_id"))
 
     return worth
 

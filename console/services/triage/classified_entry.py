@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from backends.entry import Entry
@@ -60,17 +62,26 @@ class ClassifiedEntry:
         return self._mark.title
 
     @property
+    def judged(self) -> tuple[Fingerprint, Class]:
+        """Group and category, for who asks both of a million entries."""
+        return self._mark, self._class
+
+    @property
     def _class(self) -> Class:
         if (known := self.__dict__.get("known_class")) is None:  # a cached_property would take a lock for each entry
-            known = self.__dict__["known_class"] = classify(stored_error(self.entry), self._varies)
+            known = self.__dict__["known_class"] = classify(self._error, self._varies)
         return known
 
     @property
     def _mark(self) -> Fingerprint:
         if (known := self.__dict__.get("known_mark")) is None:
-            from console.services.errors.fingerprint import fingerprint  # a list shows categories, not groups
+            known = self.__dict__["known_mark"] = _judge_of_groups()(self._error, self._varies)
+        return known
 
-            known = self.__dict__["known_mark"] = fingerprint(stored_error(self.entry), masks=self._varies)
+    @property
+    def _error(self) -> str:
+        if (known := self.__dict__.get("known_error")) is None:
+            known = self.__dict__["known_error"] = stored_error(self.entry)
         return known
 
     @property
@@ -78,6 +89,13 @@ class ClassifiedEntry:
         if (known := self.__dict__.get("known_names")) is None:
             known = self.__dict__["known_names"] = varying(self.entry)
         return known
+
+
+@cache
+def _judge_of_groups() -> Callable[[str, tuple[str, ...]], Fingerprint]:
+    from console.services.errors.fingerprint import fingerprint  # a list shows categories, not groups
+
+    return fingerprint
 
 
 def classified(entry: Entry) -> ClassifiedEntry:
