@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import sqlite3
@@ -217,14 +218,32 @@ class Engine:
         return halves[1] / halves[0]
 
 
+# Runs each line of words as a command, and tells how it ended.
+_SHELL = """
+import json, subprocess, sys
+for line in sys.stdin:
+    ran = subprocess.run(json.loads(line), capture_output=True, text=True, check=False)
+    print(json.dumps([ran.returncode, (ran.stderr or ran.stdout).strip()[:200]]), flush=True)
+"""
+
+
 class WorstConsole:
-    """The console's heaviest verbs, one after the other."""
+    """The console's heaviest verbs, one after the other, in a session of their own: the engine starts none of them.
+
+    A process that is started stops the one that starts it for as long as it takes to be loaded.
+    """
 
     def __init__(self, target: str, folder: Path) -> None:
         self._at = ("--db", target, "--table", "order_dlq")
-        self._environ = os.environ | {name: str(folder / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")}
+        environ = os.environ | {name: str(folder / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        words = [sys.executable, "-c", _SHELL]
+        self._shell = subprocess.Popen(words, cwd=ROOT, env=environ, start_new_session=True, **pipes)
         self.done: Counter[str] = Counter()
         self.problems: list[str] = []
+
+    def close(self) -> None:
+        self._shell.communicate()
 
     def work(self, shift: int, over: threading.Event) -> None:
         some = ("--filter", f"error:s{shift:03}", "--expect", str(SHIFT), "--reason", "duplicate", "--yes")
@@ -235,12 +254,14 @@ class WorstConsole:
             over.set()
 
     def _dlq(self, *words: str) -> None:
-        whole = [sys.executable, "-m", "console", *words, *self._at]
-        ran = subprocess.run(whole, cwd=ROOT, env=self._environ, capture_output=True, text=True, check=False)
-        if ran.returncode == 0:
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        print(json.dumps([sys.executable, "-m", "console", *words, *self._at]), file=self._shell.stdin, flush=True)
+        code, told = json.loads(self._shell.stdout.readline())
+        if code == 0:
             self.done[words[0]] += 1
         else:
-            self.problems.append(f"{words[0]}: exit {ran.returncode}: {(ran.stderr or ran.stdout).strip()[:200]}")
+            self.problems.append(f"{words[0]}: exit {code}: {told}")
 
 
 def side_by_side(engine: Engine, console: WorstConsole, size: Size) -> None:
@@ -257,8 +278,7 @@ def side_by_side(engine: Engine, console: WorstConsole, size: Size) -> None:
 
 def disturbed(kind: str, sink: Sink, target: str, bare: Callable[[], object], size: Size) -> list[bool]:
     engine = Engine(sink, bare, threads_of(target))
-    with tempfile.TemporaryDirectory() as folder:
-        console = WorstConsole(target, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, closing(WorstConsole(target, Path(folder))) as console:
         side_by_side(engine, console, size)
     alone, beside = together(engine.alone), together(engine.beside)
     counted = f"{len(alone)} writes alone, {len(beside)} beside a console, load average {os.getloadavg()[0]:.1f}"

@@ -62,7 +62,7 @@ class Transaction:
     session: int = 0  # Postgres: the process id of the server's session
     hash: bytes | None = None  # of its last audit event, which proves that it took place
     seq: int = 0
-    contended: bool = False  # SQLite: somebody else wrote since our last act
+    contended: bool = False  # somebody else wrote since our last act
     held: float | None = None  # SQLite: seconds for which it kept others from writing, once it has ended
     tail: tuple[int, bytes] | None = None  # the end of the chain, if known
     wrote_owners: bool = False  # Postgres: triggers of the owner's table may wait for the commit
@@ -212,6 +212,7 @@ _NOT_MIGRATED = "the console's ledger was made by an earlier version and this ro
 _RESOLVE_SECONDS = 15.0  # to wait for a lost server before a commit counts as unknown
 _RECONNECT_SECONDS = 0.25
 # Ends a lost session of ours that the server still keeps open and that holds the chain's lock.
+_NUMBER = "SELECT pg_catalog.txid_current()"  # of this transaction, one more than that of the last one that wrote
 _END_LOST_SESSION = f"""
 SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {AUDIT_LOCK}
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted AND pid = {{}}
@@ -237,7 +238,7 @@ class StoreWriter:
         self._connection: AsyncConnection | None = None
         self._driver: Any = None
         self._session = 0
-        self._version: int | None = None  # SQLite: changes with every commit of others
+        self._version: int | None = None  # of the database: changes with every commit of others
         self._tail: tuple[int, bytes] | None = None
         self._shape = LedgerShape(attached.info.dialect)
         self._ready = False
@@ -350,6 +351,10 @@ class StoreWriter:
         )
         if self._on_postgres:
             await self._take_lock(connection)
+            number = int((await connection.exec_driver_sql(_NUMBER)).scalar_one())
+            # Each of our acts takes one number; another took those in between.
+            transaction.contended = self._version not in (None, number - 1)
+            self._version = number
         else:
             ((version,),) = await transaction.rows("PRAGMA data_version")
             transaction.contended = self._version not in (None, version)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dlq_sink import SQLiteDLQ
+from dlq_sink import PostgresDLQ, SQLiteDLQ
 from dlq_sink.sqlite import _ASKING_SECONDS
 
 from backends import open_store
@@ -60,10 +60,33 @@ def test_between_two_steps_a_sink_that_waits_gets_the_file() -> None:
     assert pace.pause_after(0.3) == pytest.approx(0.2)
 
 
-def test_where_only_rows_are_locked_nobody_is_waited_for() -> None:
+def test_where_only_rows_are_locked_a_step_is_long_until_somebody_else_writes() -> None:
     pace = BulkPace(holds_all=False)
-    pace.next(0.030, contended=False)
-    assert (pace.size, pace.pause_after(0.030)) == (500, 0.0)
+    for _ in range(20):
+        pace.next(pace.size * 0.000_020, contended=False)
+    alone = pace.size
+    assert alone > 1000
+    assert pace.pause_after(0.030) == 0.0, "nobody is waited for"
+    for _ in range(20):
+        pace.next(pace.size * 0.000_020, contended=True)
+    assert pace.size < 300, "an engine's server works for one as for the other"
+    assert pace.pause_after(0.006) > 0.003
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_bulk_act_on_postgres_notices_who_else_writes(postgres_db: str, beside: bool) -> None:
+    with PostgresDLQ(postgres_db) as sink:
+        for _ in range(300):
+            sink.write(entry())
+        store = await open_store(postgres_db)
+        seen = (await store.page(Filter(), limit=300)).entries
+        await store.dismiss(Selection.of(list(seen[:100])), ACTOR, why())
+        if beside:
+            sink.write(entry())
+        second = await store.dismiss(Selection.of(list(seen[100:200])), ACTOR, why())
+        third = await store.restore(Selection.of(list(seen[:0])), ACTOR, why())
+        await store.aclose()
+    assert (second.contended, third.contended) == (beside, False)
 
 
 async def test_a_first_act_works_out_its_ledger_before_it_holds_the_file(

@@ -9,7 +9,8 @@ _LONGEST_BESIDE = 0.010  # the same once somebody else wrote: an engine that com
 _AIM = 0.8  # of the longest, while nobody else writes: each transaction costs a sync
 _BUSY_SHARE = 0.6  # of the time, once somebody else wrote
 _GAP_SECONDS = 0.002  # at least between two transactions: a sink that waits for the file asks every millisecond
-_FIRST_OF_ROWS, _LONGEST_OF_ROWS = 500, 0.050  # where only the rows themselves are locked: no engine waits for those
+# Where only the rows themselves are locked, no engine waits for them; but its server works for one as for the other.
+_FIRST_OF_ROWS, _LONGEST_OF_ROWS, _LONGEST_OF_ROWS_BESIDE = 100, 0.050, 0.006
 
 
 class BulkPace:
@@ -45,5 +46,5 @@ class BulkPace:
     @property
     def _longest(self) -> float:
         if not self._holds_all:
-            return _LONGEST_OF_ROWS
+            return _LONGEST_OF_ROWS_BESIDE if self._beside else _LONGEST_OF_ROWS
         return _LONGEST_BESIDE if self._beside else _LONGEST_SECONDS
