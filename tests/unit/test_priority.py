@@ -57,9 +57,9 @@ def test_who_may_use_one_only_keeps_it() -> None:
 async def test_a_build_takes_every_processor_while_nobody_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(priority, "_QUIET_SECONDS", 0.2)
     monkeypatch.setattr(priority, "_LOOK_SECONDS", 0.01)
-    writes: asyncio.Queue[None] = asyncio.Queue()
+    writes: asyncio.Queue[int] = asyncio.Queue()
 
-    async def changes() -> AsyncIterator[None]:
+    async def changes() -> AsyncIterator[int]:
         while True:
             yield await writes.get()
 
@@ -70,7 +70,7 @@ async def test_a_build_takes_every_processor_while_nobody_writes(monkeypatch: py
         working = asyncio.create_task(priority.leave_one_beside(changes()))
         for expected in (EVERY - {max(EVERY)}, EVERY, EVERY - {max(EVERY)}, EVERY):
             if expected != EVERY:
-                writes.put_nowait(None)
+                writes.put_nowait(1)
             async with asyncio.timeout(60):
                 while {frozenset(os.sched_getaffinity(one)) for one in (0, thread.native_id or 0)} != {
                     frozenset(expected)
