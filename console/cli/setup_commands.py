@@ -11,8 +11,8 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,12 +160,11 @@ async def index_verb(context: Context) -> int:
     """Builds the index, or follows the store with it. The console starts `--follow` by itself."""
     from backends.index import IndexUnavailable
     from backends.index.writer import EVERYTHING
-    from console.priority import leave_one_beside
     from console.services.index.keeper import IndexJob
 
     args = context.args
     gc.set_threshold(_GARBAGE)
-    async with context.store(read_only=True) as store, _meanwhile(leave_one_beside(store.changes())):
+    async with context.store(read_only=True) as store:
         keeping = IndexJob(store, clock.now, types=context.config.venue_types)
         try:
             if args.follow:
@@ -181,16 +180,6 @@ async def index_verb(context: Context) -> int:
         return NOT_ACTED
     print(f"dlq: the index of {entries} entries is complete", file=sys.stderr)
     return DONE
-
-
-@asynccontextmanager
-async def _meanwhile(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _while_wanted(keeping: IndexJob, args: object) -> None:

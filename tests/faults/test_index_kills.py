@@ -22,7 +22,7 @@ from tests.support.orders import row, sqlite_store
 
 KILLS = int(os.environ.get("DLQ_KILLS", "4"))
 ROOT = Path(__file__).parent.parent.parent
-ENTRIES = 20_000
+ENTRIES = 12_000
 
 
 @pytest.fixture

@@ -64,6 +64,16 @@ async def test_five_failures_open_the_breaker_and_the_rest_is_held(
     monkeypatch.setattr("console.services.replay.batch.OPEN_SECONDS", 0.05)
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 0.05)
     stage = await at(make(20), venue=FakeVenue(script=["drop", "not-sent"] * 20))
+    begun: list[Prepared] = []
+
+    async def count(prepared: Prepared) -> None:
+        begun.append(prepared)
+        if len(begun) == 6:
+            monkeypatch.setattr(
+                breaker, "OPEN_SECONDS", 3600.0
+            )  # its time does not come again, however long this takes
+
+    stage.venue.before_submit = count
     told = await stage.replay(*range(1, 21))
     tried = [one for one in told.values() if one.outcome in ("unknown", "not_sent")]
     held = [one for one in told.values() if one.detail == "breaker open: nothing was sent"]
