@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PRODUCT := $(VENV)/.product
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-deps
-WORKERS ?= 6
+WORKERS ?= 5
 UPGRADE ?= --upgrade
 
 .PHONY: help demo test check lint types imports bench faults mutants sbom pins pages site stranger quick screenshots browser clean
