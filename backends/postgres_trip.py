@@ -53,8 +53,12 @@ class SingleTrip:
         if around is None:
             # Named from now on: a server error ends this connection, and whatever else fails, it has got them.
             around, self._around = _framed(parse=True), _framed(parse=False)
-        with self._driver._transport.putting(*around):
+        transport: OutgoingTransport = self._driver._transport
+        transport.put(*around)
+        try:
             found: list[Any] = await self._known[text].fetch(*values)
+        finally:
+            transport.put_no_more()
         return found
 
 

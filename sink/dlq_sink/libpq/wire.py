@@ -10,8 +10,7 @@ import asyncio
 import re
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dlq_sink.error import Unreachable
@@ -47,6 +46,7 @@ LONGEST_ANSWER = 160_000_000
 _WIDEST_MESSAGE = 27_000_000
 _WIDE = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _LONGEST_NUMBER = 1000
+_ORDINARY = 16_384  # bytes of a row
 _HEADER = struct.Struct("!BI")
 _ROW, _ANSWERED = ord("D"), frozenset(b"CsZE")
 _BIND, _SYNC = b"B", b"S" + struct.pack("!I", 4)
@@ -238,8 +238,20 @@ class AnswerGuard(_Before):
 
     def _walk(self, data: bytes) -> None:
         at, last, answer, header = self._rest, len(data) - _HEAD, self._answer, _HEADER.unpack_from
-        while at <= last:  # for each row of a page: everything that it asks for is at hand
+        while at <= last:
+            begun = at
             kind, length = header(data, at)
+            while kind == _ROW and _HEAD - 1 <= length <= _ORDINARY:  # nearly all of a page's: little is asked of them
+                at += length + 1
+                if at > last:
+                    break
+                kind, length = header(data, at)
+            answer += at - begun
+            if answer > LONGEST_ANSWER:
+                self._refuse(data[:begun])
+                return
+            if at > last:
+                break
             if kind == _ROW:
                 answer += length
             elif kind in _ANSWERED:
@@ -298,14 +310,12 @@ class OutgoingTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
-    @contextmanager
-    def putting(self, before: bytes, after: bytes) -> Iterator[None]:
-        """Around the one statement that the driver runs meanwhile. Anything else that it writes is refused."""
+    def put(self, before: bytes, after: bytes) -> None:
+        """Around the one statement that the driver runs until `put_no_more`; all else that it writes is refused."""
         self._around = before, after
-        try:
-            yield
-        finally:
-            self._around = None
+
+    def put_no_more(self) -> None:
+        self._around = None
 
     def write(self, data: Any) -> None:
         if self._around is not None:

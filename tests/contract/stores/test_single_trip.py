@@ -175,11 +175,12 @@ def test_only_one_statement_goes_out_between_ours(writes: list[bytes]) -> None:
 
     sink = Sink()
     transport = OutgoingTransport(sink)
-    with transport.putting(b"<", b">"):
-        for data in writes[:-1]:
-            transport.write(memoryview(data))
-        with pytest.raises(ConnectionError):
-            transport.write(memoryview(writes[-1]))
+    transport.put(b"<", b">")
+    for data in writes[:-1]:
+        transport.write(memoryview(data))
+    with pytest.raises(ConnectionError):
+        transport.write(memoryview(writes[-1]))
+    transport.put_no_more()
     assert sink.written == [b"<B>S\0\0\0\4"] * (len(writes) - 1), "what is refused is not sent"
     transport.write(b"Q")
     assert sink.written[-1] == b"Q"

@@ -125,3 +125,21 @@ def test_an_answer_comes_through_unchanged_however_it_is_cut(size: int) -> None:
         assert line.aborted
         assert inner.received.startswith(b"E"), "an error, and none of it"
         assert len(inner.received) < 100
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("size", [7, 1000, 99_999])
+def test_ordinary_rows_without_end_are_an_oversized_answer(size: int) -> None:
+    row = b"D" + (1004).to_bytes(4, "big") + b"y" * 1000
+    inner, line = Inner(), Line()
+    guard = wire.AnswerGuard(inner, line)
+    endless, sent = row * 600, 0  # 603,000 bytes; 450,000 are the most
+    while not line.aborted and sent < len(endless):
+        guard.data_received(endless[sent : sent + size])
+        sent += size
+    assert line.aborted
+    assert sent <= 450_000 + len(row) + size
+    told = inner.received[: -len(wire._OVERSIZED)]
+    assert inner.received.endswith(wire._OVERSIZED)
+    assert told == endless[: len(told)]
+    assert len(told) % len(row) == 0, "whole rows, then the error"
