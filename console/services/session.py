@@ -145,7 +145,7 @@ class StoreSession:
             finally:
                 await store.aclose()
 
-        return await self._beside(work())
+        return await self._beside(work)
 
     async def index_status(self) -> IndexStatus:
         """What the index knows of this store; made when it is first asked for."""
@@ -192,13 +192,15 @@ class StoreSession:
 
     async def plan(self, selection: Selection, request: ReplayRequest) -> SendPlan:
         """What a replay would do. Asks store and venues; writes and sends nothing."""
-        return await self._beside(self._plan(selection, request))
+        return await self._beside(lambda: self._plan(selection, request))
 
-    async def _beside(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _beside(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Work with a venue, on a loop of its own where the caller's must never wait."""
         if self.setting.own_loops:
-            return await asyncio.to_thread(asyncio.run, work)
-        return await work
+            return await asyncio.to_thread(
+                lambda: asyncio.run(work())
+            )  # nothing is begun for a caller who left
+        return await work()
 
     async def renewed(self, shown: SendPlan, selection: Selection, request: ReplayRequest) -> Renewal:
         """The plan that was shown while it is young; an older one is made again, of what it would have sent."""
@@ -271,7 +273,7 @@ class StoreSession:
 
     async def settle(self, request: SettleRequest) -> SettleReport:
         """Settle an attempt in doubt by a person's evidence, after asking the venue."""
-        return await self._beside(self._settle(request))
+        return await self._beside(lambda: self._settle(request))
 
     async def _settle(self, request: SettleRequest) -> SettleReport:
         from console.services.evidence.settle import Settlement
@@ -300,7 +302,7 @@ class StoreSession:
             raise ActRefused("read-only: no venue is asked from here, as that takes its credentials")
         if not self.has_modes:
             raise ActRefused("this store's entries have no venue that could be asked")
-        return await self._beside(self._ask(tuple(ids), mode))
+        return await self._beside(lambda: self._ask(tuple(ids), mode))
 
     async def _ask(self, ids: tuple[str, ...], mode: Mode) -> tuple[VenueAnswer, ...]:
         from console.services.evidence.ask import Inquiry

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
@@ -157,3 +160,20 @@ async def test_an_entry_settled_meanwhile_is_named(place: Callable[..., Place], 
     await in_doubt(stage, 1)
     ended = await pool.reconcile(ident(1), ident(2))
     assert (ended[ident(2)].outcome, ended[ident(2)].detail) == ("skipped", "not in doubt")
+
+
+async def test_of_a_question_nobody_waits_for_any_more_nothing_is_begun(place: Callable[..., Place]) -> None:
+    """Its threads were busy when the screen was left. Python warns of work that was made and never run."""
+    session = await place([fresh(1)]).attach()
+    over, one_thread = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(one_thread)
+    busy = asyncio.create_task(asyncio.to_thread(over.wait, 90))
+    await asyncio.sleep(0)
+    asking = asyncio.create_task(session.ask((ident(1),), "paper"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    over.set()
+    await asyncio.gather(busy, asking, return_exceptions=True)
+    gc.collect()
+    assert asking.cancelled()
+    await session.aclose()

@@ -155,7 +155,7 @@ class IndexStatus:
         if self.health is not None:
             return await tally.indexed(self._store, self.reader, self._setting.clock(), self._setting.config)
         if counts is not None and counts.open <= _FEW:
-            return await asyncio.to_thread(asyncio.run, self._counted())
+            return await asyncio.to_thread(lambda: asyncio.run(self._counted()))  # begun only where it is run
         return await self._totals(counts)
 
     async def _counted(self) -> Tally:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from backends.records import Attempt, Entry
@@ -90,7 +91,8 @@ class ProviderTarget:
             await recall_breakers(work.store, self.tools.breakers, time.monotonic())
             readable, unparsable = await _readable(store, going)
             # A keyring may ask its owner: never on the caller's loop.
-            plan = await asyncio.to_thread(asyncio.run, _to_providers(readable, [*left, *unparsable], self.tools))
+            asked = partial(_to_providers, readable, [*left, *unparsable], self.tools)
+            plan = await asyncio.to_thread(lambda: asyncio.run(asked()))
             return replace(plan, after=store.after_success)
 
         return await _planned(work.store, entries, request, self.tools, route)
