@@ -260,6 +260,7 @@ async def test_a_group_tells_what_may_have_arrived_and_its_notes_and_its_members
         assert isinstance(screen, GroupsScreen)
         assert screen.group is not None
         assert (screen.group.title, screen.group.may_have_arrived) == ("ReadTimeout: no answer in # s", 2)
+        await until(pilot, lambda: "2 may have arrived" in screen_text(app))
         row = next(line for line in screen_text(app).splitlines() if "no answer in" in line)
         assert "≈2 " in row if size[0] == 80 else "  2  " in row
         assert "2 may have arrived" in screen_text(app)

@@ -302,7 +302,7 @@ async def test_a_large_store_is_told_from_the_index_that_is_kept_beside(
         try:
             with pytest.raises(exporter.NotReady, match="being built"):
                 await told.text()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(600):  # who keeps an index gives way to everything else
                 while True:
                     try:
                         text = await told.text()

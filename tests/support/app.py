@@ -34,7 +34,7 @@ wait_by_events()
 
 NOW = datetime(2026, 4, 18, 15, 0, 0, tzinfo=UTC)
 ANN = Actor("oncall", "ann", "desk1", "dlq-console test")
-_PATIENCE = 90.0
+_PATIENCE = 300.0
 
 ERRORS = {
     "429": "RuntimeError: HTTP 429 after 3 attempts",
