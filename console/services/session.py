@@ -197,9 +197,7 @@ class StoreSession:
     async def _beside(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Work with a venue, on a loop of its own where the caller's must never wait."""
         if self.setting.own_loops:
-            return await asyncio.to_thread(
-                lambda: asyncio.run(work())
-            )  # nothing is begun for a caller who left
+            return await asyncio.to_thread(lambda: asyncio.run(work()))  # nothing is begun for a caller who left
         return await work()
 
     async def renewed(self, shown: SendPlan, selection: Selection, request: ReplayRequest) -> Renewal:
