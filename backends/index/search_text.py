@@ -22,8 +22,16 @@ _PLACES = TableMemory(_places)
 
 
 def values(entry: Entry) -> list[str]:
-    held = map(entry.values.__getitem__, _PLACES.of(entry.layout, entry.names))
-    return [text for value in held if value is not None and (text := readable(value))]
+    found: list[str] = []
+    for place in _PLACES.of(entry.layout, entry.names):
+        held = entry.values[place]
+        if type(held) is str and held.isascii():  # nearly all are
+            text = held
+        else:
+            text = "" if held is None else readable(held)
+        if text:
+            found.append(text)
+    return found
 
 
 def searchable(entry: Entry) -> str:
