@@ -70,9 +70,11 @@ class IndexWriter:
         """For entries that a build files: each once, so that only what came since it began may be among them."""
         if self._has_ids:
             return self.known(ids)
-        asked = set(ids)
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE n >= ?", (ORIGIN,))
-        return {row[1]: Filed(*row) for row in rows if row[1] in asked}
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entry WHERE n >= ? AND id IN (SELECT value FROM json_each(?))",
+            (ORIGIN, json.dumps(ids)),
+        )
+        return {row[1]: Filed(*row) for row in rows}
 
     def index_ids(self) -> None:
         """From the beginning, where the store itself may hold an id twice."""
