@@ -211,8 +211,8 @@ _NOT_MADE = "the console's ledger is not there and this role may not make it"
 _NOT_MIGRATED = "the console's ledger was made by an earlier version and this role may not migrate it"
 _RESOLVE_SECONDS = 15.0  # to wait for a lost server before a commit counts as unknown
 _RECONNECT_SECONDS = 0.25
-# Ends a lost session of ours that the server still keeps open and that holds the chain's lock.
 _NUMBER = "SELECT pg_catalog.txid_current()"  # of this transaction, one more than that of the last one that wrote
+# Ends a lost session of ours that the server still keeps open and that holds the chain's lock.
 _END_LOST_SESSION = f"""
 SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = {AUDIT_LOCK}
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted AND pid = {{}}
