@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -36,16 +36,8 @@ def _stretches(shape: OrderSelect, window: PageWindow) -> list[RowRange]:
     return [replace(one, until=window.until) for one in made] if window.until is not None else made
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """What indexes answer of a filter, and what is left of it."""
-
-    spelled: tuple[Spelled, ...]
-    rest: Filter
-
-    @property
-    def fits_some(self) -> bool:
-        return all(one.values for one in self.spelled)
+def _fits_some(spelled: Sequence[Spelled]) -> bool:
+    return all(one.values for one in spelled)
 
 
 class SQLReads(EntryReads[OrderSelect]):
@@ -57,30 +49,31 @@ class SQLReads(EntryReads[OrderSelect]):
         self._queries: dict[tuple[object, ...], CompiledQuery] = {}
         self._filters: dict[Filter, FilterSQL] = {}
         self._indexes: dict[Filter, tuple[Attached, tuple[tuple[str, Criterion], ...]]] = {}
-        self._known: dict[Filter, _Answered] = {}
+        self._known: dict[Filter, tuple[Spelled, ...]] = {}
         self._various: set[str] = set()  # columns of so many values that an index does not help a filter
 
     async def _ask_page(self, link: Connection, where: Filter, window: PageWindow, *, as_text: bool) -> FoundRows:
         shape = await self._shape(link, as_text=as_text)
-        answered = await self._answered(link, where, window)
-        if not answered.fits_some:
+        spelled = await self._answered(link, where, window)
+        if not _fits_some(spelled):
             return FoundRows([])  # whatever the ledger is like
-        rows = await self._page_rows(link, shape, answered, window)
+        rows = await self._page_rows(link, shape, where, window, spelled)
         if not rows or RowMark.of(rows[0][0]).unfit:
-            fitting, again = await self._refit(link, shape), await self._read_again(link, where, answered)
-            if fitting != shape or again != answered:
-                shape, answered = fitting, again
-                rows = await self._page_rows(link, shape, answered, window) if answered.fits_some else []
-        return FoundRows(shape.entries(rows), self._sure(answered.rest, rows))
+            fitting = await self._refit(link, shape)
+            again = await self._read_values(link, where) if spelled else spelled
+            if fitting != shape or again != spelled:
+                shape = fitting
+                rows = await self._page_rows(link, shape, where, window, again) if _fits_some(again) else []
+        return FoundRows(shape.entries(rows), self._sure(where, rows))
 
     def _sure(self, where: Filter, rows: Sequence[Any]) -> list[bool]:
         made = self._filter_sql(where)
         return RowMark.are_sure(rows) if made.may_be_sure else [not made.surely] * len(rows)
 
     async def _page_rows(
-        self, link: Connection, shape: OrderSelect, answered: _Answered, window: PageWindow
+        self, link: Connection, shape: OrderSelect, where: Filter, window: PageWindow, spelled: Sequence[Spelled]
     ) -> list[Any]:
-        where, spelled = answered.rest, answered.spelled
+        """Each row is judged by the whole filter, also by what an index answers: a collation may call more equal."""
         descending, most = window.descending, window.most
         made = self._filter_sql(where)
         given = filter_values(made) | {"source": self._attached.found.shown}
@@ -99,23 +92,17 @@ class SQLReads(EntryReads[OrderSelect]):
                 break
         return rows[:most]
 
-    async def _answered(self, link: Connection, where: Filter, window: PageWindow) -> _Answered:
+    async def _answered(self, link: Connection, where: Filter, window: PageWindow) -> tuple[Spelled, ...]:
         """By what the columns held when they were last read; each page tells whether they hold something else now."""
         if window.until is not None or not self._indexed(where):
-            return _Answered((), where)  # a short stretch needs no index
+            return ()  # a short stretch needs no index
         known = self._known.get(where)
-        return known if known is not None and known.fits_some else await self._read_values(link, where)
+        return known if known is not None and _fits_some(known) else await self._read_values(link, where)
 
-    async def _read_again(self, link: Connection, where: Filter, answered: _Answered) -> _Answered:
-        return await self._read_values(link, where) if answered.spelled else answered
-
-    async def _read_values(self, link: Connection, where: Filter) -> _Answered:
-        spelled = await self._spelled(link, where)
-        done = {one.asked for one in spelled}
-        rest = Filter(states=where.states, criteria=tuple(one for one in where.every if one not in done))
+    async def _read_values(self, link: Connection, where: Filter) -> tuple[Spelled, ...]:
         if len(self._known) >= _MOST_QUERIES:
             self._known.clear()
-        found = self._known[where] = _Answered(spelled, rest if done else where)
+        found = self._known[where] = await self._spelled(link, where)
         return found
 
     async def _spelled(self, link: Connection, where: Filter) -> tuple[Spelled, ...]:
@@ -128,7 +115,7 @@ class SQLReads(EntryReads[OrderSelect]):
             if are_too_many(stored):
                 self._various.add(name)
             elif (values := fitting(asked, stored)) is not None:
-                found.append(Spelled(len(found), name, values, asked, tuple(map(str, stored))))
+                found.append(Spelled(len(found), name, values, tuple(map(str, stored))))
         return tuple(found)
 
     def _indexed(self, where: Filter) -> tuple[tuple[str, Criterion], ...]:
@@ -198,14 +185,12 @@ class SQLReads(EntryReads[OrderSelect]):
         return made
 
     async def _ask_tally(self, link: Connection, select: OrderSelect, where: Filter) -> Sequence[Any]:
-        state, answered = select.state(), await self._read_values(link, where)
-        statement = select.source(sa.select(state, sa.func.count())).where(*select.sure_conditions(answered.rest))
-        given = filter_values(self._filter_sql(answered.rest))
-        for one in answered.spelled:
+        state, spelled = select.state(), await self._spelled(link, where)
+        statement = select.source(sa.select(state, sa.func.count())).where(*select.sure_conditions(where))
+        given = filter_values(self._filter_sql(where))
+        for one in spelled:
             given |= one.named
-        return (
-            await link.execute(statement.where(*select.spelled(answered.spelled)).group_by(state), given)
-        ).fetchall()
+        return (await link.execute(statement.where(*select.spelled(spelled)).group_by(state), given)).fetchall()
 
     async def _ask_totals(self, link: Connection, select: OrderSelect) -> tuple[int, int]:
         table = sa.select(sa.func.count()).select_from(select.table)

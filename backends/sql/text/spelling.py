@@ -34,7 +34,6 @@ class Spelled:
     number: int  # of the condition in its statement
     column: str
     values: tuple[str, ...]
-    asked: Criterion  # what they answer, exactly
     stored: tuple[str, ...]  # all that the column held when it was last read
 
     @property

@@ -323,3 +323,15 @@ async def test_values_that_are_no_text_are_filtered_without_an_index(store_rig: 
     store = await store_rig.open()
     assert await last(store, Filter(venue="kalshi")) == "1"
     assert await last(store, Filter(venue="k\\xff")) == "2"
+
+
+async def test_what_an_index_answers_is_judged_by_the_whole_filter_too(postgres_store: PostgresRig) -> None:
+    """A collation may call more equal than a filter does, and an act by the filter would take those entries as well."""
+    await postgres_store.make([order_row(n, venue_name=name) for n, name in enumerate(("alpaca", "\u00e1lpaca"))])
+    await postgres_store.sql("CREATE INDEX by_venue ON order_dlq (venue_name)")
+    store = await postgres_store.open()
+    assert await last(store, Filter(venue="alpaca")) == "0"
+    [asked] = [query.text for query in store._queries.values() if "WITH RECURSIVE" in query.text]
+    condition = asked.rpartition("WHERE")[2]
+    assert '"venue_name" = ' in condition, "by the index"
+    assert 'COLLATE "C" = ' in condition, "and by its letters"
