@@ -49,9 +49,11 @@ async def open_store(
     table: str | None = None,
     password: str | None = None,
     options: Mapping[str, object] | Options | None = None,
+    one_reader: bool = False,
 ) -> Store:
     """Attach to the dead-letter queue at a path, `sqlite:///path` or `postgresql://user@host/db`.
 
+    `one_reader`: for who asks one thing after another. Otherwise what is quick need not wait for a long scan.
     `options` holds the config's settings for layouts that others own, such as `outbox_table`, parsed or raw.
     """
     from dataclasses import replace
@@ -64,7 +66,7 @@ async def open_store(
     if isinstance(parsed, PostgresTarget) and parsed.password is None and password is not None:
         parsed = replace(parsed, password=password)
     known = options if isinstance(options, Options) else read_options(options or {})
-    return await open_sql_store(parsed, read_only=read_only, table=table, options=known)
+    return await open_sql_store(parsed, read_only=read_only, table=table, options=known, one_reader=one_reader)
 
 
 def __getattr__(name: str) -> object:

@@ -36,7 +36,7 @@ _POOLED = Finding(
 
 
 class SQLStore(IntentReads, IntentClaims, SQLWatch):
-    """Its connections: quick (keys), slow (counts, scans), tolerant (odd values), watch (changes)."""
+    """Its connections: quick (keys), slow (counts, scans; may be the same), tolerant (odd values), watch (changes)."""
 
     def __init__(
         self,
@@ -79,15 +79,17 @@ class _Same:
 
 
 async def open_sql_store(
-    target: Target, *, read_only: bool, table: str | None, options: Options
+    target: Target, *, read_only: bool, table: str | None, options: Options, one_reader: bool = False
 ) -> SQLStore | OtherStore:
     if isinstance(target, SQLiteTarget):
         check_file(target)
         read_only = read_only or target.immutable
-    quick, slow, tolerant, watch = (
-        ReadConnection(reader_engine(target, read_only=read_only, tolerant=odd), target.label)
-        for odd in (False, False, True, False)
-    )
+
+    def lane(*, tolerant: bool = False) -> ReadConnection:
+        return ReadConnection(reader_engine(target, read_only=read_only, tolerant=tolerant), target.label)
+
+    quick, tolerant, watch = lane(), lane(tolerant=True), lane()
+    slow = quick if one_reader else lane()
 
     async def attach(link: Connection) -> Attached:
         attached = await detect(await link.core(), target, table, read_only=read_only)

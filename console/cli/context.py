@@ -86,7 +86,9 @@ def on_terminal() -> bool:
     return is_terminal(sys.stdin)
 
 
-async def open_configured(settings: StoreConfig, config: Config, *, read_only: bool, table: str | None) -> Store:
+async def open_configured(
+    settings: StoreConfig, config: Config, *, read_only: bool, table: str | None, one_reader: bool = False
+) -> Store:
     # A keyring may ask its owner: never on the caller's loop.
     import asyncio  # not before the first rows
 
@@ -98,6 +100,7 @@ async def open_configured(settings: StoreConfig, config: Config, *, read_only: b
             table=table or settings.table,
             password=password,
             options=settings.options,
+            one_reader=one_reader,
         )
     from console.services.resend.hub_source import HubStore, open_hub
     from venues import BadCredentials
@@ -198,9 +201,11 @@ class Context:
     def now(self) -> datetime:
         return clock.now()
 
-    async def open(self, settings: StoreConfig, *, read_only: bool | None = None) -> Store:
+    async def open(self, settings: StoreConfig, *, read_only: bool | None = None, one_reader: bool = True) -> Store:
         only = self.args.read_only if read_only is None else read_only
-        store = await open_configured(settings, self.config, read_only=only, table=self.args.table)
+        store = await open_configured(
+            settings, self.config, read_only=only, table=self.args.table, one_reader=one_reader
+        )
         end_of_loading()
         return store
 
@@ -232,7 +237,7 @@ class Context:
             store=settings,
             actor=self.actor,
             clock=clock.now,
-            open=lambda: self.open(settings),
+            open=lambda: self.open(settings, one_reader=not own_loops),
             credentials=self._credentials,
             tools=lambda: self._resend_tools(settings),
             own_loops=own_loops,
