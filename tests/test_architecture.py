@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from backends.layouts import orders
 from tests.support.terminal.console import Desk, fresh
@@ -229,6 +230,13 @@ _NOT_BEFORE_THE_FIRST_ROW = {
     "console.services.triage.poison",
     "console.services.triage.triage",
 }
+
+
+def test_no_example_of_a_property_hangs_on_speed() -> None:
+    """The first example of a test may import a vendor's whole SDK; on a busy machine any other may be as slow."""
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
 
 
 def test_the_first_frame_loads_few_modules(tmp_path: Path) -> None:

@@ -399,7 +399,6 @@ def test_at_most_one_command_of_a_logical_order_takes_effect(monkeypatch: pytest
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         phases=(Phase.reuse, Phase.generate),  # a smaller seed is no simpler stream
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -252,6 +252,5 @@ TestTwoOperators = pytest.mark.xdist_group("machine")(TwoOperators.TestCase)
 TestTwoOperators.settings = settings(
     max_examples=THOROUGH,
     stateful_step_count=14,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

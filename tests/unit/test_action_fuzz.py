@@ -51,7 +51,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 CELLS = SCALARS | st.binary() | st.decimals() | st.sampled_from([10**400, Decimal("1e999999"), Decimal("-0")])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.dictionaries(KEYS, CELLS), st.none() | st.text() | st.dictionaries(KEYS, VALUES).map(json.dumps))
 def test_it_never_raises(columns: dict[str, object], text: str | None) -> None:
     parsed = parse_action(columns, text)
@@ -64,13 +64,13 @@ def test_it_never_raises(columns: dict[str, object], text: str | None) -> None:
         assert parsed.action.market_id.isprintable()
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.text(alphabet='{}[]",:\\u0019eE+-.NaInfity \n\ud800é', max_size=60))
 def test_it_never_raises_on_broken_json(text: str) -> None:
     parse_action(COLUMNS, text)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.decimals(min_value="0.00000001", max_value="1e12", allow_nan=False, allow_infinity=False, places=8),
 )

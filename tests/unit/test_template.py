@@ -73,7 +73,7 @@ NAMES = (
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_name_never_changes_a_category(data: st.DataObject) -> None:
     """Names are left out of what a judgement is remembered by, and only where no rule could read them."""
@@ -100,7 +100,7 @@ def test_a_name_never_changes_a_category(data: st.DataObject) -> None:
 _RULED = sorted({word for rule in RULES for word in (*rule.words, *rule.unless)})
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.lists(
         st.one_of(
@@ -143,7 +143,7 @@ _PIECES = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(_PIECES, min_size=1, max_size=14), st.sampled_from([(), ("acct-7", "BTC/USDT", "")]))
 @example(["4462ebfc-5f91-5ef0-9cfb-ac6e7687a66e", "ad38835e-ddd6-ff55-2fa7-3207237751aa", "404", " not found"], ())
 def test_random_texts_keep_their_category_and_almost_always_their_group(

@@ -47,7 +47,7 @@ _values = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(values=_values)
 def test_values_come_back_exactly(kind: Kind, sink: DLQSink, values: dict[str, Any]) -> None:
     order = entry(**values)

@@ -451,7 +451,7 @@ _WORDS = st.one_of(
     texts=st.lists(st.tuples(_PART, _PART, _PART, _PART, st.none() | st.floats(-9, 9)), min_size=1, max_size=6),
     line=st.lists(_WORDS, min_size=1, max_size=3, unique_by=lambda word: re.split("[:<>]", word)[0]).map(" ".join),
 )
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 async def test_generated_expressions_mean_the_same(
     store_rig: Rig, texts: list[tuple[str, str, str, str, float | None]], line: str
 ) -> None:

@@ -76,7 +76,7 @@ async def test_actions_are_kept_to_the_letter(store_rig: Rig, text: str) -> None
         assert entry.get("action_json") == text
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=200))
 async def test_any_text_comes_back_as_it_is(store_rig: Rig, text: str) -> None:
     if not store_rig.stores:

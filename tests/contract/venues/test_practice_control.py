@@ -248,7 +248,7 @@ PATHS = (
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     method=st.sampled_from(["POST", "GET", "DELETE", "PATCH"]),
     path=st.sampled_from(PATHS),
@@ -264,7 +264,7 @@ def test_no_request_breaks_it(method: str, path: str, body: object, query: dict[
     assert isinstance(plan.reply.body, bytes)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.sampled_from((ALPACA, KALSHI, HYPERLIQUID)))
 def test_no_order_breaks_it(wrong: dict[str, object], dialect: Dialect) -> None:
     """A good order with some fields spoilt: booked and told so, or refused, never an accident."""

@@ -253,7 +253,7 @@ def _plain(held: object) -> object:
 def test_all_that_is_set_is_on_the_wire_or_nothing_is_sent(venue: str) -> None:
     ground, client = GROUNDS[venue], client_of(venue)
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(documents(ground))
     def run(document: dict[str, Any]) -> None:
         action = parsed(document)
