@@ -30,7 +30,6 @@ BOUNDS: Final[dict[str, Bound]] = {
     "stores.notice": Bound("a foreign write is noticed, slowest of 20", 250, unit="ms"),
     "stores.notice-polling": Bound("a foreign write is noticed by polling, slowest of 20", 500, unit="ms"),
     "bulk.dismiss": Bound("dismiss half the rows with evidence, nobody else writes", 1.5, "one raw UPDATE"),
-    "bulk.beside": Bound("dismiss beside an engine that writes 50 a second", 2, "one raw UPDATE"),
     "bulk.engine-failures": Bound("failed writes of that engine", 0),
     "bulk.engine-wait": Bound("p99 of that engine's writes", 250, unit="ms"),
     "layouts.list": Bound("`dlq list`", 1.25, "the same on orders"),
