@@ -51,9 +51,18 @@ def test_an_age_is_judged_by_the_later_clock() -> None:
     assert ledger.latest(here + timedelta(hours=2)) == here + timedelta(hours=2)
 
 
-async def test_the_stores_clock_is_known_by_its_quickest_look_and_never_early(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("looks", "most"),
+    [
+        ([10.0, 2.0, 6.0], 2.0),
+        ([0.05, 0.06, 0.04, 0.07, 0.001], 0.001),  # a busy machine: it goes on until one is quick
+        ([0.001], 0.001),  # and not on after that
+    ],
+)
+async def test_the_stores_clock_is_known_by_its_quickest_look_and_never_early(
+    looks: list[float], most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began, watch = datetime.now(UTC), SimpleNamespace(now=100.0)
-    looks = [10.0, 2.0, 6.0]
 
     async def look() -> datetime:
         took = looks.pop(0)
@@ -65,7 +74,8 @@ async def test_the_stores_clock_is_known_by_its_quickest_look_and_never_early(mo
     monkeypatch.setattr(attempts, "time", SimpleNamespace(monotonic=lambda: watch.now))
     moment = await anchored(cast(Store, SimpleNamespace(clock=look)))
     ahead = (moment() - began).total_seconds() - watch.now
-    assert 0 <= ahead <= 2
+    assert -1e-6 <= ahead <= most + 1e-6
+    assert not looks
 
 
 async def test_a_halt_is_noticed_at_the_claim_and_at_the_intent_which_gives_the_claim_back(make: Make, at: At) -> None:
@@ -240,7 +250,7 @@ async def test_a_turn_is_not_waited_for_for_ever_nor_past_the_orders_time() -> N
     pace, sender = Pace(None), _sender()
     pace.hold(120)
     young = Step(command(captured_at=clock.now() - timedelta(minutes=14)), 0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await sender._turn(_lane(pace), young) or "").startswith("stale: ")
         pace.hold(400)
         assert (await sender._turn(_lane(pace), None) or "").startswith("not-ready: ")
@@ -284,7 +294,7 @@ async def test_an_open_breaker_lets_a_cancel_pass_and_carries_nothing_past_its_t
     stage = await at(make(1))
     batch = ReplayBatch(stage.store, stage.at_desk(), ANN, clock.now)
     old = clock.now() - timedelta(minutes=14, seconds=50)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await batch._room(_open(), Step(command(verb="cancel"), 0), single=False) is None
         assert await batch._room(_open(), Step(command(), 0, overridden=("not-ready",)), single=True) is None
         alone = await batch._room(_open(), Step(command(), 0), single=True)
