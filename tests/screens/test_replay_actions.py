@@ -242,6 +242,7 @@ async def test_stopping_never_asks(tmp_path: Path, venue: Exchange) -> None:
         await until(pilot, lambda: "to send" in screen_text(app))
         await answer(pilot, "12")
         await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+        await until(pilot, lambda: venue.posts)  # some are under way, and the batch waits for them
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "nothing new is begun" in notice(app))
         venue.clear()

@@ -43,7 +43,7 @@ async def look_at_everything(store: SQLStore) -> None:
     await store.clock()
     assert [block async for block in store.audit()] == []
     changes = store.changes()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await anext(changes)
     await changes.aclose()  # type: ignore[attr-defined]  # it is an async generator
 

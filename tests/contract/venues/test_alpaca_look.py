@@ -124,7 +124,7 @@ async def test_what_could_not_be_read_is_named_and_the_rest_is_told(name: str, b
 
 
 async def test_a_server_that_says_nothing_ends_the_look_in_time() -> None:
-    async with Loopback(never) as server, asyncio.timeout(5):
+    async with Loopback(never) as server, asyncio.timeout(30):
         view = (await looked(server.url, LIMIT, route=Route(timeout=0.1, endpoint=server.url)))["AAPL"]
     assert (view.quote, view.position, view.open_orders) == (None, None, None)
     assert len(view.problems) == 3

@@ -144,7 +144,7 @@ async def test_a_cancelled_task_ends_unknown_once_the_message_left() -> None:
         made = await opened(gateway, timeout=10.0)
         gateway.next = "silence"
         task = asyncio.create_task(made.submit(prepared(made)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await gateway.heard.wait()
         task.cancel()
         assert isinstance(await task, Unknown)
@@ -159,7 +159,7 @@ async def test_a_task_cancelled_while_connecting_sent_nothing() -> None:
         await made.aclose()
         gateway.mute = True
         task = asyncio.create_task(made.submit(ready))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while gateway.logins < 2:
                 await asyncio.sleep(0)
         task.cancel()

@@ -90,7 +90,7 @@ async def test_a_second_look_does_not_keep_the_first_one_s_prices() -> None:
 async def test_what_the_gateway_does_not_answer_is_named_in_time(deaf: str, word: str) -> None:
     async with Tws() as gateway:
         gateway.deaf_to = {deaf}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             view = await seen(gateway)
         assert any(problem.startswith(word) for problem in view.problems)
         none = {"quote": view.quote, "positions": view.position, "open orders": view.open_orders}

@@ -11,6 +11,7 @@ import pytest
 from tests.support.http_server import Loopback, Received, reply
 from tests.support.venue.polymarket import TOKEN
 from tests.support.venue.polymarket_client import action, clob, connected, prepared
+from tests.support.venue.rig import PATIENT, SILENT
 from tests.support.venue.term_samples import LATER
 from venues import (
     Absent,
@@ -108,7 +109,7 @@ async def test_an_order_that_was_sent_is_found_by_its_hash() -> None:
     ),
 )
 async def test_a_failed_look_up_is_never_absence(fault: str) -> None:
-    async with clob(timeout=0.4) as (made, exchange):
+    async with clob(timeout=1.5 if fault in SILENT else PATIENT) as (made, exchange):
         ready = prepared(made)
         assert isinstance(await made.submit(ready), Accepted)
         exchange.fault("*", fault, on="lookup", times=1)
@@ -212,7 +213,7 @@ async def test_a_cancelled_look_up_is_cancelled() -> None:
         exchange.fault("*", "delay", on="lookup", times=1)
         asked = exchange.kinds["lookup"]
         task = asyncio.create_task(made.lookup(ready))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while exchange.kinds["lookup"] == asked:
                 await asyncio.sleep(0)
         task.cancel()

@@ -185,7 +185,7 @@ async def test_patient_faults_book_at_once_and_keep_the_client_waiting(
     writer.write(dialect.place().encode())
     await until(lambda: exchange.orders)
     if fault == "slow_headers":
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await reader.readexactly(1) == b"H"
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):

@@ -148,7 +148,7 @@ async def plain_messages(gateway: Tws, shapes: Mapping[str, Shape]) -> list[list
     before = len(gateway.placed)
     for shape in shapes.values():
         ib.placeOrder(shape.contract, shape.order)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(gateway.placed) < before + len(shapes):
             await asyncio.sleep(0.001)
     gone = ib.client.conn.disconnected

@@ -115,10 +115,16 @@ async def test_cancelled_again_while_it_ends_is_still_an_outcome() -> None:
 
 
 async def test_a_callers_own_timeout_gets_the_outcome() -> None:
-    async with Loopback(never) as server:
-        async with asyncio.timeout(0.1):
-            result = await sent(server.url, timeout=5.0)
+    async def run_out(server: Loopback, limit: asyncio.Timeout) -> None:
+        await server.arrived.wait()
+        limit.reschedule(0.0)
+
+    async with Loopback(never) as server, asyncio.TaskGroup() as group:
+        async with asyncio.timeout(None) as limit:
+            group.create_task(run_out(server, limit))
+            result = await sent(server.url, timeout=60.0)
     assert isinstance(result, Unknown)
+    assert len(server.requests) == 1
 
 
 async def test_a_shielded_request_runs_to_its_answer() -> None:

@@ -38,6 +38,10 @@ class Stage(Protocol):
         """The next request of this kind (`new`, `replace`, `cancel`, `lookup`) goes wrong, once."""
 
 
+SILENT = frozenset({"delay", "slow_headers"})  # the faults that a client's time limit ends
+PATIENT = 60.0  # a time limit for all others, which none of them reaches, however busy the machine
+
+
 @dataclass(frozen=True, slots=True)
 class Rig:
     """One client in the suite. `outcomes` says what each fault must end in, per verb; verbs not there are not run."""
