@@ -324,9 +324,14 @@ def _is_free(entry: Entry | None, seen: Version) -> bool:
     return entry is not None and entry.state == "pending" and entry.version == seen
 
 
-async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only: bool) -> RemoteStore:
-    lanes = tuple(ReadConnection(reader_engine(target, read_only=read_only), target.label) for _ in range(2))
-    quick, slow = lanes
+async def open_remote(
+    target: PostgresTarget, source: EntrySource, *, read_only: bool, one_reader: bool = False
+) -> RemoteStore:
+    def lane() -> ReadConnection:
+        return ReadConnection(reader_engine(target, read_only=read_only), target.label)
+
+    quick = lane()
+    slow = quick if one_reader else lane()
 
     async def attach(link: Connection) -> Attached:
         if calls := await foreign_calls(await link.core(), ()):
@@ -350,6 +355,6 @@ async def open_remote(target: PostgresTarget, source: EntrySource, *, read_only:
     try:
         return RemoteStore(await quick.run(attach), source, (quick, slow), target)
     except BaseException:
-        await close_store(None, lanes)
+        await close_store(None, (quick, slow))
         await source.aclose()
         raise

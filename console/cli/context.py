@@ -113,7 +113,9 @@ async def open_configured(
     except BadCredentials as problem:
         raise BadTarget(str(problem)) from None
     hub = HubStore(settings.hub_url, settings.url, password, settings.options.on_dismiss, settings.name)
-    return await open_hub(hub, token, read_only=read_only, renewed=lambda: vault.hub_token(settings.name))
+    return await open_hub(
+        hub, token, read_only=read_only, renewed=lambda: vault.hub_token(settings.name), one_reader=one_reader
+    )
 
 
 def vault_of(config: Config) -> Vault:

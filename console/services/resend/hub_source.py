@@ -130,6 +130,7 @@ async def open_hub(
     *,
     read_only: bool,
     renewed: Callable[[], Credentials | None] = lambda: None,
+    one_reader: bool = False,
 ) -> Store:
     """Raises BadTarget where it cannot be reached as the config has it. `renewed` reads the token once more."""
     from backends.sql.hub_ledger import open_remote
@@ -145,7 +146,8 @@ async def open_hub(
         hub = Hub(settings.url, token, renewed=renewed)
     except VenueError as problem:
         raise BadTarget(f"hub_url: {problem}") from None
-    return await open_remote(target, HubSource(hub, on_dismiss=settings.on_dismiss), read_only=read_only)
+    source = HubSource(hub, on_dismiss=settings.on_dismiss)
+    return await open_remote(target, source, read_only=read_only, one_reader=one_reader)
 
 
 def hub_of(store: Store) -> Hub | None:

@@ -29,6 +29,7 @@ from console.services.resend.target import HubTarget
 from console.settings.config import Config, StoreConfig
 from tests.support.http_server import Loopback, never, reply
 from tests.support.integration import Time, entry_id
+from tests.support.owner_session import rows_of
 from tests.support.store import ACTOR, EVERYTHING, events_of, ids, only, verdict, walk, walk_back, why
 from tests.support.venue.hub import TOKEN, FakeHub, failed_item
 from venues.credentials import Credentials
@@ -47,11 +48,11 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 @pytest.fixture
 async def attach(postgres_db: str, stack: AsyncExitStack) -> Open:
     async def opened(
-        handler: Any, *, token: str = TOKEN, read_only: bool = False, deletes: bool = False
+        handler: Any, *, token: str = TOKEN, read_only: bool = False, deletes: bool = False, one_reader: bool = False
     ) -> RemoteStore:
         server = await stack.enter_async_context(Loopback(handler))
         settings = HubStore(server.url, postgres_db, on_dismiss="delete" if deletes else "keep")
-        store = await open_hub(settings, Credentials({"token": token}), read_only=read_only)
+        store = await open_hub(settings, Credentials({"token": token}), read_only=read_only, one_reader=one_reader)
         stack.push_async_callback(store.aclose)
         return cast("RemoteStore", store)
 
@@ -69,6 +70,18 @@ async def retry(store: RemoteStore, *numbers: int, time: Time | None = None) -> 
     batch = HubBatch(store, there, ACTOR, lambda: NOW, patience=patience)
     found = [one for number in numbers if (one := await store.get(entry_id(number))) is not None]
     return list(await batch.run(found))
+
+
+@pytest.mark.parametrize("one_reader", [True, False])
+async def test_a_verb_reads_the_ledger_of_a_hub_in_one_session(
+    attach: Open, postgres_db: str, one_reader: bool
+) -> None:
+    store = await attach(hub(), one_reader=one_reader)
+    assert len(await ids(store)) == 3
+    await store.latest(None, 10)
+    here = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'dlq-console'"
+    sessions = await rows_of(postgres_db, here)
+    assert len(sessions) == (1 if one_reader else 2)
 
 
 async def test_every_page_of_the_hub_is_read_a_hundred_at_a_time(attach: Open) -> None:
